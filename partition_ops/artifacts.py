@@ -1,0 +1,81 @@
+"""The keys of everything that a run leaves below its output root: built here and nowhere else.
+
+The tree is the contract with users, with DGL and with later stages; ``docs/artifacts.md`` shows it.
+"""
+
+from __future__ import annotations
+
+METADATA = "metadata.json"
+MANIFEST = "manifest.json"
+LATEST = "latest.json"
+
+VALIDATION_REPORT = "validation/report.json"
+
+PREPARED_GRAPH = "prepare/graph.parhip"
+PREPARED_IN_DEGREES = "prepare/in_degrees.npy"
+PREPARED_STATS = "prepare/stats.json"
+
+ASSIGNMENT = "assignment"
+ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignment, as the next three
+ASSIGNMENT_SIDECAR = "assignment.json"
+
+PARTITIONS = "partitions"
+PARTITION_FILES = ("graph.dgl", "node_feat.dgl", "edge_feat.dgl", "orig_nids.dgl", "orig_eids.dgl")
+
+QUALITY_REPORT = "quality/report.json"
+QUALITY_PAGE = "quality/report.html"
+
+SCRATCH = "scratch"
+RECORDS = "records"
+
+
+def schema_file(graph_name: str) -> str:
+    """Homogeneous ID ranges by type, as DGL's convert_partition.py reads them."""
+    return f"schema/{graph_name}.json"
+
+
+def assignment_text(node_type: str) -> str:
+    """One partition number a line, line i for type-wise ID i; relative to the assignment's folder."""
+    return f"{node_type}.txt"
+
+
+def assignment_binary(node_type: str) -> str:
+    """The same numbers as an int32 NumPy file; relative to the assignment's folder."""
+    return f"{node_type}.npy"
+
+
+def partition_config(graph_name: str) -> str:
+    """The JSON file that ``dgl.distributed.load_partition`` takes."""
+    return f"{PARTITIONS}/{graph_name}.json"
+
+
+def partition_folder(part: int) -> str:
+    return f"{PARTITIONS}/part{part}"
+
+
+def partition_file(part: int, name: str) -> str:
+    """One of `PARTITION_FILES` of a partition."""
+    return f"{partition_folder(part)}/{name}"
+
+
+def partition_stats(part: int) -> str:
+    """Counts that the conversion took of a partition, for the quality report."""
+    return f"{partition_folder(part)}/stats.json"
+
+
+def bucket(part: int, edge_type_id: int, chunk: int) -> str:
+    """The edges of one chunk that belong to one partition, between scatter and gather."""
+    return f"{SCRATCH}/convert/part{part}/edges-{edge_type_id}-{chunk}.npy"
+
+
+def node_id_map(node_type: str) -> str:
+    return f"idmap/nodes/{node_type}.parquet"
+
+
+def edge_id_map(edge_type: str) -> str:
+    return f"idmap/edges/{edge_type}.parquet"
+
+
+def record(task: str) -> str:
+    """What a finished task was given and what it wrote; written after its artifacts."""
+    return f"{RECORDS}/{task}.json"

@@ -1,0 +1,156 @@
+"""Options of every stage: frozen, checked once, free of secrets, small enough for an XCom."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from partition_ops.errors import UsageError
+
+OnDefect = Literal["fail", "warn"]
+Balance = Literal["node-types", "edges", "none"]
+PrepareFormat = Literal["parhip", "parmetis"]
+MOST_PARTS = 65536
+
+
+def _one_of(option: str, value: str, allowed: Any) -> None:
+    choices = get_args(allowed)
+    if value not in choices:
+        raise UsageError(f"{option} cannot be {value!r}", expected="one of " + ", ".join(choices))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageConfig:
+    """What every stage takes.
+
+    Attributes:
+        graph_name: Used instead of the name in ``metadata.json``.
+    """
+
+    graph_name: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The options as JSON, for records and the manifest."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateConfig(StageConfig):
+    """Options of ``validate``.
+
+    Attributes:
+        on_defect: What to do about duplicate and self-loop edges: ``fail``, or ``warn`` and go on (they
+            stay in the graph, and the partitioner does not see them). Everything else that is wrong
+            fails whatever this says, because no later stage could work on it.
+    """
+
+    on_defect: OnDefect = "fail"
+
+    def __post_init__(self) -> None:
+        _one_of("--on-defect", self.on_defect, OnDefect)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaConfig(StageConfig):
+    """Options of ``schema``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareConfig(StageConfig):
+    """Options of ``prepare``.
+
+    Attributes:
+        format: ``parhip``, the binary graph that our engines read, or ``parmetis``, its text files.
+    """
+
+    format: PrepareFormat = "parhip"
+
+    def __post_init__(self) -> None:
+        _one_of("--format", self.format, PrepareFormat)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionConfig(StageConfig):
+    """Options of ``partition``.
+
+    Attributes:
+        num_parts: Number of partitions.
+        engine: Name of an engine in `partition_ops.partition.ENGINES`.
+        balance: ``node-types`` gives every partition the same share of each node type; ``edges`` the
+            same share of each type's nodes and of their in-edges; ``none`` of all nodes together.
+        seed: The same seed gives the same assignment.
+    """
+
+    num_parts: int
+    engine: str = "metis"
+    balance: Balance = "node-types"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_parts <= MOST_PARTS:
+            raise UsageError(
+                "--num-parts is out of range",
+                found=self.num_parts,
+                expected=f"1 to {MOST_PARTS}",
+            )
+        if not 0 <= self.seed < 2**31:
+            raise UsageError("The seed is out of range", found=self.seed, expected="0 to 2147483647")
+        _one_of("--balance", self.balance, Balance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertConfig(StageConfig):
+    """Options of ``convert``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdMapConfig(StageConfig):
+    """Options of ``idmap``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityConfig(StageConfig):
+    """Options of ``quality``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishConfig(StageConfig):
+    """Options of ``publish``.
+
+    Attributes:
+        run_id: Name of the run; None outside Airflow, where there is no ``latest.json`` either.
+    """
+
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Options of the whole job, handed on to the stages.
+
+    Attributes: As in the configurations of the stages.
+    """
+
+    num_parts: int
+    graph_name: str | None = None
+    engine: str = "metis"
+    balance: Balance = "node-types"
+    seed: int = 0
+    on_defect: OnDefect = "fail"
+
+    def __post_init__(self) -> None:
+        _ = (self.validate, self.partition)  # a wrong option is refused here, before any work
+
+    @property
+    def validate(self) -> ValidateConfig:
+        return ValidateConfig(graph_name=self.graph_name, on_defect=self.on_defect)
+
+    @property
+    def partition(self) -> PartitionConfig:
+        return PartitionConfig(
+            graph_name=self.graph_name,
+            num_parts=self.num_parts,
+            engine=self.engine,
+            balance=self.balance,
+            seed=self.seed,
+        )

@@ -1,0 +1,52 @@
+"""The JSON Schemas of every file that we read and write, and checks against them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from partition_ops.errors import InvalidInputError
+
+_INSTALLED = Path(__file__).parent / "_schemas"
+_CHECKOUT = Path(__file__).parent.parent / "schemas"
+
+
+def schema_folder() -> Path:
+    """Where the JSON Schemas are: inside the installed package, or ``schemas/`` of a checkout."""
+    return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads((schema_folder() / f"{name}.schema.json").read_text()))
+
+
+def check_document(document: Any, schema: str, *, where: str) -> None:
+    """Check a JSON document against ``schemas/<schema>.schema.json``.
+
+    Args:
+        document: The parsed document.
+        schema: Name of the schema.
+        where: URI of the document, for the message.
+
+    Raises:
+        InvalidInputError: With the path inside the document and what was expected there.
+    """
+    error = best_match(_validator(schema).iter_errors(document))
+    if error is None:
+        return
+    place = error.json_path.removeprefix("$").lstrip(".") or "the document"
+    raise InvalidInputError(
+        f"{where}: {place} is not as the format says: {_short(error.message)}",
+        expected=error.schema.get("description") if isinstance(error.schema, dict) else None,
+        remedy=f"The whole format is in schemas/{schema}.schema.json.",
+    )
+
+
+def _short(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,75 @@
+"""Errors that say what was found, what was expected and what to do.
+
+Every error knows its exit code and whether trying again can help (``transient``): an operator turns
+those that a retry cannot help into ``AirflowFailException``.
+"""
+
+from __future__ import annotations
+
+
+class PartitionOpsError(Exception):
+    """Base of every error that this library raises on purpose.
+
+    Attributes:
+        problem: What went wrong, with the file, the type and the position where that applies.
+        found: What was there.
+        expected: What should have been there.
+        remedy: What the user can do about it.
+    """
+
+    exit_code = 1
+    transient = False
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        found: object | None = None,
+        expected: object | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.found = found
+        self.expected = expected
+        self.remedy = remedy
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        parts = [self.problem]
+        if self.found is not None:
+            parts.append(f"Found: {self.found}.")
+        if self.expected is not None:
+            parts.append(f"Expected: {self.expected}.")
+        if self.remedy is not None:
+            parts.append(self.remedy)
+        return " ".join(part if part.endswith((".", "!", "?", ":")) else part + "." for part in parts)
+
+
+class UsageError(PartitionOpsError):
+    """The command, an option or a combination of options is wrong."""
+
+    exit_code = 2
+
+
+class InvalidInputError(PartitionOpsError):
+    """The input graph, an assignment or an artifact is not what its format says."""
+
+    exit_code = 3
+
+
+class EngineError(PartitionOpsError):
+    """A partitioning engine could not do what it was asked."""
+
+
+class StorageError(PartitionOpsError):
+    """Storage refused, and would refuse again: no such bucket, no permission, wrong credentials."""
+
+
+class TransientStorageError(StorageError):
+    """Storage failed in a way that may pass: a time-out, a dropped connection, an overloaded server."""
+
+    transient = True
+
+
+class VerificationError(PartitionOpsError):
+    """A finished output breaks an invariant."""

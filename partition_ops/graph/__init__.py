@@ -1,0 +1,1 @@
+"""DGL's chunked graph format: metadata, edge and feature readers, ID ranges."""

@@ -1,0 +1,189 @@
+"""The interface that every stage reads and writes through."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from partition_ops.errors import InvalidInputError
+
+HASH_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object as storage lists it.
+
+    Attributes:
+        key: Path below the root of the store, with ``/`` between its parts.
+        size: Bytes.
+        tag: Changes when the content changes: the ETag on S3, size and modification time on a disk.
+    """
+
+    key: str
+    size: int
+    tag: str
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One object that a stage wrote, as the manifest lists it: key, bytes and SHA-256 in hex."""
+
+    key: str
+    size: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class NewObject:
+    """A local file to write into; it becomes an object of the store when the context ends well.
+
+    Attributes:
+        path: The file to write.
+        artifact: Set once the object is in the store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.artifact: Artifact | None = None
+
+    def published(self) -> Artifact:
+        """The artifact, once the context has ended well."""
+        if self.artifact is None:
+            raise RuntimeError(f"{self.path} has not been published yet")
+        return self.artifact
+
+
+class Store(ABC):
+    """A root, on a local disk or on S3, below which objects have keys.
+
+    Objects appear whole or not at all. Keys are relative, use ``/`` and may not leave the root.
+    Usable from several threads.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/") if uri != "/" else uri
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.uri!r})"
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def uri_of(self, key: str) -> str:
+        """The whole URI of an object, for messages and links."""
+        return f"{self.uri}/{key}"
+
+    @abstractmethod
+    def child(self, prefix: str) -> Store:
+        """A store whose root is ``prefix`` below this one; it shares this one's connection and cache."""
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Every object whose key begins with ``prefix``, in the order of their keys."""
+
+    @abstractmethod
+    def stat(self, key: str) -> StoredObject | None:
+        """Size and tag of one object, or None where there is none."""
+
+    @abstractmethod
+    def read_bytes(self, key: str) -> bytes:
+        """The whole content of a small object.
+
+        Raises:
+            InvalidInputError: There is no such object.
+        """
+
+    @abstractmethod
+    def local_copy(self, key: str) -> Path:
+        """A local file with the content of the object, to read or to map, never to write.
+
+        On a local disk that is the object itself; from S3 it is fetched once and kept until the store
+        is closed.
+
+        Raises:
+            InvalidInputError: There is no such object.
+        """
+
+    @abstractmethod
+    def create(self, key: str) -> AbstractContextManager[NewObject]:
+        """A local file that replaces the object ``key`` when the context ends without an error.
+
+        After an error, or when the process dies, the object is what it was before.
+        """
+
+    @abstractmethod
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects; those that are not there are passed over."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what the store holds locally (fetched copies)."""
+
+    def exists(self, key: str) -> bool:
+        return self.stat(key) is not None
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object whose key begins with ``prefix``."""
+        self.delete([entry.key for entry in self.list(prefix)])
+
+    def write_bytes(self, key: str, data: bytes) -> Artifact:
+        """Write a small object."""
+        with self.create(key) as new:
+            new.path.write_bytes(data)
+        return new.published()
+
+    def write_json(self, key: str, value: Any) -> Artifact:
+        """Write a JSON document; the same value gives the same bytes."""
+        return self.write_bytes(key, (json.dumps(value, indent=2) + "\n").encode())
+
+    def read_json(self, key: str) -> Any:
+        """Read a JSON document.
+
+        Raises:
+            InvalidInputError: There is no such object, or it is not JSON.
+        """
+        data = self.read_bytes(key)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInputError(
+                f"{self.uri_of(key)} is not valid JSON: {error}", remedy="Mend or replace the file."
+            ) from error
+
+
+def check_key(key: str) -> str:
+    """Refuse a key that is empty, absolute or leads out of its root.
+
+    Raises:
+        InvalidInputError: With the key in its message.
+    """
+    unsafe = not key or key.startswith("/") or "\\" in key or "\0" in key
+    if unsafe or posixpath.normpath(key) != key or key.split("/")[0] == "..":
+        raise InvalidInputError(
+            "A path leaves its root or is not in its plain form",
+            found=repr(key),
+            expected="a relative path with '/' between its parts and without '.' or '..'",
+        )
+    return key
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hex, read in blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

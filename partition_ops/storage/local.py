@@ -1,0 +1,122 @@
+"""A folder of the local disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from partition_ops.errors import InvalidInputError, StorageError
+from partition_ops.storage.base import Artifact, NewObject, Store, StoredObject, check_key, sha256_of
+
+PARTIAL = ".partial-"
+
+
+class LocalStore(Store):
+    """Objects are files below a folder; each appears by a rename.
+
+    Args:
+        root: The folder; it is made when something is written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        super().__init__(str(self.root))
+
+    def path(self, key: str) -> Path:
+        """Where the object is on the disk."""
+        path = self.root / check_key(key)
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            raise InvalidInputError(
+                "A symbolic link leads out of the root",
+                found=str(path),
+                expected=f"a path in {self.uri}",
+            )
+        return path
+
+    def child(self, prefix: str) -> LocalStore:
+        return LocalStore(self.root / check_key(prefix))
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        # only the folder that the prefix names can hold keys that begin with it
+        folder = self.root / prefix.rpartition("/")[0]
+        found = []
+        for path in folder.rglob("*") if folder.is_dir() else ():
+            key = path.relative_to(self.root).as_posix()
+            if key.startswith(prefix) and PARTIAL not in path.name and path.is_file():
+                found.append(key)
+        for key in sorted(found):
+            entry = self.stat(key)
+            if entry is not None:
+                yield entry
+
+    def stat(self, key: str) -> StoredObject | None:
+        try:
+            status = self.path(key).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StorageError(f"{self.uri_of(key)} cannot be looked at: {error.strerror}") from error
+        if not self.path(key).is_file():
+            return None
+        return StoredObject(key, status.st_size, f"{status.st_size}-{status.st_mtime_ns}")
+
+    def read_bytes(self, key: str) -> bytes:
+        with _explained(self.uri_of(key)):
+            return self.path(key).read_bytes()
+
+    def local_copy(self, key: str) -> Path:
+        path = self.path(key)
+        with _explained(self.uri_of(key)), path.open("rb"):
+            return path
+
+    @contextmanager
+    def create(self, key: str) -> Iterator[NewObject]:
+        path = self.path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path.parent} cannot be made: {error.strerror}") from error
+        new = NewObject(path.with_name(f"{PARTIAL}{secrets.token_hex(8)}"))
+        try:
+            yield new
+            artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
+            with new.path.open("rb") as stream:
+                os.fsync(stream.fileno())
+            new.path.replace(path)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
+        finally:
+            new.path.unlink(missing_ok=True)
+        new.artifact = artifact
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.path(key).unlink(missing_ok=True)
+
+    def delete_prefix(self, prefix: str) -> None:
+        if prefix.endswith("/"):
+            shutil.rmtree(self.path(prefix.rstrip("/")), ignore_errors=True)
+        else:
+            super().delete_prefix(prefix)
+
+    def close(self) -> None:
+        """Nothing to give back: a local object is its own copy."""
+
+
+@contextlib.contextmanager
+def _explained(uri: str) -> Iterator[None]:
+    """Turn the errors of reading a file into ours."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InvalidInputError(
+            f"There is no file {uri}",
+            remedy="Check the path; metadata.json must be at the root of a graph.",
+        ) from error
+    except (IsADirectoryError, PermissionError) as error:
+        raise InvalidInputError(f"{uri} cannot be read: {error.strerror}") from error

@@ -1,0 +1,199 @@
+"""What every task of every stage has in common: it is skipped when it is done already, and recorded.
+
+A task's record, ``records/<task>.json``, is written after the artifacts of the task. It holds a
+fingerprint of all that the result depends on: the options, the version of this package, the identity
+of the input files and the digests of the artifacts that the task reads. A task whose record has the
+same fingerprint, and whose artifacts are still there, is not done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from partition_ops import __version__, artifacts
+from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.storage import Artifact, Store, StoredObject
+
+logger = logging.getLogger("partition_ops")
+
+RECORD_VERSION = 1
+Counters = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What a task gives back: small, JSON, fit for an XCom.
+
+    Attributes:
+        task: Name of the task, as in its record.
+        output: URI of the run's root.
+        record: Key of the record below the root.
+        seconds: Time that the work took, also when it was done by an earlier run.
+        skipped: Whether an earlier run had done the same already.
+        counters: Figures of the task.
+    """
+
+    task: str
+    output: str
+    record: str
+    seconds: float
+    skipped: bool
+    counters: Counters
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass
+class Task:
+    """A task at work: it collects what it wrote.
+
+    Attributes:
+        destination: Root of the run.
+        artifacts: What has been written so far.
+    """
+
+    destination: Store
+    artifacts: list[Artifact] = field(default_factory=list)
+
+    def wrote(self, artifact: Artifact) -> Artifact:
+        self.artifacts.append(artifact)
+        return artifact
+
+    def write_json(self, key: str, value: Any) -> Artifact:
+        return self.wrote(self.destination.write_json(key, value))
+
+
+def run_task(
+    name: str,
+    destination: Store,
+    *,
+    options: Mapping[str, Any],
+    inputs: Iterable[StoredObject] = (),
+    after: Iterable[str] = (),
+    work: Callable[[Task], Counters],
+) -> StageResult:
+    """Do a task, or find it done; the record is written last.
+
+    Args:
+        name: Name of the task: the stage, with the partition behind it where there is one for each.
+        destination: Root of the run.
+        options: The options that the result depends on.
+        inputs: The input files that the result depends on.
+        after: Names of the tasks whose artifacts this one reads; they must have been done.
+        work: Does the work and gives back the figures to record.
+
+    Raises:
+        InvalidInputError: A task named in ``after`` has left no record.
+    """
+    fingerprint = _fingerprint(name, options, inputs, [read_record(destination, task) for task in after])
+    done = _finished(destination, name, fingerprint)
+    if done is not None:
+        logger.info("%s: nothing has changed since it was done, not done again", name)
+        return StageResult(
+            name, destination.uri, artifacts.record(name), done["seconds"], True, done["counters"]
+        )
+    destination.delete([artifacts.MANIFEST, artifacts.record(name)])
+    began = time.monotonic()
+    task = Task(destination)
+    counters = work(task)
+    seconds = round(time.monotonic() - began, 3)
+    record = {
+        "version": RECORD_VERSION,
+        "task": name,
+        "fingerprint": fingerprint,
+        "options": dict(options),
+        "seconds": seconds,
+        "peak_memory_bytes": peak_memory(),
+        "counters": counters,
+        "artifacts": [artifact.to_json() for artifact in sorted(task.artifacts, key=lambda a: a.key)],
+    }
+    destination.write_json(artifacts.record(name), record)
+    logger.info("%s: done in %.1f s", name, seconds)
+    return StageResult(name, destination.uri, artifacts.record(name), seconds, False, counters)
+
+
+def read_record(destination: Store, name: str) -> dict[str, Any]:
+    """The record of a finished task.
+
+    Raises:
+        InvalidInputError: The task has not been done, or its record is broken.
+    """
+    key = artifacts.record(name)
+    if not destination.exists(key):
+        raise InvalidInputError(
+            f"The stage {name!r} has not been done in {destination.uri}",
+            remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
+        )
+    record: dict[str, Any] = destination.read_json(key)
+    check_document(record, "record", where=destination.uri_of(key))
+    return record
+
+
+def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
+    """Identity of the metadata and of every data file of a graph.
+
+    Raises:
+        InvalidInputError: A file is missing; all missing ones are named, up to ten.
+    """
+    keys = (artifacts.METADATA, *metadata.files())
+    found = [source.stat(key) for key in keys]
+    missing = [key for key, entry in zip(keys, found, strict=True) if entry is None]
+    if missing:
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise InvalidInputError(
+            f"{len(missing)} of {len(keys)} files that metadata.json names are missing below {source.uri}",
+            found="no " + ", ".join(missing[:10]) + more,
+            remedy="Upload them, or correct the paths in metadata.json; they are relative to it.",
+        )
+    return [entry for entry in found if entry is not None]
+
+
+def peak_memory() -> int:
+    """Peak resident memory of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _fingerprint(
+    name: str,
+    options: Mapping[str, Any],
+    inputs: Iterable[StoredObject],
+    records: Iterable[Mapping[str, Any]],
+) -> str:
+    parts = [
+        name,
+        __version__,
+        RECORD_VERSION,
+        dict(options),
+        [[entry.key, entry.size, entry.tag] for entry in inputs],
+        [record["artifacts"] for record in records],
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _finished(destination: Store, name: str, fingerprint: str) -> dict[str, Any] | None:
+    """The record of the task if it was done with this fingerprint and its artifacts are there."""
+    if not destination.exists(artifacts.record(name)):
+        return None
+    try:
+        record = read_record(destination, name)
+    except InvalidInputError:
+        return None
+    if record["fingerprint"] != fingerprint:
+        return None
+    for entry in record["artifacts"]:
+        found = destination.stat(entry["key"])
+        if found is None or found.size != entry["size"]:
+            return None
+    return record
