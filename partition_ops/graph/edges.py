@@ -1,0 +1,233 @@
+"""Reading edge chunks, block by block, with every ID checked."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.metadata import FileFormat, GraphMetadata
+from partition_ops.graph.tables import (
+    PARQUET_BATCH,
+    csv_layout,
+    csv_options,
+    first_sentence,
+    parquet_file,
+)
+from partition_ops.storage import Store
+
+Ids = npt.NDArray[np.int64]
+COLUMNS = ["src", "dst"]
+
+
+@dataclass(frozen=True)
+class EdgeBlock:
+    """Some consecutive edges of one chunk.
+
+    Attributes:
+        start: Row of the first one inside its chunk.
+        src: (n,) int64, type-wise IDs of the sources.
+        dst: (n,) int64, type-wise IDs of the destinations.
+    """
+
+    start: int
+    src: Ids
+    dst: Ids
+
+
+@dataclass(frozen=True)
+class EdgeChunk:
+    """One edge file: chunk ``index`` of the edge type ``edge_type_id``."""
+
+    edge_type_id: int
+    index: int
+    key: str
+
+
+class EdgeReader:
+    """Reads the edges of a graph.
+
+    A block of at most some 16 MiB of text or a million Parquet rows is in memory at a time. Usable from
+    several threads, a chunk for each.
+
+    Args:
+        source: The graph's root.
+        metadata: Its metadata.
+    """
+
+    def __init__(self, source: Store, metadata: GraphMetadata) -> None:
+        self._source = source
+        self._metadata = metadata
+
+    def chunks(self) -> list[EdgeChunk]:
+        """All chunks, in the order of their edges' homogeneous IDs."""
+        return [
+            EdgeChunk(type_id, index, key)
+            for type_id, data in enumerate(self._metadata.edges)
+            for index, key in enumerate(data.files)
+        ]
+
+    def blocks(self, chunk: EdgeChunk) -> Iterator[EdgeBlock]:
+        """The edges of one chunk, in order.
+
+        Raises:
+            InvalidInputError: A row has no two integers, an ID is outside its type's range, or the number
+                of rows is not what the metadata says; with file, edge type, row and value.
+        """
+        start = 0
+        for src, dst in self._pairs(chunk):
+            block = EdgeBlock(start, src, dst)
+            self._check_range(chunk, block)
+            start += len(src)
+            yield block
+        self._check_count(chunk, start)
+
+    def chunk_starts(self) -> dict[EdgeChunk, int]:
+        """Type-wise ID of the first edge of every chunk.
+
+        Chunks whose counts are not in the metadata are counted, which means reading them.
+        """
+        starts: dict[EdgeChunk, int] = {}
+        for type_id, data in enumerate(self._metadata.edges):
+            counts = self._metadata.num_edges_per_chunk[type_id]
+            start = 0
+            for index, key in enumerate(data.files):
+                chunk = EdgeChunk(type_id, index, key)
+                starts[chunk] = start
+                if counts is not None:
+                    start += counts[index]
+                elif index + 1 < len(data.files):
+                    start += sum(len(src) for src, _ in self._pairs(chunk))
+        return starts
+
+    def _where(self, chunk: EdgeChunk) -> str:
+        edge_type = self._metadata.edge_types[chunk.edge_type_id]
+        return f"{self._source.uri_of(chunk.key)} (edge type {str(edge_type)!r}, chunk {chunk.index})"
+
+    def _pairs(self, chunk: EdgeChunk) -> Iterator[tuple[Ids, Ids]]:
+        file_format = self._metadata.edges[chunk.edge_type_id].format
+        path = self._source.local_copy(chunk.key)
+        if file_format.name == "parquet":
+            return _parquet_pairs(path, self._where(chunk))
+        return _csv_pairs(path, file_format, self._where(chunk))
+
+    def _check_range(self, chunk: EdgeChunk, block: EdgeBlock) -> None:
+        edge_type = self._metadata.edge_types[chunk.edge_type_id]
+        for role, node_type, ids in (
+            ("source", edge_type.src, block.src),
+            ("destination", edge_type.dst, block.dst),
+        ):
+            count = self._metadata.num_nodes[self._metadata.node_type_id(node_type)]
+            if len(ids) == 0 or (ids.min() >= 0 and ids.max() < count):
+                continue
+            row = int(np.flatnonzero((ids < 0) | (ids >= count))[0])
+            raise InvalidInputError(
+                f"{self._where(chunk)}: the {role} ID of row {block.start + row} is outside the range of node"
+                f" type {node_type!r}",
+                found=f"{int(ids[row])} in the edge {int(block.src[row])} -> {int(block.dst[row])}",
+                expected=f"an ID from 0 to {count - 1}" if count else "no edge at all, the type has no nodes",
+                remedy="IDs are type-wise and begin at 0; correct the file or the counts in metadata.json.",
+            )
+
+    def _check_count(self, chunk: EdgeChunk, rows: int) -> None:
+        counts = self._metadata.num_edges_per_chunk[chunk.edge_type_id]
+        if counts is not None and counts[chunk.index] != rows:
+            raise InvalidInputError(
+                f"{self._where(chunk)}: the number of edges is not what metadata.json says",
+                found=f"{rows} rows",
+                expected=f"{counts[chunk.index]} (num_edges_per_chunk)",
+            )
+
+
+def _csv_pairs(path: Path, file_format: FileFormat, where: str) -> Iterator[tuple[Ids, Ids]]:
+    columns, header = csv_layout(path, file_format, where)
+    if columns == 0:
+        return
+    if columns != 2:
+        raise InvalidInputError(
+            f"{where}: wrong number of columns in the first line",
+            found=f"{columns} with the delimiter {file_format.delimiter!r}",
+            expected="2: source and destination",
+            remedy="Correct the file, or the delimiter in metadata.json.",
+        )
+    read, parse = csv_options(file_format, COLUMNS, header)
+    # only an empty field is a null, so that a stray word is an error of its own
+    convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.int64()), null_values=[""])
+    start = 0
+    try:
+        with pa_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as reader:
+            for batch in reader:
+                yield _pair(batch, start, where)
+                start += batch.num_rows
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):  # a header and nothing behind it
+            return
+        raise _bad_csv_row(path, file_format, header, where, error) from error
+
+
+def _parquet_pairs(path: Path, where: str) -> Iterator[tuple[Ids, Ids]]:
+    with parquet_file(path, where) as file:
+        schema = file.schema_arrow
+        if len(schema) != 2 or not all(pa.types.is_integer(field.type) for field in schema):
+            raise InvalidInputError(
+                f"{where}: the columns are not those of edges",
+                found=", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns",
+                expected="two integer columns, source and destination",
+            )
+        start = 0
+        for batch in file.iter_batches(batch_size=PARQUET_BATCH):
+            yield _pair(batch, start, where)
+            start += batch.num_rows
+
+
+def _pair(batch: pa.RecordBatch, start: int, where: str) -> tuple[Ids, Ids]:
+    return _ids(batch.column(0), start, where), _ids(batch.column(1), start, where)
+
+
+def _ids(column: pa.Array, start: int, where: str) -> Ids:
+    if column.null_count:
+        row = start + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InvalidInputError(
+            f"{where}: an ID is missing in row {row}", found="null", expected="an integer"
+        )
+    try:
+        ids: Ids = column.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(
+            f"{where}: an ID from row {start} on does not fit 64 bits: {first_sentence(error)}"
+        ) from error
+    return ids
+
+
+def _bad_csv_row(
+    path: Path, file_format: FileFormat, header: bool, where: str, error: BaseException
+) -> InvalidInputError:
+    """Read the file again, slowly, for the line that pyarrow could not convert."""
+    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
+        lines = csv.reader(stream, delimiter=file_format.delimiter)
+        row = -1 - int(header)
+        for fields in lines:
+            if not fields:
+                continue
+            row += 1
+            if row >= 0 and not _is_edge(fields):
+                return InvalidInputError(
+                    f"{where}: row {row} (line {lines.line_num}) is not an edge",
+                    found=repr(file_format.delimiter.join(fields)[:100]),
+                    expected=f"two integers with {file_format.delimiter!r} between them",
+                )
+    return InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}")
+
+
+def _is_edge(fields: list[str]) -> bool:
+    try:
+        return len(fields) == 2 and all(-(2**63) <= int(field) < 2**63 for field in fields)
+    except ValueError:
+        return False

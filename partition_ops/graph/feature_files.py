@@ -1,0 +1,129 @@
+"""Reading one feature file of each format into an array."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.metadata import FileFormat
+from partition_ops.graph.tables import csv_layout, csv_options, first_sentence, parquet_file
+
+Values = npt.NDArray[Any]
+
+
+def read_numpy(path: Path, where: str) -> Values:
+    try:
+        values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError, SyntaxError) as error:
+        raise InvalidInputError(f"{where} cannot be read as .npy: {first_sentence(error)}") from error
+    if not isinstance(values, np.ndarray) or values.ndim == 0:
+        raise InvalidInputError(f"{where}: the array has no rows", expected="at least one dimension")
+    return values
+
+
+def read_parquet(path: Path, where: str) -> Values:
+    with parquet_file(path, where) as file:
+        values = _matrix(file.read(), where)
+        shape = _written_shape(file.schema_arrow, where)
+    return values if shape is None else _reshaped(values, shape, where)
+
+
+def parquet_layout(path: Path, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype, shape of a row and number of rows, from the file's footer alone."""
+    with parquet_file(path, where) as file:
+        empty = _matrix(file.schema_arrow.empty_table(), where)
+        shape = _written_shape(file.schema_arrow, where)
+        rows = file.metadata.num_rows
+    return empty.dtype, empty.shape[1:] if shape is None else shape[1:], rows if shape is None else shape[0]
+
+
+def _matrix(table: pa.Table, where: str) -> Values:
+    columns = [
+        _column(field, column, where) for field, column in zip(table.schema, table.columns, strict=True)
+    ]
+    if not columns:
+        raise InvalidInputError(f"{where}: no columns", expected="at least one column of numbers")
+    return columns[0] if len(columns) == 1 else _side_by_side(columns, where)
+
+
+def _column(field: pa.Field, column: pa.ChunkedArray, where: str) -> Values:
+    if column.null_count:
+        raise InvalidInputError(
+            f"{where}: the column {field.name!r} has missing values", found=f"{column.null_count} nulls"
+        )
+    kind, shape = field.type, []
+    array = column.combine_chunks()
+    while pa.types.is_fixed_size_list(kind):
+        shape.append(kind.list_size)
+        kind = kind.value_type
+        array = array.flatten()
+        if array.null_count:
+            raise InvalidInputError(f"{where}: the column {field.name!r} has missing values inside its lists")
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise InvalidInputError(
+            f"{where}: the column {field.name!r} holds no numbers",
+            found=str(field.type),
+            expected="a number, a boolean, or a fixed-size list of them",
+        )
+    values: Values = array.to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), *shape)
+
+
+def _side_by_side(columns: list[Values], where: str) -> Values:
+    if any(column.ndim != 1 or column.dtype != columns[0].dtype for column in columns):
+        raise InvalidInputError(
+            f"{where}: several columns of different types",
+            found=", ".join(f"{column.dtype} {column.shape[1:]}" for column in columns[:10]),
+            expected="one column, or several scalar columns of one type",
+        )
+    return np.stack(columns, axis=1)
+
+
+def _written_shape(schema: pa.Schema, where: str) -> tuple[int, ...] | None:
+    """DGL's own writer flattens an array into columns and leaves its shape in the file's metadata."""
+    text = (schema.metadata or {}).get(b"shape")
+    if text is None:
+        return None
+    if not re.fullmatch(rb"\(\s*\d+(\s*,\s*\d+)*\s*,?\s*\)", text):
+        raise InvalidInputError(
+            f"{where}: the 'shape' in the file's metadata is none",
+            found=repr(text[:100]),
+            expected="'(n, …)'",
+        )
+    return tuple(int(length) for length in re.findall(rb"\d+", text))
+
+
+def _reshaped(values: Values, shape: tuple[int, ...], where: str) -> Values:
+    if values.size != math.prod(shape):
+        raise InvalidInputError(
+            f"{where}: the 'shape' in the file's metadata does not fit",
+            found=f"{shape}",
+            expected=f"a shape with {values.size} values",
+        )
+    return values.reshape(shape)
+
+
+def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
+    columns, header = csv_layout(path, file_format, where)
+    if columns == 0:
+        return np.empty((0,), np.float64)
+    names = [f"column {index}" for index in range(columns)]
+    read, parse = csv_options(file_format, names, header)
+    try:
+        table = pa_csv.read_csv(path, read_options=read, parse_options=parse)
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):
+            return np.empty((0,) if columns == 1 else (0, columns), np.float64)
+        raise InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}") from error
+    values = [
+        _column(field, column, where) for field, column in zip(table.schema, table.columns, strict=True)
+    ]
+    return values[0] if columns == 1 else np.stack(values, axis=1)

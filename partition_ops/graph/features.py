@@ -1,0 +1,176 @@
+"""Reading features of nodes and edges by type-wise ID."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.feature_files import Values, parquet_layout, read_csv, read_numpy, read_parquet
+from partition_ops.graph.metadata import Feature, GraphMetadata
+from partition_ops.storage import Store
+
+KINDS = "biuf"  # what DGL's tensor files hold: booleans, integers and floating-point numbers
+
+
+@dataclass(frozen=True)
+class ChunkLayout:
+    """Dtype, shape of a row and number of rows of one chunk."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Dtype, shape of a row and number of rows by chunk of a whole feature."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    rows_per_chunk: tuple[int, ...]
+
+
+class FeatureReader:
+    """The values of one feature, over all its chunks.
+
+    NumPy chunks are memory-mapped; Parquet and CSV chunks are read whole, one at a time.
+
+    Args:
+        source: The graph's root.
+        feature: Which feature.
+        rows: Number of nodes or edges of its type.
+        rows_per_chunk: The same by chunk, where the metadata has it.
+
+    Raises:
+        InvalidInputError: From every method: a file cannot be read, has other rows than the type has nodes
+            or edges, another dtype or shape than the chunk before it, or a dtype that DGL cannot hold.
+    """
+
+    def __init__(
+        self, source: Store, feature: Feature, rows: int, rows_per_chunk: tuple[int, ...] | None
+    ) -> None:
+        self._source = source
+        self._feature = feature
+        self._rows = rows
+        self._rows_per_chunk = rows_per_chunk
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Dtype, shape of a row and rows by chunk, without reading what can be mapped or described."""
+        layouts = [self._chunk_layout(index) for index in range(len(self._feature.data.files))]
+        # an empty CSV says nothing about its columns
+        telling = [(i, chunk) for i, chunk in enumerate(layouts) if chunk.rows or not self._is_csv]
+        for index, chunk in telling:
+            first = telling[0][1]
+            if chunk.shape != first.shape or (chunk.dtype != first.dtype and not self._is_csv):
+                raise InvalidInputError(
+                    f"{self.where(index)}: dtype or shape differ from those of chunk {telling[0][0]}",
+                    found=f"{chunk.dtype} rows of shape {chunk.shape}",
+                    expected=f"{first.dtype} rows of shape {first.shape}",
+                )
+        counts = tuple(chunk.rows for chunk in layouts)
+        self._check_counts(counts)
+        if not telling:
+            return Layout(np.dtype(np.float32), (), counts)
+        dtype = np.result_type(*(chunk.dtype for _, chunk in telling))
+        return Layout(dtype, telling[0][1].shape, counts)
+
+    def check(self) -> Layout:
+        """Read every chunk whole, one at a time, so that nothing about them can surprise a later stage."""
+        for index in range(len(self._feature.data.files)):
+            self._chunk(index)
+        return self.layout
+
+    def take(self, ids: npt.NDArray[np.int64]) -> Values:
+        """The rows of some IDs.
+
+        Args:
+            ids: (n,) int64, type-wise, ascending.
+
+        Returns:
+            (n, ...) array of the feature's dtype. Peak memory: that array, and a chunk where the format
+            cannot be mapped.
+        """
+        rows = np.empty((len(ids), *self.layout.shape), self.layout.dtype)
+        counts = self.layout.rows_per_chunk
+        ends = np.searchsorted(ids, list(accumulate(counts)))
+        begin, first = 0, 0
+        for index, (end, count) in enumerate(zip(ends, counts, strict=True)):
+            if end > begin:  # the assignment also turns foreign byte order into the machine's own
+                rows[begin:end] = self._chunk(index)[ids[begin:end] - first]
+            begin, first = int(end), first + count
+        return rows
+
+    def where(self, index: int) -> str:
+        """A chunk's file and feature, for messages."""
+        file = self._source.uri_of(self._feature.data.files[index])
+        return f"{file} (feature {self._feature.name!r} of {self._feature.type_name!r}, chunk {index})"
+
+    @property
+    def _is_csv(self) -> bool:
+        return self._feature.data.format.name == "csv"
+
+    def _chunk_layout(self, index: int) -> ChunkLayout:
+        if self._feature.data.format.name == "parquet":
+            path = self._source.local_copy(self._feature.data.files[index])
+            dtype, shape, rows = parquet_layout(path, self.where(index))
+        else:
+            values = self._chunk(index)
+            dtype, shape, rows = values.dtype, values.shape[1:], len(values)
+        self._check_dtype(index, dtype)
+        return ChunkLayout(dtype.newbyteorder("="), shape, rows)
+
+    def _chunk(self, index: int) -> Values:
+        path = self._source.local_copy(self._feature.data.files[index])
+        file_format, where = self._feature.data.format, self.where(index)
+        if file_format.name == "numpy":
+            return read_numpy(path, where)
+        if file_format.name == "parquet":
+            return read_parquet(path, where)
+        return read_csv(path, file_format, where)
+
+    def _check_dtype(self, index: int, dtype: np.dtype[Any]) -> None:
+        if dtype.kind not in KINDS or dtype.itemsize > 8:
+            raise InvalidInputError(
+                f"{self.where(index)}: DGL cannot hold this dtype",
+                found=str(dtype),
+                expected="booleans, integers or floating-point numbers of at most 64 bits",
+                remedy="Encode the values as numbers before partitioning.",
+            )
+
+    def _check_counts(self, counts: tuple[int, ...]) -> None:
+        expected = self._rows_per_chunk
+        if expected is not None and len(counts) == len(expected):
+            for index, (found, rows) in enumerate(zip(counts, expected, strict=True)):
+                if found != rows:
+                    raise InvalidInputError(
+                        f"{self.where(index)}: the number of rows is not what metadata.json says",
+                        found=f"{found} rows",
+                        expected=f"{rows}",
+                    )
+        if sum(counts) != self._rows:
+            raise InvalidInputError(
+                f"Feature {self._feature.name!r} of {self._feature.type_name!r} has a wrong number of rows",
+                found=f"{sum(counts)} rows in {len(counts)} files",
+                expected=f"{self._rows}, as many as the type has nodes or edges",
+            )
+
+
+def feature_readers(source: Store, metadata: GraphMetadata) -> dict[str, FeatureReader]:
+    """A reader of every feature of nodes and edges, by its key (``type/name``)."""
+    readers = {}
+    for feature in metadata.node_features:
+        type_id = metadata.node_type_id(feature.type_name)
+        counts = metadata.num_nodes[type_id], metadata.num_nodes_per_chunk[type_id]
+        readers[feature.key] = FeatureReader(source, feature, *counts)
+    for feature in metadata.edge_features:
+        type_id = metadata.edge_type_id(feature.type_name)
+        counts = metadata.num_edges[type_id], metadata.num_edges_per_chunk[type_id]
+        readers[feature.key] = FeatureReader(source, feature, *counts)
+    return readers

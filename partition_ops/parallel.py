@@ -1,0 +1,37 @@
+"""Work on many chunks in a few threads, with the results in order and errors at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:
+    """Results of ``work`` for every item, in the order of the items.
+
+    At most ``workers`` items are begun ahead of the one whose result is taken, so that memory stays
+    bounded. The first error ends the work that has not begun.
+    """
+    workers = workers or cores()
+    rest = iter(items)
+    with ThreadPoolExecutor(workers) as pool:
+        running: list[Future[R]] = [pool.submit(work, item) for item in islice(rest, workers)]
+        try:
+            while running:
+                result = running.pop(0).result()
+                running.extend(pool.submit(work, item) for item in islice(rest, 1))
+                yield result
+        finally:
+            for future in running:
+                future.cancel()
