@@ -13,6 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from partition_ops.errors import InvalidInputError
 
 HASH_BLOCK = 1 << 20
@@ -146,6 +149,12 @@ class Store(ABC):
         """Write a small object."""
         with self.create(key) as new:
             new.path.write_bytes(data)
+        return new.published()
+
+    def write_array(self, key: str, array: npt.NDArray[Any]) -> Artifact:
+        """Write an array as ``.npy``."""
+        with self.create(key) as new, new.path.open("wb") as stream:
+            np.save(stream, array, allow_pickle=False)
         return new.published()
 
     def write_json(self, key: str, value: Any) -> Artifact:

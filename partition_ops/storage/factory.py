@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from partition_ops.errors import UsageError
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.progress import Progress
 from partition_ops.storage.base import Store
 from partition_ops.storage.local import LocalStore
 from partition_ops.storage.settings import StorageSettings
 
+EXPECTED = "a local path or s3://bucket/prefix"
 
-def open_store(uri: str, settings: StorageSettings | None = None) -> Store:
+
+def open_store(
+    uri: str, settings: StorageSettings | None = None, *, progress: Progress | None = None
+) -> Store:
     """Open the root that a URI names: a local path, ``file://…`` or ``s3://bucket/prefix``.
 
     Args:
         uri: The root; nothing is read or written yet.
         settings: How to reach S3; boto3's own chain where left out.
+        progress: Shows how far the transfer of a big object has come.
 
     Raises:
-        UsageError: The URI has another scheme or no bucket.
+        UsageError: The URI has another scheme, or its bucket or prefix is not one.
     """
     scheme, found, rest = uri.partition("://")
     if not found:
         if not uri:
-            raise UsageError("A path is empty", expected="a local path or s3://bucket/prefix")
+            raise UsageError("A path is empty", expected=EXPECTED)
         return LocalStore(Path(uri))
     if scheme == "file":
-        return LocalStore(Path(urlsplit(uri).path))
+        return LocalStore(Path(unquote(urlsplit(uri).path)))
     if scheme == "s3":
-        from partition_ops.storage.s3 import S3Store  # boto3 takes a while to import
+        return _open_s3(uri, rest, settings, progress)
+    raise UsageError(f"A URI has a scheme that is not supported: {scheme!r}", expected=EXPECTED)
 
-        bucket, _, prefix = rest.partition("/")
-        if not bucket:
-            raise UsageError("A URI has no bucket", found=repr(uri), expected="s3://bucket/prefix")
-        return S3Store(bucket, prefix, settings=settings or StorageSettings())
-    raise UsageError(
-        f"A URI has a scheme that is not supported: {scheme!r}", expected="a local path or s3://bucket/prefix"
-    )
+
+def _open_s3(uri: str, rest: str, settings: StorageSettings | None, progress: Progress | None) -> Store:
+    from partition_ops.storage.s3 import S3Store  # boto3 takes a while to import
+
+    bucket, _, prefix = rest.partition("/")
+    if not bucket:
+        raise UsageError("A URI has no bucket", found=repr(uri), expected="s3://bucket/prefix")
+    try:
+        return S3Store(bucket, prefix, settings=settings, progress=progress)
+    except InvalidInputError as error:
+        raise UsageError("A URI is not in its plain form", found=repr(uri), expected=EXPECTED) from error

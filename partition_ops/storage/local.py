@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import shutil
@@ -43,7 +42,8 @@ class LocalStore(Store):
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         # only the folder that the prefix names can hold keys that begin with it
-        folder = self.root / prefix.rpartition("/")[0]
+        parent = prefix.rpartition("/")[0]
+        folder = self.path(parent) if "/" in prefix else self.root
         found = []
         for path in folder.rglob("*") if folder.is_dir() else ():
             key = path.relative_to(self.root).as_posix()
@@ -77,26 +77,25 @@ class LocalStore(Store):
     @contextmanager
     def create(self, key: str) -> Iterator[NewObject]:
         path = self.path(key)
-        try:
+        with _refused(path.parent, "made"):
             path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"{path.parent} cannot be made: {error.strerror}") from error
         new = NewObject(path.with_name(f"{PARTIAL}{secrets.token_hex(8)}"))
         try:
             yield new
-            artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
-            with new.path.open("rb") as stream:
-                os.fsync(stream.fileno())
-            new.path.replace(path)
-        except OSError as error:
-            raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
+            with _refused(path, "written"):
+                artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
+                with new.path.open("rb") as stream:
+                    os.fsync(stream.fileno())
+                new.path.replace(path)
         finally:
             new.path.unlink(missing_ok=True)
         new.artifact = artifact
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
-            self.path(key).unlink(missing_ok=True)
+            path = self.path(key)
+            with _refused(path, "removed"):
+                path.unlink(missing_ok=True)
 
     def delete_prefix(self, prefix: str) -> None:
         if prefix.endswith("/"):
@@ -108,7 +107,16 @@ class LocalStore(Store):
         """Nothing to give back: a local object is its own copy."""
 
 
-@contextlib.contextmanager
+@contextmanager
+def _refused(path: Path, what: str) -> Iterator[None]:
+    """Turn the errors of changing a file into ours."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be {what}: {error.strerror or error}") from error
+
+
+@contextmanager
 def _explained(uri: str) -> Iterator[None]:
     """Turn the errors of reading a file into ours."""
     try:

@@ -1,0 +1,96 @@
+"""boto3's client, set up for long transfers and for servers other than AWS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import boto3
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+
+from partition_ops.errors import UsageError
+from partition_ops.progress import Progress
+from partition_ops.storage.cache import FetchCache
+from partition_ops.storage.s3_errors import explained
+from partition_ops.storage.settings import StorageSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+PART_BYTES = 16 << 20
+STYLES = ("auto", "path", "virtual")
+
+
+@dataclass
+class Connection:
+    """What a store shares with its children.
+
+    Attributes:
+        bucket_seen: Whether the bucket is known to be there.
+    """
+
+    bucket: str
+    client: S3Client
+    transfer: TransferConfig
+    progress: Progress
+    cache: FetchCache = field(default_factory=FetchCache)
+    bucket_seen: bool = False
+
+
+def make_client(settings: StorageSettings) -> S3Client:
+    """A client, usable from several threads; nothing is sent yet.
+
+    Raises:
+        UsageError: The address of the server is not one.
+        StorageError: boto3's own configuration is broken, for instance a profile that is not there.
+    """
+    with explained("s3"):
+        # the default session of boto3 is not made for threads
+        session = boto3.session.Session(
+            aws_access_key_id=settings.access_key,
+            aws_secret_access_key=settings.secret_key,
+            aws_session_token=settings.session_token,
+            region_name=settings.region,
+        )
+        try:
+            return session.client(
+                "s3",
+                endpoint_url=settings.endpoint_url,
+                verify=settings.verify,
+                config=_client_config(settings),
+            )
+        except ValueError as error:
+            raise UsageError(
+                "The address of the S3 server is not valid",
+                expected="https://host or http://host:port, in AWS_ENDPOINT_URL or in the settings",
+            ) from error
+
+
+def transfer_config(settings: StorageSettings) -> TransferConfig:
+    """Objects of more than one part go in parts, several at a time; memory is parts in flight."""
+    return TransferConfig(
+        multipart_threshold=PART_BYTES,
+        multipart_chunksize=PART_BYTES,
+        max_concurrency=settings.max_concurrency,
+    )
+
+
+def _client_config(settings: StorageSettings) -> Config:
+    if settings.addressing_style not in STYLES:
+        raise UsageError(
+            f"The addressing style cannot be {settings.addressing_style!r}", expected=", ".join(STYLES)
+        )
+    return Config(
+        connect_timeout=settings.connect_timeout,
+        read_timeout=settings.read_timeout,
+        retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
+        # several transfers may run at a time
+        max_pool_connections=max(32, 4 * settings.max_concurrency),
+        tcp_keepalive=True,
+        s3={"addressing_style": settings.addressing_style},  # type: ignore[arg-type]
+        # servers other than AWS do not all know the checksums that botocore adds by default
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        user_agent_extra="partition-ops",
+    )
