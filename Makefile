@@ -1,0 +1,45 @@
+# Two commands: 'make demo' shows the whole job, 'make test' proves it. 'make help' lists the rest.
+.DEFAULT_GOAL := help
+.PHONY: help demo up down status test lint lock clean
+
+PYTHON := .venv/bin/python
+READY := .venv/installed
+
+help: ## List the targets
+	@echo "Needs Python 3.11 and make; everything else is installed into .venv."
+	@echo
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do \
+		printf '%-13s %s\n' "$$target" "$$what"; done
+	@echo
+	@echo "PyPI's own torch for Linux brings several GB of CUDA. For the CPU build, which is all that is used"
+	@echo "here, set pip's own variable PIP_EXTRA_INDEX_URL to the CPU wheel index that pytorch.org names."
+
+demo: $(READY) ## Partition a real graph through Airflow and S3 on this machine, and stop everything again
+	@$(PYTHON) -m local_stack demo
+
+up: $(READY) ## Keep Airflow and the S3 server running for the browser
+	@$(PYTHON) -m local_stack up
+
+down: $(READY) ## Stop what 'make up' started
+	@$(PYTHON) -m local_stack down
+
+status: $(READY) ## Say what runs, and where
+	@$(PYTHON) -m local_stack status
+
+test: $(READY) ## Run every test
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup
+
+lint: $(READY) ## Check style (ruff) and types (mypy)
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+
+lock: ## Renew constraints.txt with the newest versions that fit pyproject.toml
+	@sh local_stack/environment.sh lock
+
+clean: ## Stop the local stack and remove its data and the environment
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m local_stack down; fi
+	rm -rf .venv .local
+
+$(READY): pyproject.toml constraints.txt local_stack/environment.sh
+	@sh local_stack/environment.sh install

@@ -1,0 +1,98 @@
+#!/bin/sh
+# Makes .venv with the locked dependencies ("install"), or renews the lock itself ("lock").
+# Plain sh and Python 3.11 are all it needs: it runs before anything is installed.
+set -eu
+
+log=.local/logs/install.log
+pip_pid=
+scratch=
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+    say "$*" >&2
+    exit 1
+}
+
+# What runs in the background ignores Ctrl-C, so it is ended by hand.
+clean_up() {
+    if [ -n "$pip_pid" ]; then kill "$pip_pid" 2>/dev/null || true; fi
+    if [ -n "$scratch" ]; then rm -rf "$scratch"; fi
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+find_python() {
+    for candidate in python3.11 python3 python; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 is needed and was not found: install it (wheels of DGL 1.1.3 stop there), so that" \
+        "'python3.11' is on the PATH."
+}
+
+make_venv() {
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
+        fail "$python has no 'venv' module: install it too (Debian and Ubuntu: the package python3.11-venv)."
+    "$python" -m venv "$1" >>"$log" 2>&1 || fail "$1 could not be made, see $log."
+}
+
+# pip's own lines go to the log; the terminal gets one line now and then.
+run_pip() {
+    "$@" >>"$log" 2>&1 &
+    pip_pid=$!
+    seconds=0
+    while kill -0 "$pip_pid" 2>/dev/null; do
+        sleep 1
+        seconds=$((seconds + 1))
+        if [ $((seconds % 15)) -eq 0 ]; then
+            say "  $seconds s: $(grep -c '^Collecting' "$log" || true) packages resolved," \
+                "$(grep -c '^Installing collected' "$log" || true) of 1 installation begun"
+        fi
+    done
+    status=0
+    wait "$pip_pid" || status=$?
+    pip_pid=
+    if [ "$status" -ne 0 ]; then
+        grep -v 'is ignored' "$log" | tail -n 15 >&2
+        fail "Installing failed; the whole log is in $log."
+    fi
+}
+
+install() {
+    if [ ! -x .venv/bin/python ]; then
+        say "Creating .venv"
+        make_venv .venv
+    fi
+    say "Installing the locked dependencies into .venv (a few minutes the first time; log: $log)"
+    run_pip .venv/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[airflow,dev]'
+    touch .venv/installed
+    say "The environment is ready"
+}
+
+lock() {
+    scratch=$(mktemp -d)
+    make_venv "$scratch/venv"
+    say "Installing the newest dependencies that fit pyproject.toml into a temporary environment"
+    run_pip "$scratch/venv/bin/python" -m pip install --progress-bar off '.[airflow,dev]'
+    {
+        say "# Every version that 'make' installs. Renewed by 'make lock'; do not edit by hand."
+        say "# A build such as '+cpu' is left out, so that the machine decides which one it takes."
+        "$scratch/venv/bin/python" -m pip freeze --all --exclude pip --exclude partition-ops 2>>"$log" |
+            sed 's/+cpu$//'
+    } >"$scratch/constraints.txt"
+    cat "$scratch/constraints.txt" >constraints.txt
+    say "constraints.txt now has $(grep -c '==' constraints.txt) packages"
+}
+
+mkdir -p .local/logs
+: >"$log"
+case "${1:-}" in
+    install) install ;;
+    lock) lock ;;
+    *) fail "usage: environment.sh install|lock" ;;
+esac
