@@ -1,0 +1,90 @@
+"""Checks of the ID maps, which afterwards give the order of the IDs to all other checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from partition_ops import artifacts
+from partition_ops.verify.input import Ids
+from partition_ops.verify.output import ID_MAP_COLUMNS, Array, Output
+from partition_ops.verify.report import Findings
+from partition_ops.verify.truth import Ranges, Truth
+
+
+def check_id_maps(findings: Findings, output: Output, truth: Truth) -> None:
+    """Check every ID map; the order of a good one replaces the order that ``truth`` assumes.
+
+    Peak memory: four int64 columns of the largest type.
+    """
+    for type_id, node_type in enumerate(truth.metadata.node_types):
+        with findings.check("node-id-maps"):
+            columns = output.id_map(artifacts.node_id_map(node_type))
+            where = f"node type {node_type!r}"
+            if _is_id_map(findings, "node-id-maps", where, columns, truth.nodes, type_id):
+                owners = truth.parts[type_id]
+                if _agrees(findings, "node-id-maps", where, columns, owners, truth.nodes, type_id):
+                    truth.take_node_order(type_id, columns["orig_id"])
+    for type_id, edge_type in enumerate(truth.metadata.edge_types):
+        with findings.check("edge-id-maps"):
+            columns = output.id_map(artifacts.edge_id_map(str(edge_type)))
+            where = f"edge type {str(edge_type)!r}"
+            if _is_id_map(findings, "edge-id-maps", where, columns, truth.edge_ranges, type_id):
+                owners = truth.edge_parts(type_id)
+                if _agrees(findings, "edge-id-maps", where, columns, owners, truth.edge_ranges, type_id):
+                    truth.orig_edges[type_id] = columns["orig_id"]
+
+
+def _agrees(
+    findings: Findings,
+    name: str,
+    where: str,
+    columns: Mapping[str, Array],
+    owners: Ids,
+    ranges: Ranges,
+    type_id: int,
+) -> bool:
+    """Whether every original ID is in the partition that owns it; the order is a check of its own."""
+    orig = columns["orig_id"]
+    _check_order(findings, where, orig, ranges, type_id)
+    return findings.equal(name, f"{where}: part_id", columns["part_id"], owners[orig])
+
+
+def _is_id_map(
+    findings: Findings, name: str, where: str, columns: Mapping[str, Array], ranges: Ranges, type_id: int
+) -> bool:
+    """Whether the columns are those of a bijection that agrees with the ranges."""
+    if not findings.same(name, f"{where}: the list of columns", tuple(columns), ID_MAP_COLUMNS):
+        return False
+    dtypes = {column: str(values.dtype) for column, values in columns.items()}
+    integers = {"orig_id": "int64", "new_id": "int64", "type_new_id": "int64", "part_id": dtypes["part_id"]}
+    findings.same(name, f"{where}: the dtypes", dtypes, integers)
+    expected = ranges.new_ids(type_id)
+    good = findings.equal(name, f"{where}: new_id", columns["new_id"], expected)
+    good &= findings.equal(
+        name, f"{where}: type_new_id", columns["type_new_id"], np.arange(len(expected), dtype=np.int64)
+    )
+    good &= findings.equal(name, f"{where}: part_id", columns["part_id"], ranges.parts_of(type_id))
+    return good and _is_bijection(findings, name, where, columns["orig_id"], len(expected))
+
+
+def _is_bijection(findings: Findings, name: str, where: str, orig: Ids, count: int) -> bool:
+    outside = np.flatnonzero((orig < 0) | (orig >= count))
+    if len(outside):
+        findings.fail(name, f"{where}: orig_id {orig[outside[0]]} in row {outside[0]}, of {count}")
+        return False
+    times = np.bincount(orig, minlength=count)
+    return findings.equal(
+        name, f"{where}: times that an orig_id is there", times, np.ones(count, np.int64), at="orig_id"
+    )
+
+
+def _check_order(findings: Findings, where: str, orig: Ids, ranges: Ranges, type_id: int) -> None:
+    """Original IDs may only fall where a partition ends."""
+    with findings.check("order"):
+        falls = np.flatnonzero(np.diff(orig) < 0) + 1
+        inside = np.setdiff1d(falls, ranges.typed_starts[:, type_id])
+        if len(inside):
+            row = int(inside[0])
+            findings.fail("order", f"{where}: orig_id {orig[row]} follows {orig[row - 1]} in row {row}")

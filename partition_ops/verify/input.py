@@ -1,0 +1,163 @@
+"""The input graph, read by readers of our own.
+
+`partition_ops.graph.edges` and `partition_ops.graph.features` are what the conversion reads with: a
+mistake in them must not be able to hide itself here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.metadata import FileFormat, FileSet, GraphMetadata
+from partition_ops.storage import Store
+
+Ids = npt.NDArray[np.integer[Any]]
+
+
+def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tuple[Ids, Ids]:
+    """All edges of one type.
+
+    Args:
+        source: The graph's root.
+        metadata: Its metadata.
+        edge_type_id: Which edge type.
+
+    Returns:
+        Sources and destinations, type-wise: two arrays of shape (edges,), int32 where the IDs fit and
+        int64 elsewhere. Peak memory: twice that, and one chunk.
+
+    Raises:
+        InvalidInputError: The number of edges is not what the metadata says.
+    """
+    edge_type, data = metadata.edge_types[edge_type_id], metadata.edges[edge_type_id]
+    dtypes = [id_dtype(metadata.num_nodes[metadata.node_type_id(t)]) for t in (edge_type.src, edge_type.dst)]
+    ends: tuple[list[Ids], list[Ids]] = ([], [])
+    for key in data.files:
+        columns = _table(source.local_copy(key), data.format, pa.int64()).columns
+        for chunks, column, dtype in zip(ends, columns, dtypes, strict=False):
+            chunks.append(column.to_numpy().astype(dtype))
+    empty = [np.empty(0, dtype) for dtype in dtypes]
+    src, dst = (np.concatenate([first, *chunks]) for first, chunks in zip(empty, ends, strict=True))
+    if not len(src) == len(dst) == metadata.num_edges[edge_type_id]:
+        raise InvalidInputError(
+            f"{source.uri}: edge type {str(edge_type)!r} has another number of edges than metadata.json says",
+            found=len(src),
+            expected=metadata.num_edges[edge_type_id],
+        )
+    return src, dst
+
+
+def id_dtype(count: int) -> npt.DTypeLike:
+    """The smaller of int32 and int64 that holds the IDs of ``count`` nodes or edges."""
+    return np.int32 if count < 2**31 else np.int64
+
+
+class FeatureTable:
+    """The rows of one feature, by type-wise ID, on disk.
+
+    NumPy files are mapped. Chunks of other formats are written as NumPy files into a folder first, one
+    chunk in memory at a time, and mapped from there.
+
+    Attributes:
+        dtype: As DGL's files hold it: DGL has no booleans and stores them as uint8.
+        shape: Of one row; None where there are no files, so that nothing says what it should be.
+    """
+
+    def __init__(self, source: Store, data: FileSet, scratch: Path) -> None:
+        self._chunks = [
+            _mapped(source.local_copy(key), data.format, scratch / f"{index}.npy")
+            for index, key in enumerate(data.files)
+        ]
+        # a CSV without lines does not say what its columns are
+        telling = [chunk for chunk in self._chunks if len(chunk) or data.format.name != "csv"]
+        telling = telling or self._chunks
+        dtype = np.result_type(*(chunk.dtype for chunk in telling)) if telling else np.dtype(np.float32)
+        self.dtype = np.dtype(np.uint8) if dtype == np.bool_ else dtype.newbyteorder("=")
+        self.shape = telling[0].shape[1:] if telling else None
+        self._starts = np.cumsum([0, *(len(chunk) for chunk in self._chunks)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def take(self, ids: Ids) -> npt.NDArray[Any]:
+        """The rows of the IDs, in their order, in native byte order."""
+        rows = np.empty((len(ids), *(self.shape or ())), self.dtype)
+        owner = np.searchsorted(self._starts, ids, side="right") - 1
+        for index in np.unique(owner):
+            mine = owner == index
+            rows[mine] = self._chunks[index][ids[mine] - self._starts[index]]
+        return rows
+
+
+def _mapped(path: Path, file_format: FileFormat, copy: Path) -> npt.NDArray[Any]:
+    if file_format.name == "numpy":
+        return _load(path)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    np.save(copy, _matrix(_table(path, file_format, None)))
+    return _load(copy)
+
+
+def _load(path: Path) -> npt.NDArray[Any]:
+    values: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return values
+
+
+def _matrix(table: pa.Table) -> npt.NDArray[Any]:
+    """One column is (n,) or, with fixed-size lists, (n, width…); several scalar columns are (n, columns)."""
+    columns = [_values(column) for column in table.columns]
+    if not columns:
+        return np.empty(0)
+    values = columns[0] if len(columns) == 1 else np.column_stack(columns)
+    shape = (table.schema.metadata or {}).get(b"shape")  # DGL's writer flattens arrays and notes the shape
+    if shape is None:
+        return values
+    return values.reshape([int(length) for length in shape.decode().strip("()[] ,").split(",")])
+
+
+def _values(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    array, shape = column.combine_chunks(), [len(column)]
+    while pa.types.is_fixed_size_list(array.type):
+        shape.append(array.type.list_size)
+        array = array.flatten()
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values.reshape(shape)
+
+
+def _table(path: Path, file_format: FileFormat, kind: pa.DataType | None) -> pa.Table:
+    """A whole file; ``kind`` is the type of all columns of a CSV, inferred where it is None."""
+    if file_format.name == "parquet":
+        return pa_parquet.ParquetFile(path).read()
+    first, more = _first_line(path)
+    fields = [field.strip().strip('"') for field in first.split(file_format.delimiter)] if first else []
+    names = [str(index) for index in range(len(fields))]
+    header = file_format.header if file_format.header is not None else not any(map(_is_value, fields))
+    if not fields or (header and not more):
+        return pa.table({name: pa.array([], kind or pa.float64()) for name in names or ("0", "1")})
+    return pa_csv.read_csv(
+        path,
+        read_options=pa_csv.ReadOptions(column_names=names, skip_rows=int(header)),
+        parse_options=pa_csv.ParseOptions(delimiter=file_format.delimiter),
+        convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, kind) if kind else None),
+    )
+
+
+def _first_line(path: Path) -> tuple[str, bool]:
+    """The first line of a text file, and whether there is another that is not empty."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline=None) as stream:
+        return stream.readline().rstrip("\n"), any(line.strip() for line in stream)
+
+
+def _is_value(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text.lower() in ("true", "false")
+    return True

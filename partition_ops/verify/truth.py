@@ -1,0 +1,171 @@
+"""What the output should be, derived from the input and the assignment alone.
+
+Nothing here depends on the order in which the conversion numbers the nodes of one type in one
+partition: that order is read from the ID maps, once they have been found to be bijections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.verify.input import Ids
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The new IDs of one kind (nodes or edges): contiguous by partition, then by type.
+
+    Attributes:
+        counts: (parts, types) int64, how many there are.
+    """
+
+    counts: Counts
+
+    @cached_property
+    def starts(self) -> Counts:
+        """(parts, types) int64, first homogeneous new ID of each range."""
+        flat = np.cumsum(self.counts.ravel()) - self.counts.ravel()
+        return flat.reshape(self.counts.shape)
+
+    @cached_property
+    def ends(self) -> Counts:
+        """(parts, types) int64, the ID behind the last of each range."""
+        return self.starts + self.counts
+
+    @cached_property
+    def typed_starts(self) -> Counts:
+        """(parts, types) int64, first type-wise new ID of each range."""
+        return np.cumsum(self.counts, axis=0) - self.counts
+
+    @cached_property
+    def part_ends(self) -> Counts:
+        """(parts,) int64, the homogeneous new ID behind the last of each partition."""
+        return np.cumsum(self.counts.sum(axis=1))
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    def part(self, part: int) -> tuple[int, int]:
+        """The homogeneous new IDs of a partition, half-open."""
+        end = int(self.part_ends[part])
+        return end - int(self.counts[part].sum()), end
+
+    def typed(self, part: int, type_id: int) -> slice:
+        """The type-wise new IDs of one type in a partition."""
+        start = int(self.typed_starts[part, type_id])
+        return slice(start, start + int(self.counts[part, type_id]))
+
+    def new_ids(self, type_id: int) -> Counts:
+        """(count of the type,) int64, homogeneous new IDs by type-wise new ID."""
+        ranges = zip(self.starts[:, type_id], self.ends[:, type_id], strict=True)
+        return np.concatenate([np.arange(start, end) for start, end in ranges])
+
+    def parts_of(self, type_id: int) -> Counts:
+        """(count of the type,) int64, partitions by type-wise new ID."""
+        return np.repeat(np.arange(len(self.counts)), self.counts[:, type_id])
+
+
+@dataclass
+class Truth:
+    """The graph of the input under an assignment.
+
+    Attributes:
+        metadata: Of the input.
+        num_parts: Number of partitions.
+        parts: By node type, (nodes,) the partition of each node by original ID.
+        edges: By edge type, sources and destinations by original edge ID, type-wise original node IDs.
+        nodes: The ranges of the new node IDs.
+        edge_ranges: The ranges of the new edge IDs.
+        orig_nodes: By node type, (nodes,) the original ID by type-wise new ID.
+        orig_edges: By edge type, (edges,) the original ID by type-wise new ID.
+    """
+
+    metadata: GraphMetadata
+    num_parts: int
+    parts: list[Ids]
+    edges: list[tuple[Ids, Ids]]
+    nodes: Ranges = field(init=False)
+    edge_ranges: Ranges = field(init=False)
+    orig_nodes: list[Ids] = field(init=False)
+    orig_edges: list[Ids] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nodes = Ranges(self._counts(self.parts))
+        self.edge_ranges = Ranges(self._counts([self.edge_parts(t) for t in range(len(self.edges))]))
+        self.orig_nodes = [in_order(parts) for parts in self.parts]
+        self.orig_edges = [in_order(self.edge_parts(type_id)) for type_id in range(len(self.edges))]
+
+    def edge_parts(self, edge_type_id: int) -> Ids:
+        """(edges,) the partition of each edge by original ID: that of its destination."""
+        dst_type = self.metadata.node_type_id(self.metadata.edge_types[edge_type_id].dst)
+        return self.parts[dst_type][self.edges[edge_type_id][1]]
+
+    @cached_property
+    def new_nodes(self) -> list[Ids]:
+        """By node type, (nodes,) int64 homogeneous new IDs by original ID."""
+        found: list[Ids] = []
+        for type_id, orig in enumerate(self.orig_nodes):
+            new = np.empty(len(orig), np.int64)
+            new[orig] = self.nodes.new_ids(type_id)
+            found.append(new)
+        return found
+
+    def new_ends(self, edge_type_id: int, edges: Ids) -> tuple[Ids, Ids]:
+        """Homogeneous new IDs of the sources and destinations of some edges, given by original ID."""
+        edge_type, ends = self.metadata.edge_types[edge_type_id], self.edges[edge_type_id]
+        src_type, dst_type = (self.metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
+        return self.new_nodes[src_type][ends[0][edges]], self.new_nodes[dst_type][ends[1][edges]]
+
+    def take_node_order(self, type_id: int, orig: Ids) -> None:
+        """Use the order of a node ID map that is a bijection in agreement with the ranges."""
+        self.orig_nodes[type_id] = orig
+        self.__dict__.pop("new_nodes", None)  # derived from the order before
+
+    def nodes_of(self, part: int, node_type_id: int) -> Ids:
+        """Original IDs of the nodes of one type in a partition, by new ID."""
+        return self.orig_nodes[node_type_id][self.nodes.typed(part, node_type_id)]
+
+    def edges_of(self, part: int, edge_type_id: int) -> Ids:
+        """Original IDs of the edges of one type in a partition, by new ID."""
+        return self.orig_edges[edge_type_id][self.edge_ranges.typed(part, edge_type_id)]
+
+    def describe_nodes(self, new: Ids) -> tuple[Ids, Ids, Ids]:
+        """Partition, node type ID and original type-wise ID of homogeneous new IDs."""
+        starts = self.nodes.starts.ravel()
+        index = np.searchsorted(starts, new, side="right") - 1
+        part, type_id = np.divmod(index, len(self.parts))
+        typed = self.nodes.typed_starts.ravel()[index] + new - starts[index]
+        orig = np.empty(len(new), np.int64)
+        for each in range(len(self.parts)):
+            mine = type_id == each
+            orig[mine] = self.orig_nodes[each][typed[mine]]
+        return part, type_id, orig
+
+    def halo(self, part: int) -> Ids:
+        """Homogeneous new IDs, ascending, of the foreign sources of a partition's edges."""
+        wanted = np.zeros(self.nodes.total, np.bool_)
+        for type_id in range(len(self.edges)):
+            wanted[self.new_ends(type_id, self.edges_of(part, type_id))[0]] = True
+        start, end = self.nodes.part(part)
+        wanted[start:end] = False
+        return np.flatnonzero(wanted)
+
+    def _counts(self, parts: list[Ids]) -> Counts:
+        return np.stack([np.bincount(p, minlength=self.num_parts) for p in parts], axis=1).astype(np.int64)
+
+
+def in_order(parts: Ids) -> Ids:
+    """Original IDs by partition, and in their own order inside each.
+
+    Args:
+        parts: (n,) partitions by original ID.
+    """
+    return np.argsort(parts, kind="stable")
