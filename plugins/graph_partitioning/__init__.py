@@ -1,0 +1,1 @@
+"""Graph partitioning in Airflow: operators, a storage hook, assets and a page with the artifacts."""

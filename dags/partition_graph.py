@@ -1,0 +1,167 @@
+"""Partition a graph on object storage for distributed training with DGL.
+
+From a graph in DGL's chunked format to partitions that `dgl.distributed` loads, with tables from the
+original to the new IDs, a quality report and a manifest.
+
+1. **validate** the input: a bad graph stops here, and the log names file, type, position and value.
+2. **schema**: the ID range of every type.
+3. **prepare** the graph for the partitioning engine.
+4. **partition** its nodes.
+5. **convert**: scatter the edges, gather each partition in a task of its own, write the partition config.
+6. **idmap** and **quality**: the ID tables and the report.
+7. **publish**: the manifest, then `latest.json`; the asset `partitioned_graphs` is updated.
+
+Everything goes to `<output>/<graph>/runs/<run>/`. The button **Artifacts** of each task shows what it
+wrote. A task that is cleared finds out itself what need not be done again.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param, TaskGroup
+from graph_partitioning.operators.convert import (
+    GatherPartitionOperator,
+    ScatterEdgesOperator,
+    WritePartitionConfigOperator,
+)
+from graph_partitioning.operators.idmap import ExportIdMapsOperator
+from graph_partitioning.operators.partition import PartitionNodesOperator
+from graph_partitioning.operators.prepare import PrepareGraphOperator
+from graph_partitioning.operators.publish import PublishRunOperator
+from graph_partitioning.operators.quality import ReportQualityOperator
+from graph_partitioning.operators.schema import WriteSchemaOperator
+from graph_partitioning.operators.validate import ValidateGraphOperator
+
+
+def uri_param(variable: str, **options: Any) -> Param:
+    """A required URI; an environment variable may give the form a first value."""
+    value = os.environ.get(variable)
+    return Param(**({"default": value} if value else {}), type="string", minLength=1, section="Where", **options)
+
+
+PARAMS = {
+    "input_uri": uri_param(
+        "GRAPH_PARTITIONING_INPUT_URI",
+        title="Input graph",
+        description="Folder with the graph's metadata.json: s3://bucket/prefix or a path on the workers.",
+    ),
+    "output_uri": uri_param(
+        "GRAPH_PARTITIONING_OUTPUT_URI",
+        title="Output root",
+        description="The run writes to <output root>/<graph>/runs/<run>/.",
+    ),
+    "graph_name": Param(
+        None,
+        type=["null", "string"],
+        title="Graph name",
+        description="Empty: the name in metadata.json. Letters, digits and underscores.",
+        pattern="^[A-Za-z_][A-Za-z0-9_]*$",
+        maxLength=200,
+        section="Where",
+    ),
+    "storage_conn_id": Param(
+        "aws_default",
+        type=["null", "string"],
+        title="Storage connection",
+        description="Airflow connection of type aws that reaches s3://. Empty: what boto3 finds itself.",
+        section="Where",
+    ),
+    "num_parts": Param(
+        4,
+        type="integer",
+        minimum=1,
+        maximum=65536,
+        title="Number of partitions",
+        description="One for each machine, or each trainer, of the distributed training.",
+        section="How",
+    ),
+    "engine": Param(
+        "metis",
+        type="string",
+        enum=["metis", "random"],
+        title="Engine",
+        description="metis cuts few edges; random is quick and for comparison.",
+        section="How",
+    ),
+    "balance": Param(
+        "node-types",
+        type="string",
+        enum=["node-types", "edges", "none"],
+        title="Balance",
+        description="What every partition gets the same share of: each node type; each type's nodes and"
+        " their in-edges; or only nodes of any type.",
+        section="How",
+    ),
+    "seed": Param(
+        0,
+        type="integer",
+        minimum=0,
+        maximum=2**31 - 1,
+        title="Seed",
+        description="The same seed gives the same partitions.",
+        section="How",
+    ),
+    "on_defect": Param(
+        "fail",
+        type="string",
+        enum=["fail", "warn"],
+        title="On duplicate or self-loop edges",
+        description="fail, or warn and keep them; the engine does not see them. Other defects always fail.",
+        section="Checks",
+    ),
+}
+
+GRAPH = {
+    "input_uri": "{{ params.input_uri }}",
+    "output_uri": "{{ params.output_uri }}",
+    "graph_name": "{{ params.graph_name or '' }}",
+    "storage_conn_id": "{{ params.storage_conn_id or '' }}",
+    "run_id": "{{ run_id }}",
+}
+
+with DAG(
+    dag_id="partition_graph",
+    dag_display_name="Partition a graph",
+    description="Validate, partition and convert a graph for DGL's distributed training",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,
+    max_active_tasks=8,
+    params=PARAMS,
+    tags=["dgl", "graph", "partitioning"],
+    default_args={
+        "retries": 3,
+        "retry_delay": timedelta(seconds=10),
+        "retry_exponential_backoff": 2,
+        "max_retry_delay": timedelta(minutes=5),
+        **GRAPH,
+    },
+) as dag:
+    validate = ValidateGraphOperator(task_id="validate", on_defect="{{ params.on_defect }}")
+    schema = WriteSchemaOperator(task_id="schema")
+    prepare = PrepareGraphOperator(task_id="prepare")
+    partition = PartitionNodesOperator(
+        task_id="partition",
+        num_parts="{{ params.num_parts }}",
+        engine="{{ params.engine }}",
+        balance="{{ params.balance }}",
+        seed="{{ params.seed }}",
+    )
+
+    with TaskGroup("convert", tooltip="Build the partitions") as convert:
+        scatter = ScatterEdgesOperator(task_id="scatter")
+        # Airflow hands default_args on to ordinary tasks only
+        gather = GatherPartitionOperator.partial(
+            task_id="gather", map_index_template="part {{ task.part }}", **GRAPH
+        ).expand(part=scatter.output)
+        gather >> WritePartitionConfigOperator(task_id="config")
+
+    idmap = ExportIdMapsOperator(task_id="idmap")
+    quality = ReportQualityOperator(task_id="quality")
+    publish = PublishRunOperator(task_id="publish")
+
+    validate >> schema >> prepare >> partition >> convert >> [idmap, quality] >> publish

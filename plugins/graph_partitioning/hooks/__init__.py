@@ -1,0 +1,1 @@
+"""The hook that turns an Airflow connection into a store."""

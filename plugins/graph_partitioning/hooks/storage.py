@@ -1,0 +1,111 @@
+"""From an Airflow connection to the library's stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import IO, TYPE_CHECKING
+
+from airflow.sdk import BaseHook
+
+if TYPE_CHECKING:
+    from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+    from partition_ops.storage import StorageSettings, Store
+
+CHUNK_BYTES = 1 << 20
+
+
+class GraphStorageHook(BaseHook):
+    """Opens the roots of graphs and runs: local paths, ``file://`` and ``s3://``.
+
+    A connection of type ``aws`` says how to reach S3, in the fields that the amazon provider documents
+    (login, password; ``endpoint_url``, ``region_name``, ``verify``, ``role_arn``, ``config_kwargs`` in the
+    extra). Local roots need no connection, and none is looked up for them. Secrets go to boto3 only: not
+    into logs, nor into XCom.
+
+    Args:
+        storage_conn_id: ID of the connection; None or ``""`` leaves everything to boto3's own chain, and so
+            does a connection that does not exist, with a warning in the log.
+    """
+
+    conn_name_attr = "storage_conn_id"
+    default_conn_name = "aws_default"
+    hook_name = "Graph storage"
+
+    def __init__(self, storage_conn_id: str | None = default_conn_name) -> None:
+        super().__init__()
+        self.storage_conn_id = storage_conn_id or None
+
+    def settings(self) -> StorageSettings:
+        """How to reach S3.
+
+        The credentials of an assumed role are those of this moment: they last for the role's session.
+        """
+        from partition_ops.storage import StorageSettings
+
+        if self.storage_conn_id is None:
+            return StorageSettings()
+        aws = self._aws()
+        s3_options = getattr(aws.config, "s3", None) or {}
+        return StorageSettings(
+            endpoint_url=aws.conn_config.get_service_endpoint_url("s3"),
+            region=aws.region_name,
+            addressing_style=s3_options.get("addressing_style", "auto"),
+            verify=aws.verify,
+            **_credentials(aws),
+        )
+
+    @contextmanager
+    def open(self, uri: str) -> Iterator[Store]:
+        """Open a root for the length of a ``with`` block.
+
+        Raises:
+            UsageError: The URI has another scheme or no bucket.
+        """
+        from partition_ops.storage import open_store
+
+        with open_store(uri, self.settings() if uri.startswith("s3://") else None) as store:
+            yield store
+
+    def stream(self, uri: str, key: str) -> Iterator[bytes]:
+        """The content of one object, in chunks; the object is opened before the first is asked for.
+
+        Raises:
+            InvalidInputError: There is no such object, or the key leaves the root.
+        """
+        from partition_ops.storage import open_store
+        from partition_ops.storage.base import check_key
+
+        if uri.startswith("s3://"):
+            return _stream_s3(self.settings(), f"{uri.rstrip('/')}/{check_key(key)}")
+        return _chunks(open_store(uri).local_copy(key).open("rb"))
+
+    def _aws(self) -> AwsBaseHook:
+        from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+
+        return AwsBaseHook(aws_conn_id=self.storage_conn_id, client_type="s3")
+
+
+def _credentials(aws: AwsBaseHook) -> dict[str, str | None]:
+    """Keys where the connection names any; otherwise boto3 finds, and renews, its own."""
+    connection = aws.conn_config
+    if not (connection.aws_access_key_id or connection.role_arn or connection.profile_name):
+        return {}
+    keys = aws.get_credentials()
+    return {"access_key": keys.access_key, "secret_key": keys.secret_key, "session_token": keys.token}
+
+
+def _stream_s3(settings: StorageSettings, uri: str) -> Iterator[bytes]:
+    from partition_ops.storage.s3_client import make_client
+    from partition_ops.storage.s3_errors import explained
+
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    with explained(uri):
+        body = make_client(settings).get_object(Bucket=bucket, Key=key)["Body"]
+    return _chunks(body)
+
+
+def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
+    with closing(stream):
+        while chunk := stream.read(CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,37 @@
+"""The button on a task's page that leads to what the task wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+PREFIX = "/graph-partitioning"
+
+
+def base_path() -> str:
+    """The path that Airflow is served below, without a slash at its end."""
+    from airflow.sdk.configuration import conf
+
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
+def task_path(dag_id: str, run_id: str, task_id: str, map_index: int | None = -1) -> str:
+    """Path of a task's artifacts below the plugin's prefix."""
+    dag, run, task = (quote(part, safe="") for part in (dag_id, run_id, task_id))
+    return f"/dags/{dag}/runs/{run}/tasks/{task}/{-1 if map_index is None else map_index}"
+
+
+class ArtifactsLink(BaseOperatorLink):
+    """Leads to the page with the artifacts of a task."""
+
+    name = "Artifacts"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        path = task_path(ti_key.dag_id, ti_key.run_id, ti_key.task_id, ti_key.map_index)
+        return f"{base_path()}{PREFIX}{path}"

@@ -1,0 +1,1 @@
+"""One operator for each stage; the DAG ``partition_graph`` puts them together."""

@@ -1,0 +1,77 @@
+"""The stage ``convert``: scatter the edges, gather each partition, write the partition config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from graph_partitioning.operators.base import GraphStageOperator, count_partitions, whole_number
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from partition_ops.progress import Progress
+    from partition_ops.storage import Store
+    from partition_ops.tasks import StageResult
+
+
+class ScatterEdgesOperator(GraphStageOperator):
+    """Sends every edge to the bucket of its partition. It comes after ``partition``.
+
+    It returns the numbers of the partitions, to map the next task over; Airflow maps over what a task
+    returns and over nothing else.
+
+    Example::
+
+        where = {"input_uri": "s3://graphs/citations", "output_uri": "s3://partitioned", "run_id": "{{ run_id }}"}
+        scatter = ScatterEdgesOperator(task_id="scatter", **where)
+        gather = GatherPartitionOperator.partial(task_id="gather", **where).expand(part=scatter.output)
+        gather >> WritePartitionConfigOperator(task_id="config", **where)
+
+    Args: As for `GraphStageOperator`.
+    """
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.config import ConvertConfig
+        from partition_ops.convert import scatter_edges
+
+        return scatter_edges(ConvertConfig(**self.graph), source, destination, progress=progress)
+
+    def finish(self, context: Context, result: StageResult, destination: Store) -> list[int]:
+        return list(range(count_partitions(destination)))
+
+
+class GatherPartitionOperator(GraphStageOperator):
+    """Builds one partition from its bucket. It comes after scatter, once for each partition.
+
+    Args:
+        part: Number of the partition, from 0.
+        kwargs: As for `GraphStageOperator`.
+    """
+
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "part")
+
+    def __init__(self, *, part: int | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.part = part
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.config import ConvertConfig
+        from partition_ops.convert import gather_partition
+
+        part = whole_number("part", self.part)
+        return gather_partition(
+            ConvertConfig(**self.graph), source, destination, part=part, progress=progress
+        )
+
+
+class WritePartitionConfigOperator(GraphStageOperator):
+    """Writes the JSON file that ``dgl.distributed.load_partition`` takes. It comes after all gathers.
+
+    Args: As for `GraphStageOperator`.
+    """
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.config import ConvertConfig
+        from partition_ops.convert import write_partition_config
+
+        return write_partition_config(ConvertConfig(**self.graph), source, destination, progress=progress)

@@ -1,0 +1,34 @@
+"""The stage ``prepare``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graph_partitioning.operators.base import GraphStageOperator
+
+if TYPE_CHECKING:
+    from partition_ops.progress import Progress
+    from partition_ops.storage import Store
+    from partition_ops.tasks import StageResult
+
+
+class PrepareGraphOperator(GraphStageOperator):
+    """Writes the graph as the partitioning engines read it. It comes after ``schema``.
+
+    Example::
+
+        PrepareGraphOperator(
+            task_id="prepare",
+            input_uri="s3://graphs/citations",
+            output_uri="s3://partitioned",
+            run_id="{{ run_id }}",
+        )
+
+    Args: As for `GraphStageOperator`.
+    """
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.config import PrepareConfig
+        from partition_ops.prepare import prepare_graph
+
+        return prepare_graph(PrepareConfig(**self.graph), source, destination, progress=progress)

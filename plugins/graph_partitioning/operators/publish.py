@@ -1,0 +1,70 @@
+"""The stage ``publish``, and the asset events that other DAGs are scheduled on."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
+from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.operators.base import GraphStageOperator, count_partitions
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from partition_ops.progress import Progress
+    from partition_ops.storage import Store
+    from partition_ops.tasks import StageResult
+
+
+class PublishRunOperator(GraphStageOperator):
+    """Writes the manifest, then ``<output_uri>/<graph>/latest.json``, and updates the assets.
+
+    It comes after ``idmap`` and ``quality``. The asset `PARTITIONED_GRAPHS`, and the one that
+    `published_graph` gives for this graph, get an event whose ``extra`` has ``graph_name``, ``num_parts``,
+    ``run`` (URI of the run's root), ``partition_config`` (what ``dgl.distributed`` takes) and
+    ``manifest``. Without a ``run_id`` there is neither a ``latest.json`` nor an event for the one graph.
+
+    Example::
+
+        PublishRunOperator(
+            task_id="publish",
+            input_uri="s3://graphs/citations",
+            output_uri="s3://partitioned",
+            run_id="{{ run_id }}",
+        )
+
+    Args: As for `GraphStageOperator`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("outlets", [PARTITIONED_GRAPHS, PUBLISHED])
+        super().__init__(**kwargs)
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.config import PublishConfig
+        from partition_ops.publish import publish_run
+
+        config = PublishConfig(**self.graph, run_id=self.run_id or None)
+        with ExitStack() as stack:
+            latest = None
+            if self.run_id:
+                graph_root = destination.uri.rpartition("/runs/")[0]
+                latest = stack.enter_context(GraphStorageHook(self.storage_conn_id).open(graph_root))
+            return publish_run(config, source, destination, latest=latest, progress=progress)
+
+    def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
+        from partition_ops.artifacts import MANIFEST, partition_config
+
+        output_uri, graph_name, *_ = destination.uri.rsplit("/", 3)
+        extra = {
+            "graph_name": graph_name,
+            "num_parts": count_partitions(destination),
+            "run": destination.uri,
+            "partition_config": destination.uri_of(partition_config(graph_name)),
+            "manifest": destination.uri_of(MANIFEST),
+        }
+        events = context["outlet_events"]
+        events[PARTITIONED_GRAPHS].extra = extra
+        if self.run_id:
+            events[PUBLISHED].add(published_graph(output_uri, graph_name), extra=extra)
+        return result.to_json()

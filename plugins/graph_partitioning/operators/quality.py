@@ -1,0 +1,34 @@
+"""The stage ``quality``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graph_partitioning.operators.base import GraphStageOperator
+
+if TYPE_CHECKING:
+    from partition_ops.progress import Progress
+    from partition_ops.storage import Store
+    from partition_ops.tasks import StageResult
+
+
+class ReportQualityOperator(GraphStageOperator):
+    """Measures the partitions and writes a report. It comes after ``convert``.
+
+    Example::
+
+        ReportQualityOperator(
+            task_id="quality",
+            input_uri="s3://graphs/citations",
+            output_uri="s3://partitioned",
+            run_id="{{ run_id }}",
+        )
+
+    Args: As for `GraphStageOperator`.
+    """
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.config import QualityConfig
+        from partition_ops.quality import report_quality
+
+        return report_quality(QualityConfig(**self.graph), source, destination, progress=progress)

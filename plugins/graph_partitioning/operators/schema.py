@@ -1,0 +1,34 @@
+"""The stage ``schema``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graph_partitioning.operators.base import GraphStageOperator
+
+if TYPE_CHECKING:
+    from partition_ops.progress import Progress
+    from partition_ops.storage import Store
+    from partition_ops.tasks import StageResult
+
+
+class WriteSchemaOperator(GraphStageOperator):
+    """Writes the homogeneous ID range of every type. It comes after ``validate``.
+
+    Example::
+
+        WriteSchemaOperator(
+            task_id="schema",
+            input_uri="s3://graphs/citations",
+            output_uri="s3://partitioned",
+            run_id="{{ run_id }}",
+        )
+
+    Args: As for `GraphStageOperator`.
+    """
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.config import SchemaConfig
+        from partition_ops.schema import write_schema
+
+        return write_schema(SchemaConfig(**self.graph), source, destination, progress=progress)

@@ -1,0 +1,108 @@
+"""The routes: behind Airflow's login, for those who may read the DAG, and reading only."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated
+from urllib.parse import quote
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from partition_ops.errors import InvalidInputError, PartitionOpsError
+
+from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.links import base_path
+from graph_partitioning.page.artifacts import media_type, read_listing
+from graph_partitioning.page.lookup import TaskKey, graph_run, published_runs, tasks_of_run
+from graph_partitioning.page.render import render
+from graph_partitioning.runs import GraphRun
+
+TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'self'"
+)
+FILE_POLICY = POLICY + "; sandbox"  # a served file gets no script, and an origin of its own
+readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
+
+
+def make_app() -> FastAPI:
+    """The application that Airflow's server mounts below the plugin's prefix."""
+    app = FastAPI(title="Graph partitions", docs_url=None, redoc_url=None, openapi_url=None)
+    app.get("/", response_class=HTMLResponse)(show_published)
+    app.get(TASK, dependencies=[readable], response_class=HTMLResponse)(show_task)
+    app.get(TASK + "/files/{key:path}", dependencies=[readable])(send_file)
+    app.add_exception_handler(HTTPException, refuse)
+    app.add_exception_handler(PartitionOpsError, explain)
+    return app
+
+
+def show_published(session: SessionDep, user: GetUserDep) -> Response:
+    """The newest published runs of the DAGs that the user may read."""
+    dag_ids = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    return _page("published.html", runs=published_runs(session, dag_ids))
+
+
+def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Response:
+    """What one task wrote."""
+    run = _run_of(task, session)
+    siblings = tasks_of_run(session, task.dag_id, task.run_id)
+    return _page("task.html", task=task, run=run, siblings=siblings, listing=read_listing(run))
+
+
+def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep) -> Response:
+    """One artifact of a task, in chunks."""
+    run = _run_of(task, session)
+    listing = read_listing(run)
+    artifact = listing and listing.artifact(key)
+    if not artifact:
+        raise HTTPException(404, f"{key} is no artifact of {task.task_id}")
+    shown_as = media_type(key)
+    headers = {"Content-Length": str(artifact["size"]), **_headers(FILE_POLICY)}
+    if shown_as is None:
+        name = quote(PurePosixPath(key).name)
+        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
+    chunks = GraphStorageHook(run.storage_conn_id).stream(run.root, key)
+    return StreamingResponse(chunks, media_type=shown_as or "application/octet-stream", headers=headers)
+
+
+def refuse(request: Request, error: HTTPException) -> Response:
+    """Lead a browser without a login to the login page; say what is wrong otherwise."""
+    if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
+        back = quote(str(request.url), safe="")
+        return RedirectResponse(f"{base_path()}/api/v2/auth/login?next={back}", status_code=307)
+    return _page("refusal.html", status_code=error.status_code, message=str(error.detail))
+
+
+def explain(request: Request, error: PartitionOpsError) -> Response:
+    """The storage does not have it, or does not answer."""
+    status = 404 if isinstance(error, InvalidInputError) else 502
+    return _page("refusal.html", status_code=status, message=str(error))
+
+
+def _run_of(task: TaskKey, session: SessionDep) -> GraphRun:
+    run = graph_run(session, task)
+    if run is None:
+        raise HTTPException(
+            404,
+            "This task has left no run folder: it has not run yet, its XCom has been removed,"
+            " or its operator was given no run_id.",
+        )
+    return run
+
+
+def _page(template: str, status_code: int = 200, **values: object) -> Response:
+    return HTMLResponse(render(template, **values), status_code, headers=_headers(POLICY))
+
+
+def _headers(policy: str) -> dict[str, str]:
+    return {
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "private, no-store",
+    }
