@@ -68,6 +68,9 @@ def bucket(part: int, edge_type_id: int, chunk: int) -> str:
     return f"{SCRATCH}/convert/part{part}/edges-{edge_type_id}-{chunk}.npy"
 
 
+BUCKET_COUNTS = f"{SCRATCH}/convert/counts.json"
+
+
 def node_id_map(node_type: str) -> str:
     return f"idmap/nodes/{node_type}.parquet"
 

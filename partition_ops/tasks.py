@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy.typing as npt
+
 from partition_ops import __version__, artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
@@ -70,6 +72,9 @@ class Task:
         self.artifacts.append(artifact)
         return artifact
 
+    def write_array(self, key: str, array: npt.NDArray[Any]) -> Artifact:
+        return self.wrote(self.destination.write_array(key, array))
+
     def write_json(self, key: str, value: Any) -> Artifact:
         return self.wrote(self.destination.write_json(key, value))
 
@@ -103,7 +108,8 @@ def run_task(
         return StageResult(
             name, destination.uri, artifacts.record(name), done["seconds"], True, done["counters"]
         )
-    destination.delete([artifacts.MANIFEST, artifacts.record(name)])
+    destination.delete([artifacts.MANIFEST])  # what follows is not finished any more
+    forget_task(destination, name)
     began = time.monotonic()
     task = Task(destination)
     counters = work(task)
@@ -138,6 +144,18 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
     record: dict[str, Any] = destination.read_json(key)
     check_document(record, "record", where=destination.uri_of(key))
     return record
+
+
+def forget_task(destination: Store, name: str) -> None:
+    """Remove what an earlier run of a task wrote, and its record; nothing else."""
+    key = artifacts.record(name)
+    if not destination.exists(key):
+        return
+    try:
+        written = [entry["key"] for entry in read_record(destination, name)["artifacts"]]
+    except InvalidInputError:
+        written = []
+    destination.delete([*written, key])
 
 
 def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:

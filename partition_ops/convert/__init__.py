@@ -1,0 +1,11 @@
+"""Stage ``convert``: from an assignment to the files that DGL's distributed training loads.
+
+A shuffle in three tasks: *scatter* reads each edge once and puts it into the bucket of its owner,
+*gather* builds one partition from its buckets, and at the end the partition config is written.
+"""
+
+from partition_ops.convert.gather import gather_partition
+from partition_ops.convert.partition_config import write_partition_config
+from partition_ops.convert.scatter import scatter_edges
+
+__all__ = ["gather_partition", "scatter_edges", "write_partition_config"]

@@ -1,0 +1,5 @@
+"""Stage ``publish``: the manifest, and then the pointer to the newest run."""
+
+from partition_ops.publish.publish import publish_run
+
+__all__ = ["publish_run"]

@@ -1,0 +1,92 @@
+"""The partition config: the JSON file that ``dgl.distributed.load_partition`` takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops import artifacts
+from partition_ops.config import ConvertConfig
+from partition_ops.convert.buckets import read_edge_counts
+from partition_ops.graph.assignment import Assignment, read_assignment
+from partition_ops.graph.metadata import GraphMetadata, load_metadata
+from partition_ops.progress import Progress
+from partition_ops.storage import Store
+from partition_ops.tasks import StageResult, Task, run_task
+
+HALO_HOPS = 1
+Counts = npt.NDArray[np.int64]
+Ranges = list[list[list[int]]]
+
+
+def write_partition_config(
+    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Write ``partitions/<graph>.json`` once every partition is there.
+
+    Ranges of new IDs tile the ID space by partition and by type inside a partition; a type that a
+    partition has nothing of gets ``[x, x]``.
+
+    Args:
+        config: Options.
+        source: Root of the input graph; only its ``metadata.json`` is read.
+        destination: Root of the run, where every partition has been gathered.
+        progress: Not used, the task takes no time.
+
+    Returns:
+        The key of the file.
+
+    Raises:
+        InvalidInputError: A partition is missing.
+    """
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    assignment = read_assignment(destination.child(artifacts.ASSIGNMENT), metadata)
+    edges = read_edge_counts(destination, metadata)
+
+    def work(task: Task) -> dict[str, Any]:
+        key = artifacts.partition_config(metadata.graph_name)
+        task.write_json(key, _document(metadata, assignment, edges))
+        return {"partition_config": key, "num_parts": assignment.num_parts}
+
+    parts = [f"convert-part{part}" for part in range(assignment.num_parts)]
+    return run_task("convert-config", destination, options=config.options(), after=parts, work=work)
+
+
+def _document(metadata: GraphMetadata, assignment: Assignment, edges: Counts) -> dict[str, Any]:
+    edge_types = [str(edge_type) for edge_type in metadata.edge_types]
+    document = {
+        "graph_name": metadata.graph_name,
+        "num_nodes": sum(metadata.num_nodes),
+        "num_edges": sum(metadata.num_edges),
+        "part_method": assignment.algo_name,
+        "num_parts": assignment.num_parts,
+        "halo_hops": HALO_HOPS,
+        "node_map": dict(zip(metadata.node_types, _ranges(_node_counts(metadata, assignment)), strict=True)),
+        "edge_map": dict(zip(edge_types, _ranges(edges), strict=True)),
+        "ntypes": {name: type_id for type_id, name in enumerate(metadata.node_types)},
+        "etypes": {name: type_id for type_id, name in enumerate(edge_types)},
+    }
+    for part in range(assignment.num_parts):
+        document[f"part-{part}"] = {
+            "node_feats": f"part{part}/node_feat.dgl",
+            "edge_feats": f"part{part}/edge_feat.dgl",
+            "part_graph": f"part{part}/graph.dgl",
+        }
+    return document
+
+
+def _node_counts(metadata: GraphMetadata, assignment: Assignment) -> Counts:
+    """(node types, partitions) int64."""
+    pieces = np.split(assignment.parts, metadata.node_offsets[1:-1])
+    return np.stack([np.bincount(piece, minlength=assignment.num_parts) for piece in pieces])
+
+
+def _ranges(counts: Counts) -> Ranges:
+    """Half-open ranges of new IDs by type and partition, from (types, partitions) counts."""
+    ends = np.cumsum(counts.T).reshape(counts.T.shape).T
+    return [
+        [[int(end - count), int(end)] for count, end in zip(row_counts, row_ends, strict=True)]
+        for row_counts, row_ends in zip(counts, ends, strict=True)
+    ]

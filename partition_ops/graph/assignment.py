@@ -1,0 +1,114 @@
+"""Reading an assignment: the partition of every node."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops import artifacts
+from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.storage import Store
+from partition_ops.storage.base import sha256_of
+
+Parts = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The partition of every node.
+
+    Attributes:
+        num_parts: Number of partitions; some may be empty.
+        algo_name: ``random`` or ``metis``, as DGL's tools name it.
+        parts: (nodes,) int32, partition by homogeneous ID of the input graph.
+    """
+
+    num_parts: int
+    algo_name: str
+    parts: Parts
+
+    def digest(self) -> str:
+        """SHA-256 of the number of partitions and the assignment."""
+        digest = hashlib.sha256(f"{self.num_parts} {self.algo_name} ".encode())
+        digest.update(self.parts.data)
+        return digest.hexdigest()
+
+
+def read_assignment(folder: Store, metadata: GraphMetadata) -> Assignment:
+    """Read an assignment in DGL's text format, or its binary twin where that is known to be the same.
+
+    Args:
+        folder: Folder with ``partition_meta.json`` and ``<node type>.txt``.
+        metadata: The graph's metadata.
+
+    Raises:
+        InvalidInputError: A file is missing, a node has no partition or one that is out of range.
+
+    Peak memory: 4 bytes a node, and the text of one type.
+    """
+    meta = folder.read_json(artifacts.ASSIGNMENT_META)
+    check_document(meta, "partition_meta", where=folder.uri_of(artifacts.ASSIGNMENT_META))
+    num_parts = int(meta["num_parts"])
+    parts = np.empty(metadata.node_offsets[-1], np.int32)
+    digests = _text_digests(folder)
+    for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
+        parts[begin:end] = _read_type(folder, node_type, end - begin, num_parts, digests.get(node_type))
+    return Assignment(num_parts, meta["algo_name"], parts)
+
+
+def _text_digests(folder: Store) -> dict[str, str]:
+    """SHA-256 of each text file when its binary twin was written; empty for one made elsewhere."""
+    if not folder.exists(artifacts.ASSIGNMENT_SIDECAR):
+        return {}
+    sidecar = folder.read_json(artifacts.ASSIGNMENT_SIDECAR)
+    check_document(sidecar, "assignment", where=folder.uri_of(artifacts.ASSIGNMENT_SIDECAR))
+    digests: dict[str, str] = sidecar["text_sha256"]
+    return digests
+
+
+def _read_type(folder: Store, node_type: str, nodes: int, num_parts: int, digest: str | None) -> Parts:
+    key = artifacts.assignment_text(node_type)
+    path = folder.local_copy(key)
+    twin = artifacts.assignment_binary(node_type)
+    # somebody may have edited the text since: only the one that the twin was made with will do
+    if digest is not None and folder.exists(twin) and sha256_of(path) == digest:
+        parts: Parts = np.load(folder.local_copy(twin), allow_pickle=False)
+    else:
+        parts = _parse(path.read_bytes(), folder.uri_of(key), node_type)
+    return _checked(parts, folder.uri_of(key), node_type, nodes, num_parts)
+
+
+def _parse(text: bytes, where: str, node_type: str) -> Parts:
+    lines = text.split()
+    try:
+        return np.array(lines, dtype="S20").astype(np.int64).clip(-1, 2**31 - 1).astype(np.int32)
+    except (ValueError, OverflowError) as error:
+        bad = next(i for i, line in enumerate(lines) if not line.lstrip(b"-").isdigit() or len(line) > 18)
+        raise InvalidInputError(
+            f"{where}: line {bad + 1} (node type {node_type!r}, ID {bad}) is no partition number",
+            found=repr(lines[bad][:50].decode(errors="replace")),
+        ) from error
+
+
+def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:
+    if parts.shape != (nodes,):
+        raise InvalidInputError(
+            f"{where}: the number of lines is not the number of nodes of type {node_type!r}",
+            found=f"{parts.shape[0] if parts.ndim else 0}",
+            expected=f"{nodes}",
+        )
+    wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
+    if len(wrong):
+        node = int(wrong[0])
+        raise InvalidInputError(
+            f"{where}: line {node + 1} (node type {node_type!r}, ID {node}) names no partition",
+            found=f"{int(parts[node])}",
+            expected=f"0 to {num_parts - 1}",
+        )
+    return parts

@@ -1,0 +1,104 @@
+"""Writing an assignment, and bringing one in that was made elsewhere."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from partition_ops import artifacts
+from partition_ops.config import PartitionConfig, StageConfig
+from partition_ops.graph.assignment import read_assignment
+from partition_ops.graph.metadata import GraphMetadata, load_metadata
+from partition_ops.partition.problem import Parts
+from partition_ops.storage import Artifact, Store
+from partition_ops.tasks import StageResult, Task, run_task
+
+DGL_VERSION = "1.0.0"  # of partition_meta.json, as DGL's dispatch tool demands it
+SIDECAR_VERSION = 1
+
+
+def write_assignment(
+    task: Task,
+    metadata: GraphMetadata,
+    parts: Parts,
+    *,
+    dgl_name: str,
+    config: PartitionConfig | None = None,
+    num_parts: int | None = None,
+) -> dict[str, Any]:
+    """Write an assignment in DGL's text format, with a binary twin and a sidecar that ties them.
+
+    Args:
+        task: Collects what is written.
+        metadata: The graph's metadata.
+        parts: (nodes,) int32, partition by homogeneous ID.
+        dgl_name: ``random`` or ``metis``, for DGL's loader.
+        config: How it was made; None for one made elsewhere.
+        num_parts: Number of partitions of one made elsewhere.
+
+    Returns:
+        Figures for the record.
+    """
+    count = config.num_parts if config else num_parts or 1
+    folder = task.destination.child(artifacts.ASSIGNMENT)
+    texts = {}
+    for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
+        text = _text(parts[begin:end])
+        texts[node_type] = folder.write_bytes(artifacts.assignment_text(node_type), text)
+        _wrote(task, texts[node_type])
+        _wrote(task, folder.write_array(artifacts.assignment_binary(node_type), parts[begin:end]))
+    meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": dgl_name}
+    _wrote(task, folder.write_json(artifacts.ASSIGNMENT_META, meta))
+    made_by = config.options() if config else {"engine": "imported"}
+    sidecar = {
+        "version": SIDECAR_VERSION,
+        "num_parts": count,
+        "made_by": made_by,
+        "text_sha256": {node_type: text.sha256 for node_type, text in texts.items()},
+    }
+    _wrote(task, folder.write_json(artifacts.ASSIGNMENT_SIDECAR, sidecar))
+    sizes = np.bincount(parts, minlength=count).tolist()
+    return {"engine": made_by["engine"], "num_parts": count, "nodes_per_part": sizes}
+
+
+def import_assignment(
+    config: StageConfig, source: Store, assignment: Store, destination: Store
+) -> StageResult:
+    """Bring in an assignment that was made elsewhere, checked, as if ``partition`` had made it.
+
+    Args:
+        config: The graph's name.
+        source: Root of the input graph; only its ``metadata.json`` is read.
+        assignment: Folder with ``partition_meta.json`` and ``<node type>.txt``.
+        destination: Root of the run.
+
+    Returns:
+        The number of nodes of each partition.
+
+    Raises:
+        InvalidInputError: A file is missing, a node has no partition or one that is out of range.
+
+    Peak memory: 12 bytes a node.
+    """
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    found = read_assignment(assignment, metadata)
+
+    def work(task: Task) -> dict[str, Any]:
+        return write_assignment(
+            task, metadata, found.parts, dgl_name=found.algo_name, num_parts=found.num_parts
+        )
+
+    options = {**config.options(), "digest": found.digest()}
+    return run_task("partition", destination, options=options, work=work)
+
+
+def _wrote(task: Task, written: Artifact) -> None:
+    """Record an artifact of the assignment's folder under its key below the run's root."""
+    task.wrote(Artifact(f"{artifacts.ASSIGNMENT}/{written.key}", written.size, written.sha256))
+
+
+def _text(parts: Parts) -> bytes:
+    """One number a line."""
+    return "".join(f"{part}\n" for part in parts.tolist()).encode()

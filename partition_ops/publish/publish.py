@@ -1,0 +1,115 @@
+"""Write ``manifest.json``, the last file of a run, and point ``latest.json`` at it."""
+
+from __future__ import annotations
+
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from partition_ops import __version__, artifacts
+from partition_ops.config import PublishConfig
+from partition_ops.documents import check_document
+from partition_ops.graph.metadata import load_metadata
+from partition_ops.progress import Progress
+from partition_ops.storage import Store
+from partition_ops.tasks import StageResult, read_record
+
+MANIFEST_VERSION = 1
+COMPUTED_WITH = ("dgl", "numba", "numpy", "pyarrow", "pymetis", "torch")
+
+
+def publish_run(
+    config: PublishConfig,
+    source: Store,
+    destination: Store,
+    *,
+    latest: Store | None = None,
+    progress: Progress | None = None,
+) -> StageResult:
+    """Write the manifest of a run whose stages are all done, and remove what was scratch.
+
+    The manifest holds what came in (path, size, SHA-256), the options of every stage, the versions of
+    everything that computed, and size and SHA-256 of every artifact. It holds no times: the same input and
+    options give the same bytes. A folder without a manifest is not finished.
+
+    Args:
+        config: Options.
+        source: Root of the input graph.
+        destination: Root of the run.
+        latest: Root of the graph, where ``latest.json`` is to point at this run; None for no pointer.
+        progress: Not used, the stage takes no time.
+
+    Returns:
+        The number of artifacts and their bytes.
+
+    Raises:
+        InvalidInputError: A stage has not been done.
+    """
+    began = time.monotonic()
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    book = destination.read_json(artifacts.partition_config(metadata.graph_name))
+    records = [read_record(destination, name) for name in _tasks(destination, book["num_parts"])]
+    manifest = _manifest(metadata.graph_name, source, destination, records)
+    check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
+    known = destination.exists(artifacts.MANIFEST) and destination.read_json(artifacts.MANIFEST) == manifest
+    if not known:
+        destination.write_json(artifacts.MANIFEST, manifest)
+    if latest is not None:
+        latest.write_json(artifacts.LATEST, _pointer(config, metadata.graph_name, destination, book))
+    destination.delete_prefix(f"{artifacts.SCRATCH}/")
+    sizes = [entry["size"] for entry in manifest["artifacts"]]
+    where = destination.uri_of(artifacts.MANIFEST)
+    counters = {"artifacts": len(sizes), "bytes": sum(sizes), "manifest": where}
+    seconds = round(time.monotonic() - began, 3)
+    return StageResult("publish", destination.uri, artifacts.MANIFEST, seconds, known, counters)
+
+
+def _tasks(destination: Store, num_parts: int) -> list[str]:
+    """Every task that must have left its record; engines that do not look at edges need no ``prepare``."""
+    prepare = ["prepare"] if destination.exists(artifacts.record("prepare")) else []
+    gathers = [f"convert-part{part}" for part in range(num_parts)]
+    before = ["validate", "schema", *prepare, "partition", "convert-scatter"]
+    return [*before, *gathers, "convert-config", "idmap", "quality"]
+
+
+def _manifest(
+    graph_name: str, source: Store, destination: Store, records: list[dict[str, Any]]
+) -> dict[str, Any]:
+    report = destination.read_json(artifacts.VALIDATION_REPORT)
+    written = [entry for record in records for entry in record["artifacts"]]
+    kept = [entry for entry in written if not entry["key"].startswith(f"{artifacts.SCRATCH}/")]
+    return {
+        "version": MANIFEST_VERSION,
+        "graph_name": graph_name,
+        "input": {"uri": source.uri, "files": report["files"]},
+        "options": {record["task"]: record["options"] for record in records},
+        "versions": {"partition_ops": __version__, "python": platform.python_version(), **_versions()},
+        "artifacts": sorted(kept, key=lambda entry: str(entry["key"])),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in COMPUTED_WITH:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def _pointer(
+    config: PublishConfig, graph_name: str, destination: Store, book: dict[str, Any]
+) -> dict[str, Any]:
+    pointer = {
+        "version": MANIFEST_VERSION,
+        "graph_name": graph_name,
+        "run_id": config.run_id,
+        "run": destination.uri,
+        "manifest": destination.uri_of(artifacts.MANIFEST),
+        "partition_config": destination.uri_of(artifacts.partition_config(graph_name)),
+        "num_parts": book["num_parts"],
+    }
+    check_document(pointer, "latest", where=artifacts.LATEST)
+    return pointer

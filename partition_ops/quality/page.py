@@ -1,0 +1,162 @@
+"""The quality report as one HTML page that opens without a network: styles and pictures are inside."""
+
+from __future__ import annotations
+
+import io
+from html import escape
+from typing import Any
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+Report = dict[str, Any]
+
+STYLE = """
+:root { color-scheme: light; --ink: #1d2733; --soft: #5b6b7c; --line: #d9e0e7; --accent: #1f6f8b; }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); margin: 2rem auto; max-width: 62rem;
+  padding: 0 1rem; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+.soft { color: var(--soft); margin: .2rem 0 1.5rem; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; }
+.figure { border: 1px solid var(--line); border-radius: 8px; padding: .7rem 1.1rem; min-width: 8.5rem; }
+.figure b { display: block; font-size: 1.5rem; color: var(--accent); }
+table { border-collapse: collapse; width: 100%; } th, td { padding: .35rem .6rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px solid var(--line); }
+.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
+"""
+
+
+def quality_page(report: Report) -> str:
+    """The page of a quality report, as it is in ``quality/report.json``.
+
+    Returns:
+        HTML with nothing to load; the same report gives the same text.
+    """
+    title = f"Partitions of {escape(report['graph_name'])}"
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
+<h1>{title}</h1>
+<p class="soft">{report["num_nodes"]:,} nodes and {report["num_edges"]:,} edges in {report["num_parts"]}
+partitions</p>
+<div class="figures">{_key_figures(report)}</div>
+<h2>Nodes of each type by partition</h2>
+<p class="soft">Share of the type's nodes; the dotted line is the ideal share.</p>
+{_balance_chart(report)}
+<div class="wide">{_node_table(report)}</div>
+<h2>Inner and halo nodes by partition</h2>
+<p class="soft">Halo nodes belong to another partition; their features are fetched from there.</p>
+{_halo_chart(report)}
+<div class="wide">{_partition_table(report)}</div>
+<h2>Edges of each type</h2>
+<div class="wide">{_edge_table(report)}</div>
+</body></html>
+"""
+
+
+def _key_figures(report: Report) -> str:
+    worst = max(entry["imbalance"] for entry in report["node_types"].values())
+    figures = {
+        "edges cut": f"{report['edge_cut']['fraction']:.2%}",
+        "worst type imbalance": f"{worst:.3f}",
+        "replication factor": f"{report['replication_factor']:.3f}",
+        "communication volume": f"{report['communication_volume']:,}",
+    }
+    return "".join(f'<div class="figure"><b>{value}</b>{name}</div>' for name, value in figures.items())
+
+
+def _balance_chart(report: Report) -> str:
+    types, parts = report["node_types"], report["num_parts"]
+    figure = Figure(figsize=(9, 0.9 + 0.5 * len(types)), layout="constrained")
+    axes = figure.subplots()
+    for row, entry in enumerate(types.values()):
+        total, left = max(sum(entry["per_part"]), 1), 0.0
+        for part, count in enumerate(entry["per_part"]):
+            axes.barh(row, count / total, left=left, color=_shade(part, parts), edgecolor="white")
+            left += count / total
+    for part in range(1, parts):
+        axes.axvline(part / parts, color="black", linestyle=":", linewidth=0.8)
+    axes.set_yticks(range(len(types)), list(types))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+    return _svg(figure, "Share of each node type by partition")
+
+
+def _halo_chart(report: Report) -> str:
+    partitions = report["partitions"]
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots()
+    names = [str(entry["part"]) for entry in partitions]
+    inner = [entry["inner_nodes"] for entry in partitions]
+    axes.bar(names, inner, color="#1f6f8b", label="inner")
+    halo = [entry["halo_nodes"] for entry in partitions]
+    axes.bar(names, halo, bottom=inner, color="#e0a458", label="halo")
+    axes.set_xlabel("partition")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+    axes.legend(frameon=False)
+    return _svg(figure, "Inner and halo nodes by partition")
+
+
+def _shade(part: int, parts: int) -> tuple[float, float, float]:
+    depth = part / max(parts - 1, 1)
+    return (0.12 + 0.55 * depth, 0.44 + 0.35 * depth, 0.55 + 0.3 * depth)
+
+
+def _svg(figure: Figure, label: str) -> str:
+    import matplotlib
+
+    stream = io.StringIO()
+    # fixed salt and no date: the same report gives the same bytes
+    with matplotlib.rc_context({"svg.hashsalt": label, "svg.fonttype": "none"}):
+        FigureCanvasSVG(figure).print_figure(stream, format="svg", metadata={"Date": None, "Creator": None})
+    text = stream.getvalue()
+    return f'<div role="img" aria-label="{escape(label)}">{text[text.index("<svg") :]}</div>'
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    return "<table>" + "".join(lines) + "</table>"
+
+
+def _node_table(report: Report) -> str:
+    head = ["node type", *(f"part {part}" for part in range(report["num_parts"])), "imbalance"]
+    return _table(
+        head,
+        [
+            [name, *(f"{count:,}" for count in entry["per_part"]), f"{entry['imbalance']:.3f}"]
+            for name, entry in report["node_types"].items()
+        ],
+    )
+
+
+def _partition_table(report: Report) -> str:
+    return _table(
+        ["partition", "inner nodes", "halo nodes", "edges", "edges cut", "MiB"],
+        [
+            [
+                str(entry["part"]),
+                *(f"{entry[key]:,}" for key in ("inner_nodes", "halo_nodes", "edges", "cut_edges")),
+                f"{entry['bytes'] / 2**20:,.1f}",
+            ]
+            for entry in report["partitions"]
+        ],
+    )
+
+
+def _edge_table(report: Report) -> str:
+    return _table(
+        ["edge type", "edges", "cut", "share cut", "imbalance"],
+        [
+            [
+                name,
+                f"{sum(entry['per_part']):,}",
+                f"{entry['cut_edges']:,}",
+                f"{entry['cut_fraction']:.2%}",
+                f"{entry['imbalance']:.3f}",
+            ]
+            for name, entry in report["edge_types"].items()
+        ],
+    )

@@ -1,0 +1,113 @@
+"""The whole job in one process, without Airflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from partition_ops import artifacts
+from partition_ops.config import (
+    ConvertConfig,
+    IdMapConfig,
+    PrepareConfig,
+    PublishConfig,
+    QualityConfig,
+    RunConfig,
+    SchemaConfig,
+)
+from partition_ops.convert import gather_partition, scatter_edges, write_partition_config
+from partition_ops.idmap import export_id_maps
+from partition_ops.partition import partition_nodes
+from partition_ops.partition.engines import find_engine
+from partition_ops.prepare import prepare_graph
+from partition_ops.progress import NoProgress, Progress
+from partition_ops.publish import publish_run
+from partition_ops.quality import report_quality
+from partition_ops.schema import write_schema
+from partition_ops.storage import Store
+from partition_ops.tasks import StageResult
+from partition_ops.validate import validate_graph
+
+Report = Callable[[StageResult], None]
+
+
+def run_job(
+    config: RunConfig,
+    source: Store,
+    destination: Store,
+    *,
+    progress: Progress | None = None,
+    report: Report = lambda result: None,
+) -> list[StageResult]:
+    """Take a graph from its chunks to published partitions, stage by stage.
+
+    A stage that an earlier call has finished, and whose inputs and options have not changed, is not done
+    again; a job that was published already is left as it is.
+
+    Args:
+        config: Options.
+        source: Root of the input graph.
+        destination: Root of the output.
+        progress: Shows the steps of each stage.
+        report: Called with the result of each task as it ends.
+
+    Returns:
+        The results of the tasks that were looked at, in their order.
+
+    Raises:
+        PartitionOpsError: A stage failed; what was finished stays, and there is no manifest.
+
+    Peak memory: that of the stage which needs most, as its docstring says.
+    """
+    return _Job(config, source, destination, progress or NoProgress(), report).run()
+
+
+class _Job:
+    """The chain of stages over one graph."""
+
+    def __init__(
+        self, config: RunConfig, source: Store, destination: Store, progress: Progress, report: Report
+    ) -> None:
+        self.config = config
+        self.source = source
+        self.destination = destination
+        self.progress = progress
+        self.report = report
+        self.results: list[StageResult] = []
+
+    def run(self) -> list[StageResult]:
+        engine = find_engine(self.config.engine)
+        name = self.config.graph_name
+        self._do(validate_graph, self.config.validate)
+        self._do(write_schema, SchemaConfig(graph_name=name))
+        if engine.needs_graph:
+            self._do(prepare_graph, PrepareConfig(graph_name=name))
+        num_parts = self._do(partition_nodes, self.config.partition).counters["num_parts"]
+        if not self._published():
+            self._convert(num_parts)
+            self._do(export_id_maps, IdMapConfig(graph_name=name))
+            self._do(report_quality, QualityConfig(graph_name=name))
+        self._do(publish_run, PublishConfig(graph_name=name))
+        return self.results
+
+    def _do(self, stage: Callable[..., StageResult], config: object, **more: int) -> StageResult:
+        result = stage(config, self.source, self.destination, progress=self.progress, **more)
+        self.results.append(result)
+        self.report(result)
+        return result
+
+    def _convert(self, num_parts: int) -> None:
+        config = ConvertConfig(graph_name=self.config.graph_name)
+        self._do(scatter_edges, config)
+        for part in range(num_parts):
+            self._do(gather_partition, config, part=part)
+        self._do(write_partition_config, config)
+
+    def _published(self) -> bool:
+        """Whether the manifest has outlived the stages before conversion and all it lists is there."""
+        if not self.destination.exists(artifacts.MANIFEST):
+            return False
+        for entry in self.destination.read_json(artifacts.MANIFEST)["artifacts"]:
+            found = self.destination.stat(entry["key"])
+            if found is None or found.size != entry["size"]:
+                return False
+        return True
