@@ -24,10 +24,11 @@ def check_manifest(findings: Findings, source: Store, destination: Store, metada
         _check_complete(findings, destination, metadata, listed)
     if manifest:
         with findings.check("manifest-input"):
-            files = manifest["input"]["files"]
+            files = [{**entry, "key": entry["path"]} for entry in manifest["input"]["files"]]
             _check_files(findings, "manifest-input", source, files)
             listed, needed = {entry["key"] for entry in files}, {artifacts.METADATA, *metadata.files()}
             findings.same("manifest-input", "the list of input files", sorted(listed), sorted(needed))
+            findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)
 
 
 def _check_complete(
