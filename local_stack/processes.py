@@ -75,6 +75,19 @@ class Service:
                 raise StackError(f"{self.name} did not answer within {seconds:.0f} s.\n{tail(self.log)}")
             time.sleep(0.2)
 
+    def wait_until_done(self, *, seconds: float) -> None:
+        """Wait until the program has ended well.
+
+        Raises:
+            StackError: It ended badly, or not in time.
+        """
+        try:
+            status = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise StackError(f"{self.name} took more than {seconds:.0f} s.\n{tail(self.log)}") from None
+        if status != 0:
+            raise StackError(f"{self.name} ended with status {status}.\n{tail(self.log)}")
+
     def terminate(self) -> None:
         """Ask the whole group to end, without waiting."""
         _signal_group(self.pid, signal.SIGTERM)

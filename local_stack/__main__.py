@@ -1,0 +1,63 @@
+"""``python -m local_stack demo|up|down|status``."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from local_stack.demo import DemoOptions, demo
+from local_stack.folders import Folders
+from local_stack.manage import down, status, up
+from local_stack.processes import StackError
+from local_stack.supervisor import supervise
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the errors of the stack are told in words, without a traceback."""
+    options = _parser().parse_args(arguments)
+    folders = Folders(Path(options.folder).absolute()) if options.folder else Folders()
+    if options.command == "supervise":
+        return supervise(folders, options.owner, options.lease)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    try:
+        return _run(options, folders)
+    except StackError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; everything that was started has been stopped.", file=sys.stderr)
+        return 130
+
+
+def _run(options: argparse.Namespace, folders: Folders) -> int:
+    if options.command == "demo":
+        return demo(folders, DemoOptions(num_parts=options.num_parts, engine=options.engine))
+    return {"up": up, "down": down, "status": status}[options.command](folders)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m local_stack", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    supervisor = commands.add_parser("supervise", help="used by the other commands")
+    supervisor.add_argument("folder")
+    supervisor.add_argument("owner", choices=["demo", "up"])
+    supervisor.add_argument("lease", nargs="?", type=int)
+    for name, what in {
+        "demo": "partition a real graph through Airflow and S3, then stop everything",
+        "up": "start Airflow and the S3 server and leave them running",
+        "down": "stop what 'up' started",
+        "status": "say what runs, and where",
+    }.items():
+        command = commands.add_parser(name, help=what)
+        command.add_argument("--folder", help="keep everything there instead of in .local")
+        if name == "demo":
+            command.add_argument("--num-parts", type=int, default=4)
+            command.add_argument("--engine", default="metis")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Airflow's four services on this machine, with a database in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from local_stack.airflow_api import AirflowApi
+from local_stack.folders import PROJECT, Folders, Secrets, write_private_json
+from local_stack.processes import Service
+from local_stack.s3_server import REGION, S3Access
+
+USER = "admin"
+DATABASE = "airflow.db"
+BUCKET = "graphs"
+INPUT_URI = f"s3://{BUCKET}/input/python_environment"
+OUTPUT_URI = f"s3://{BUCKET}/output"
+MIGRATE_SECONDS = 180.0
+START_SECONDS = 180.0
+AUTH_MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+FOREIGN = ("AIRFLOW", "AWS_", "PYTHONPATH", "PYTHONHOME", "RCLONE_")
+
+
+def airflow_environment(folders: Folders, secrets: Secrets, s3: S3Access, port: int) -> dict[str, str]:
+    """The whole environment of Airflow's services.
+
+    Nothing of another Airflow or another AWS account that the user has set up gets in. The S3 server's
+    credentials come by environment, so that they are not in Airflow's database.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    return {
+        **own,
+        **_settings(folders, port),
+        "AIRFLOW_HOME": str(folders.airflow),
+        "AIRFLOW__CORE__FERNET_KEY": secrets.fernet_key,
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.jwt_secret,
+        "AIRFLOW__API__SECRET_KEY": secrets.session_secret,
+        "AIRFLOW_CONN_AWS_DEFAULT": _connection(s3),
+        "GRAPH_PARTITIONING_INPUT_URI": INPUT_URI,
+        "GRAPH_PARTITIONING_OUTPUT_URI": OUTPUT_URI,
+        "NO_PROXY": ",".join(filter(None, ["127.0.0.1", "localhost", os.environ.get("NO_PROXY")])),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONUNBUFFERED": "1",
+        "DO_NOT_TRACK": "1",
+        "SCARF_ANALYTICS": "false",
+        "GX_ANALYTICS_ENABLED": "false",
+    }
+
+
+def prepare_airflow(folders: Folders, secrets: Secrets, env: dict[str, str]) -> None:
+    """Make the database, unless this version of Airflow has done so, and the password file.
+
+    Raises:
+        StackError: The database could not be made; the message has the end of the log.
+    """
+    write_private_json(folders.passwords, {USER: secrets.airflow_password})
+    marker = folders.airflow / "migrated"
+    current = version("apache-airflow")
+    if (folders.airflow / DATABASE).exists() and marker.exists() and marker.read_text() == current:
+        return
+    log = folders.logs / "airflow-db.log"
+    migration = Service("'airflow db migrate'", [*_airflow(), "db", "migrate"], env=env, log=log)
+    try:
+        migration.wait_until_done(seconds=MIGRATE_SECONDS)
+    finally:
+        migration.stop()
+    marker.write_text(current)
+
+
+def start_airflow(folders: Folders, env: dict[str, str], port: int) -> Iterator[Service]:
+    """Start the services one after the other; each is given to the caller as soon as it exists."""
+    commands = {
+        "api-server": ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
+        "scheduler": ["--skip-serve-logs"],  # its log server would listen on every address
+        "dag-processor": [],
+        "triggerer": ["--skip-serve-logs"],
+    }
+    for name, options in commands.items():
+        log = folders.logs / f"airflow-{name}.log"
+        yield Service(f"Airflow's {name}", [*_airflow(), name, *options], env=env, log=log)
+
+
+def wait_for_airflow(api: AirflowApi, services: list[Service]) -> None:
+    """Wait until the API answers and the scheduler and the DAG processor have a heartbeat.
+
+    Raises:
+        StackError: One of them ended, or took too long.
+    """
+    server, scheduler, processor, *_ = services
+    waits: list[tuple[Service, Callable[[], bool]]] = [
+        (server, lambda: "metadatabase" in api.healthy()),
+        (scheduler, lambda: "scheduler" in api.healthy()),
+        (processor, lambda: "dag_processor" in api.healthy()),
+    ]
+    for service, ready in waits:
+        service.wait_until(ready, seconds=START_SECONDS)
+
+
+def _airflow() -> list[str]:
+    return [sys.executable, "-m", "airflow"]
+
+
+def _connection(s3: S3Access) -> str:
+    return json.dumps(
+        {
+            "conn_type": "aws",
+            "login": s3.access_key,
+            "password": s3.secret_key,
+            "extra": {"endpoint_url": s3.endpoint_url, "region_name": REGION},
+        }
+    )
+
+
+def _settings(folders: Folders, port: int) -> dict[str, str]:
+    settings = {
+        "api__base_url": f"http://127.0.0.1:{port}",
+        "core__auth_manager": AUTH_MANAGER,
+        "core__dags_are_paused_at_creation": "False",
+        "core__dags_folder": str(PROJECT / "dags"),
+        "core__execution_api_server_url": f"http://127.0.0.1:{port}/execution/",
+        "core__executor": "LocalExecutor",
+        "core__load_examples": "False",
+        "core__parallelism": str(min(8, max(2, os.cpu_count() or 2))),
+        "core__plugins_folder": str(folders.airflow / "plugins"),  # ours come by entry point
+        "core__simple_auth_manager_passwords_file": str(folders.passwords),
+        "core__simple_auth_manager_users": f"{USER}:admin",
+        "dag_processor__refresh_interval": "10",
+        "database__sql_alchemy_conn": f"sqlite:///{folders.airflow / DATABASE}",
+        "logging__base_log_folder": str(folders.airflow / "logs"),
+        "scheduler__scheduler_idle_sleep_time": "0.2",
+        "usage_data_collection__enabled": "False",
+    }
+    return {"AIRFLOW__" + name.upper(): value for name, value in settings.items()}

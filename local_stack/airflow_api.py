@@ -1,0 +1,170 @@
+"""The few calls of Airflow's REST API that starting and watching a run takes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+
+from local_stack.processes import StackError
+
+TIMEOUT = 30.0
+PAGE = 100
+PATIENCE = 60.0  # seconds that the server may be silent, for instance on a busy machine
+ERROR_LINES = 25
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """One task of a run, or one of the copies of a mapped task."""
+
+    task_id: str
+    map_index: int
+    label: str
+    state: str
+    try_number: int
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.task_id} [{self.label}]" if self.map_index >= 0 else self.task_id
+
+
+class AirflowApi:
+    """A client that logs in by itself and puts up with a server that is slow for a while.
+
+    Args:
+        base_url: Address of the API server.
+        user: Name to log in with.
+        password: Its password; never shown.
+    """
+
+    def __init__(self, base_url: str, user: str, password: str) -> None:
+        self.base_url = base_url
+        self._login = {"username": user, "password": password}
+        self._session = requests.Session()
+        self._session.trust_env = False  # a proxy would not find 127.0.0.1
+
+    def __repr__(self) -> str:
+        return f"AirflowApi({self.base_url!r})"
+
+    def healthy(self) -> set[str]:
+        """Names of the components that have a heartbeat; none while nobody answers."""
+        try:
+            answer = self._session.get(f"{self.base_url}/api/v2/monitor/health", timeout=TIMEOUT)
+            found = answer.json() if answer.ok else {}
+        except (requests.RequestException, ValueError):
+            return set()
+        return {name for name, value in found.items() if value and value.get("status") == "healthy"}
+
+    def wait_for_dag(self, dag_id: str, *, seconds: float) -> None:
+        """Wait until Airflow has read a DAG.
+
+        Raises:
+            StackError: It has not; the message has the errors of reading the DAG files.
+        """
+        end = time.monotonic() + seconds
+        while self._call("GET", f"dags/{dag_id}", missing_ok=True) is None:
+            errors = self._call("GET", "importErrors")["import_errors"]
+            if errors:
+                text = "\n".join(f"{error['filename']}:\n{error['stack_trace']}" for error in errors)
+                raise StackError(f"Airflow could not read its DAG files.\n{text}")
+            if time.monotonic() > end:
+                raise StackError(f"Airflow has not found the DAG {dag_id} within {seconds:.0f} s.")
+            time.sleep(0.5)
+
+    def trigger(self, dag_id: str, run_id: str, params: dict[str, Any]) -> None:
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": params}
+        self._call("POST", f"dags/{dag_id}/dagRuns", json=body)
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return str(self._call("GET", f"dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def unfinished_runs(self, dag_id: str) -> list[str]:
+        """IDs of the runs that wait or run."""
+        found = self._call(
+            "GET", f"dags/{dag_id}/dagRuns", params={"state": ["queued", "running"], "limit": PAGE}
+        )
+        return [str(run["dag_run_id"]) for run in found["dag_runs"]]
+
+    def fail_run(self, dag_id: str, run_id: str) -> None:
+        """Give a run up; its running tasks are ended."""
+        self._call("PATCH", f"dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
+
+    def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
+        """Every task of a run, mapped ones one by one."""
+        found: list[TaskState] = []
+        while True:
+            page = self._call(
+                "GET",
+                f"dags/{dag_id}/dagRuns/{run_id}/taskInstances",
+                params={"limit": PAGE, "offset": len(found)},
+            )
+            found += [_task_state(entry) for entry in page["task_instances"]]
+            if len(found) >= page["total_entries"] or not page["task_instances"]:
+                return found
+
+    def error_of(self, dag_id: str, run_id: str, task: TaskState) -> str:
+        """The errors in the log of a task's last try, or its last lines."""
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{task.try_number}"
+        answer = self._call("GET", path, params={"map_index": task.map_index, "full_content": True})
+        events = [entry for entry in answer["content"] if isinstance(entry, dict)]
+        errors = [line for entry in events for line in _error_lines(entry)]
+        lines = errors or [str(entry.get("event", "")) for entry in events]
+        return "\n".join(lines[-ERROR_LINES:])
+
+    def _call(self, method: str, path: str, *, missing_ok: bool = False, **options: Any) -> Any:
+        answer = self._send(method, path, **options)
+        if answer.status_code == 401:
+            self._log_in()
+            answer = self._send(method, path, **options)
+        if answer.status_code == 404 and missing_ok:
+            return None
+        if not answer.ok:
+            raise StackError(f"Airflow refused {method} {path} ({answer.status_code}): {answer.text[:2000]}")
+        return answer.json()
+
+    def _send(self, method: str, path: str, **options: Any) -> requests.Response:
+        """Send a request; reading is tried again for a while, changing is not."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                answer = self._session.request(
+                    method, f"{self.base_url}/api/v2/{path}", timeout=TIMEOUT, **options
+                )
+                if answer.status_code < 500 or method != "GET" or time.monotonic() > end:
+                    return answer
+            except requests.RequestException as error:
+                if method != "GET" or time.monotonic() > end:
+                    raise StackError(f"Airflow does not answer at {self.base_url}: {error}") from error
+            time.sleep(1)
+
+    def _log_in(self) -> None:
+        try:
+            answer = self._session.post(f"{self.base_url}/auth/token", json=self._login, timeout=TIMEOUT)
+        except requests.RequestException as error:
+            raise StackError(f"Airflow does not answer at {self.base_url}: {error}") from error
+        if not answer.ok:
+            raise StackError(f"Airflow does not accept the password ({answer.status_code}).")
+        self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+
+def _task_state(entry: dict[str, Any]) -> TaskState:
+    index = entry["map_index"]
+    return TaskState(
+        task_id=entry["task_id"],
+        map_index=index,
+        label=str(entry.get("rendered_map_index") or index),
+        state=entry["state"] or "none",
+        try_number=entry["try_number"],
+        seconds=entry["duration"] or 0.0,
+    )
+
+
+def _error_lines(entry: dict[str, Any]) -> list[str]:
+    if entry.get("level") not in ("error", "critical"):
+        return []
+    details = [f"{part['exc_type']}: {part['exc_value']}" for part in entry.get("error_detail") or ()]
+    return [str(entry.get("event", "")), *details]

@@ -1,0 +1,119 @@
+"""The whole job on this machine: a real graph, through Airflow's API and scheduler, to partitions on S3."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from graph_partitioning.runs import run_root  # type: ignore[import-untyped]
+
+from local_stack.airflow import INPUT_URI, OUTPUT_URI
+from local_stack.airflow_api import AirflowApi
+from local_stack.example_graph import GRAPH_NAME, build_graph, upload_graph
+from local_stack.folders import Folders
+from local_stack.processes import StackError
+from local_stack.stack import Launch, Running, refuse_if_busy, running
+from local_stack.summary import print_summary
+from local_stack.watch import RunWatch
+from partition_ops.storage import open_store
+
+DAG_ID = "partition_graph"
+RUN_PREFIX = "demo__"
+DAG_SECONDS = 120.0
+RUN_SECONDS = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """What the demo asks the DAG for."""
+
+    num_parts: int = 4
+    engine: str = "metis"
+
+    def params(self) -> dict[str, Any]:
+        return {
+            "input_uri": INPUT_URI,
+            "output_uri": OUTPUT_URI,
+            "graph_name": GRAPH_NAME,
+            "num_parts": self.num_parts,
+            "engine": self.engine,
+            "on_defect": "warn",  # real code calls itself: there are self-loops
+        }
+
+
+def demo(folders: Folders, options: DemoOptions) -> int:
+    """Run the demo and print where everything is.
+
+    Raises:
+        StackError: Something failed; the message says what, and everything has been stopped.
+    """
+    began = time.monotonic()
+    with _stack(folders) as (find, check):
+        _title("The input: this Python environment as a graph")
+        graph = build_graph(folders)
+        _title("The services")
+        found = find()
+        print(f"Airflow {found.state.airflow_url}, S3 server {found.s3.endpoint_url}")
+        upload_graph(graph, found.s3)
+        run_id = f"{RUN_PREFIX}{time.strftime('%Y%m%dT%H%M%S')}_{secrets.token_hex(2)}"
+        _title(f"The run {run_id} of the DAG {DAG_ID}")
+        _run(found.api, run_id, options, check)
+        root = run_root(OUTPUT_URI, GRAPH_NAME, run_id)
+        _title("The result")
+        with open_store(root, found.s3.settings()) as store:
+            print_summary(store)
+        _where(found, root, folders)
+    print(f"Done in {time.monotonic() - began:.0f} s.")
+    return 0
+
+
+def _run(api: AirflowApi, run_id: str, options: DemoOptions, check: Callable[[], None]) -> None:
+    api.wait_for_dag(DAG_ID, seconds=DAG_SECONDS)
+    for old in api.unfinished_runs(DAG_ID):
+        if old.startswith(RUN_PREFIX):  # left by a demo that was killed
+            api.fail_run(DAG_ID, old)
+    api.trigger(DAG_ID, run_id, options.params())
+    try:
+        RunWatch(api, DAG_ID, run_id, print, check).until_done(seconds=RUN_SECONDS)
+    except (KeyboardInterrupt, SystemExit):
+        with suppress(StackError):
+            api.fail_run(DAG_ID, run_id)
+        raise
+
+
+@contextmanager
+def _stack(folders: Folders) -> Iterator[tuple[Callable[[], Running], Callable[[], None]]]:
+    """The stack that 'up' has left running, or one of our own that starts while the graph is built.
+
+    Gives two functions: one waits for the stack, the other raises an error once it has ended.
+    """
+    folders.make()
+    found = running(folders)
+    if found is not None and found.state.owner == "up":
+        yield lambda: found, lambda: None
+        return
+    refuse_if_busy(folders)
+    launch = Launch(folders, "demo", leased=True)
+    try:
+        yield lambda: launch.wait(print), launch.check
+    finally:
+        print("Stopping Airflow and the S3 server", flush=True)
+        launch.stop()
+
+
+def _title(text: str) -> None:
+    print(f"\n== {text}", flush=True)
+
+
+def _where(found: Running, root: str, folders: Folders) -> None:
+    path = folders.s3 / root.removeprefix("s3://")
+    print(f"\nPartitions, ID maps, quality report and manifest: {root}")
+    print(f"which the local S3 server keeps in {path}")
+    if found.state.owner == "up":
+        print(f"The run in the browser: {found.state.airflow_url}/dags/{DAG_ID}\n")
+    else:
+        print("To look at the run in the browser, or to trigger another: make up\n")

@@ -1,0 +1,99 @@
+"""Where the local stack keeps its things, and the secrets among them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Everything is below one root, which only its owner can look into.
+
+    Attributes:
+        root: ``.local`` in the project; tests use another.
+    """
+
+    root: Path = PROJECT / ".local"
+
+    def make(self) -> None:
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.root.chmod(0o700)
+        for folder in (self.airflow, self.logs):
+            folder.mkdir(exist_ok=True)
+
+    @property
+    def airflow(self) -> Path:
+        return self.root / "airflow"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def s3(self) -> Path:
+        return self.root / "s3"
+
+    @property
+    def state(self) -> Path:
+        """What runs, and where."""
+        return self.root / "state.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor for as long as it lives."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def passwords(self) -> Path:
+        """The file that Airflow's SimpleAuthManager reads."""
+        return self.root / "airflow_passwords.json"
+
+    @property
+    def secrets(self) -> Path:
+        return self.root / "secrets.json"
+
+
+@dataclass(frozen=True, repr=False)
+class Secrets:
+    """What opens the local stack: made at random once, kept in a file that only its owner can read."""
+
+    s3_access_key: str
+    s3_secret_key: str
+    airflow_password: str
+    fernet_key: str
+    jwt_secret: str
+    session_secret: str
+
+
+def load_secrets(folders: Folders) -> Secrets:
+    """The secrets of a local stack; they are made when it is first used."""
+    if not folders.secrets.exists():
+        made = Secrets(
+            s3_access_key=secrets.token_hex(10),
+            s3_secret_key=secrets.token_hex(20),
+            airflow_password=secrets.token_urlsafe(12),
+            fernet_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            jwt_secret=secrets.token_urlsafe(48),
+            session_secret=secrets.token_urlsafe(48),
+        )
+        write_private_json(folders.secrets, {"version": VERSION, **vars(made)})
+    found = json.loads(folders.secrets.read_text())
+    found.pop("version")
+    return Secrets(**found)
+
+
+def write_private_json(path: Path, value: object) -> None:
+    """Write a file that only its owner can read; it appears whole."""
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        json.dump(value, stream, indent=2)
+    partial.replace(path)

@@ -1,0 +1,129 @@
+"""The process that owns all services: while it lives they live, and when it ends they end.
+
+It is started by ``demo`` and by ``up``. A demo also gives it a lease, the end of a pipe: when the demo
+is gone, for whatever reason, the pipe breaks and the supervisor stops everything. Should the supervisor
+itself be killed, the kernel ends the services (on Linux).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import ExitStack, suppress
+from typing import IO, NoReturn
+
+from local_stack.airflow import (
+    BUCKET,
+    USER,
+    airflow_environment,
+    prepare_airflow,
+    start_airflow,
+    wait_for_airflow,
+)
+from local_stack.airflow_api import AirflowApi
+from local_stack.folders import Folders, load_secrets
+from local_stack.processes import Service, StackError, adopt_orphans, free_port, kill_descendants
+from local_stack.s3_server import start_s3_server
+from local_stack.state import State, write_state
+
+AIRFLOW_PORT = 8080
+S3_PORT = 9000
+LOCK_TRIES = 20
+
+
+def supervise(folders: Folders, owner: str, lease: int | None) -> int:
+    """Start the services and stay until a signal, the end of the lease, or the end of a service.
+
+    Args:
+        folders: Where everything is kept.
+        owner: ``demo`` or ``up``.
+        lease: Descriptor that becomes readable when the owner is gone; None means forever.
+
+    Returns:
+        Exit status.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _stop)
+    adopt_orphans()
+    state = State(owner=owner, supervisor=os.getpid())
+    with ExitStack() as stack:
+        stack.enter_context(_only_one(folders))
+        services: list[Service] = []
+        stack.callback(_stop_all, services)
+        try:
+            state = _start(folders, state, services)
+            _watch(services, lease)
+        except StackError as error:
+            write_state(folders, state.now("failed", str(error)))
+            return 1
+        except SystemExit:
+            write_state(folders, state.now("stopped", ""))
+            raise
+    write_state(folders, state.now("stopped", ""))
+    return 0
+
+
+def _start(folders: Folders, state: State, services: list[Service]) -> State:
+    secrets = load_secrets(folders)
+    write_state(folders, state.now("starting", "Starting the S3 server"))
+    server, s3 = start_s3_server(
+        folders.s3,
+        folders.logs / "s3.log",
+        access_key=secrets.s3_access_key,
+        secret_key=secrets.s3_secret_key,
+        buckets=(BUCKET,),
+        preferred_port=S3_PORT,
+    )
+    services.append(server)
+    state = state.at(s3_port=s3.port, airflow_port=free_port(AIRFLOW_PORT))
+    env = airflow_environment(folders, secrets, s3, state.airflow_port)
+    write_state(folders, state.now("starting", "Preparing Airflow's database"))
+    prepare_airflow(folders, secrets, env)
+    write_state(folders, state.now("starting", "Starting Airflow (15 to 40 s)"))
+    airflow: list[Service] = []
+    for service in start_airflow(folders, env, state.airflow_port):
+        services.append(service)
+        airflow.append(service)
+    wait_for_airflow(AirflowApi(state.airflow_url, USER, secrets.airflow_password), airflow)
+    write_state(folders, state.now("ready", "Airflow and the S3 server answer"))
+    return state
+
+
+def _watch(services: list[Service], lease: int | None) -> None:
+    while True:
+        waiting = [lease] if lease is not None else []
+        readable, _, _ = select.select(waiting, [], [], 1.0)
+        if readable:
+            return
+        for service in services:
+            service.check()
+
+
+def _stop_all(services: list[Service]) -> None:
+    """Stop Airflow's services together, then the S3 server that their tasks write to."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for service in services[1:]:
+        service.terminate()
+    for service in [*services[1:], *services[:1]]:
+        service.stop()
+    kill_descendants()
+
+
+def _only_one(folders: Folders) -> IO[str]:
+    """Take the lock, which the kernel gives back when this process is gone."""
+    lock = folders.lock.open("w")
+    for _ in range(LOCK_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        time.sleep(0.1)  # whoever looks whether we run has the lock for a moment
+    sys.exit("Another supervisor is running.")
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    sys.exit(128 + number)
