@@ -13,8 +13,9 @@ from partition_ops.config import (
     QualityConfig,
     RunConfig,
     SchemaConfig,
+    StageConfig,
 )
-from partition_ops.convert import gather_partition, scatter_edges, write_partition_config
+from partition_ops.convert import convert_graph
 from partition_ops.idmap import export_id_maps
 from partition_ops.partition import partition_nodes
 from partition_ops.partition.engines import find_engine
@@ -81,26 +82,24 @@ class _Job:
         self._do(write_schema, SchemaConfig(graph_name=name))
         if engine.needs_graph:
             self._do(prepare_graph, PrepareConfig(graph_name=name))
-        num_parts = self._do(partition_nodes, self.config.partition).counters["num_parts"]
+        self._do(partition_nodes, self.config.partition)
         if not self._published():
-            self._convert(num_parts)
+            self._convert()
             self._do(export_id_maps, IdMapConfig(graph_name=name))
             self._do(report_quality, QualityConfig(graph_name=name))
         self._do(publish_run, PublishConfig(graph_name=name))
         return self.results
 
-    def _do(self, stage: Callable[..., StageResult], config: object, **more: int) -> StageResult:
-        result = stage(config, self.source, self.destination, progress=self.progress, **more)
+    def _do(self, stage: Callable[..., StageResult], config: StageConfig) -> None:
+        self._show(stage(config, self.source, self.destination, progress=self.progress))
+
+    def _show(self, result: StageResult) -> None:
         self.results.append(result)
         self.report(result)
-        return result
 
-    def _convert(self, num_parts: int) -> None:
+    def _convert(self) -> None:
         config = ConvertConfig(graph_name=self.config.graph_name)
-        self._do(scatter_edges, config)
-        for part in range(num_parts):
-            self._do(gather_partition, config, part=part)
-        self._do(write_partition_config, config)
+        convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
 
     def _published(self) -> bool:
         """Whether the manifest has outlived the stages before conversion and all it lists is there."""

@@ -4,8 +4,9 @@ A shuffle in three tasks: *scatter* reads each edge once and puts it into the bu
 *gather* builds one partition from its buckets, and at the end the partition config is written.
 """
 
+from partition_ops.convert.convert import convert_graph
 from partition_ops.convert.gather import gather_partition
 from partition_ops.convert.partition_config import write_partition_config
 from partition_ops.convert.scatter import scatter_edges
 
-__all__ = ["gather_partition", "scatter_edges", "write_partition_config"]
+__all__ = ["convert_graph", "gather_partition", "scatter_edges", "write_partition_config"]

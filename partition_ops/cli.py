@@ -1,0 +1,103 @@
+"""The command line: ``partition-ops VERB``.
+
+Exit codes: 0 success, 2 wrong use, 3 bad input, 130 interrupted, 1 the rest. Each verb is a module of
+`partition_ops.commands`; what is heavy is imported when a verb runs, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from partition_ops import __version__
+from partition_ops.commands import COMMANDS
+from partition_ops.commands.console import Console
+from partition_ops.errors import PartitionOpsError
+
+DESCRIPTION = """\
+Validate, partition and convert heterogeneous graphs for DGL's distributed training.
+
+A graph is a folder in DGL's chunked graph format, with metadata.json at its root, on a local path or
+s3://bucket/prefix. Credentials for S3 come from the environment (AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION) or any other place where boto3 looks."""
+
+EPILOG = """\
+examples:
+  partition-ops run graphs/mag out/mag --num-parts 4
+  partition-ops run s3://data/mag s3://data/out/mag --num-parts 16 --balance edges --seed 7
+  partition-ops validate graphs/mag
+  partition-ops verify graphs/mag out/mag
+
+exit codes: 0 success, 2 wrong use, 3 bad input, 1 anything else"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with every verb."""
+    parser = argparse.ArgumentParser(
+        prog="partition-ops",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
+    for command in COMMANDS:
+        verb = verbs.add_parser(
+            command.NAME,
+            help=command.SUMMARY,
+            description=command.DESCRIPTION,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(verb)
+        _add_common_arguments(verb)
+        verb.set_defaults(execute=command.execute)
+    return parser
+
+
+def _add_common_arguments(verb: argparse.ArgumentParser) -> None:
+    common = verb.add_argument_group("common options")
+    common.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    common.add_argument(
+        "--endpoint-url", metavar="URL", help="S3 server, where it is not AWS (or set AWS_ENDPOINT_URL)"
+    )
+    common.add_argument("--verbose", action="store_true", help="print the log and whole tracebacks")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a verb and give back the exit code."""
+    arguments = build_parser().parse_args(argv)
+    level = logging.INFO if arguments.verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
+    console = Console(as_json=arguments.json)
+    try:
+        console.result(arguments.execute(arguments, console))
+        return 0
+    except PartitionOpsError as error:
+        console.error(error)
+        if arguments.verbose:
+            traceback.print_exc()
+        return error.exit_code
+    except KeyboardInterrupt:
+        console.failure("interrupted; what was finished stays, and the next call goes on from there")
+        return 130
+    except BrokenPipeError:
+        # whoever read our output has gone: keep Python from complaining about it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        console.failure(f"unexpected {type(error).__name__}: {error}")
+        if arguments.verbose:
+            traceback.print_exc()
+        else:
+            console.note("This is a defect of ours: please report it with what --verbose prints.")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

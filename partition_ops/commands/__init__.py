@@ -1,0 +1,20 @@
+"""The verbs of the command line, one module each.
+
+A module has ``NAME``, ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` and
+``execute(arguments, console)``, which gives back what ``--json`` prints.
+"""
+
+from partition_ops.commands import (
+    convert,
+    idmap,
+    partition,
+    prepare,
+    publish,
+    quality,
+    run,
+    schema,
+    validate,
+    verify,
+)
+
+COMMANDS = (run, validate, schema, prepare, partition, convert, idmap, quality, publish, verify)

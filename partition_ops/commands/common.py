@@ -1,0 +1,89 @@
+"""Arguments and steps that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, get_args
+
+from partition_ops.commands.console import Console
+from partition_ops.config import Balance, OnDefect
+from partition_ops.progress import Progress, terminal_progress
+from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.tasks import StageResult
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="INPUT", help="the graph: a folder with metadata.json, or s3://…")
+    parser.add_argument("--graph-name", metavar="NAME", help="used instead of the name in metadata.json")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        required=True,
+        help="root of the output, a folder or s3://…",
+    )
+
+
+def add_partition_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--num-parts", metavar="K", type=int, required=True, help="number of partitions")
+    parser.add_argument(
+        "--engine", default="metis", metavar="E", help="what cuts the graph: metis (default) or random"
+    )
+    parser.add_argument(
+        "--balance",
+        default="node-types",
+        choices=get_args(Balance),
+        help="what every partition gets the same share of: the nodes of each type (default), the nodes and"
+        " in-edges of each type, or just the nodes of all types together",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="the same seed gives the same partitions (default 0)"
+    )
+
+
+def add_on_defect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--on-defect",
+        default="fail",
+        choices=get_args(OnDefect),
+        help="duplicate or self-loop edges: fail (default), or warn and go on; they stay in the graph then,"
+        " and the partitioner does not see them",
+    )
+
+
+def settings(arguments: argparse.Namespace) -> StorageSettings:
+    """How to reach S3, from the common options."""
+    return StorageSettings(endpoint_url=arguments.endpoint_url)
+
+
+def open_input(arguments: argparse.Namespace) -> Store:
+    return open_store(arguments.input, settings(arguments))
+
+
+def open_output(arguments: argparse.Namespace) -> Store:
+    return open_store(arguments.output, settings(arguments))
+
+
+def progress(arguments: argparse.Namespace) -> Progress:
+    return terminal_progress()
+
+
+def show_result(console: Console, result: StageResult) -> None:
+    """One line for a finished task."""
+    state = "as before" if result.skipped else f"{result.seconds:8.1f} s"
+    console.line(f"{result.task:<16} {state:>10}  {summary(result.counters)}")
+
+
+def summary(counters: dict[str, Any]) -> str:
+    """The figures of a task in one line; lists and objects are left to --json."""
+    shown = []
+    for name, value in counters.items():
+        if isinstance(value, bool | str):
+            shown.append(f"{name.replace('_', ' ')} {value}")
+        elif isinstance(value, int):
+            shown.append(f"{name.replace('_', ' ')} {value:,}")
+        elif isinstance(value, float):
+            shown.append(f"{name.replace('_', ' ')} {value:.4g}")
+    return ", ".join(shown)

@@ -1,0 +1,54 @@
+"""What the command line prints: text for people on standard output, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from partition_ops.errors import PartitionOpsError
+
+
+class Console:
+    """Prints for people, or for machines.
+
+    Args:
+        as_json: Print nothing but one JSON document on standard output.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def line(self, text: str = "") -> None:
+        """A line of the result, for people."""
+        if not self._as_json:
+            print(text, flush=True)
+
+    def note(self, text: str) -> None:
+        """A line on standard error."""
+        print(text, file=sys.stderr, flush=True)
+
+    def result(self, value: Any) -> None:
+        """The result, for machines."""
+        if self._as_json:
+            print(json.dumps(value, indent=2))
+
+    def failure(self, text: str) -> None:
+        """What went wrong, in one line."""
+        if self._as_json:
+            print(json.dumps({"error": {"problem": text}}))
+        self.note(f"partition-ops: {text}")
+
+    def error(self, error: PartitionOpsError) -> None:
+        """What went wrong, what was found and expected, and what to do."""
+        if self._as_json:
+            keys = ("problem", "found", "expected", "remedy")
+            described = {key: getattr(error, key) for key in keys if getattr(error, key) is not None}
+            kind = {"kind": type(error).__name__, "exit_code": error.exit_code}
+            print(json.dumps({"error": {**kind, **described}}, default=str))
+        self.note(f"partition-ops: error: {error.problem}")
+        for name in ("found", "expected"):
+            if getattr(error, name) is not None:
+                self.note(f"  {name + ':':10}{getattr(error, name)}")
+        if error.remedy is not None:
+            self.note(f"  {error.remedy}")

@@ -1,0 +1,46 @@
+"""``partition-ops convert``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from partition_ops.commands import common
+from partition_ops.commands.console import Console
+from partition_ops.config import ConvertConfig
+from partition_ops.storage import open_store
+from partition_ops.tasks import StageResult
+
+NAME = "convert"
+SUMMARY = "write the files that DGL's distributed training loads"
+DESCRIPTION = """\
+Write partitions/ below --output: the partition config <graph>.json and, for each partition, graph.dgl,
+node_feat.dgl, edge_feat.dgl, orig_nids.dgl and orig_eids.dgl. The assignment is the one that
+'partition' left there, or any folder with partition_meta.json and <node type>.txt."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_input(parser)
+    parser.add_argument(
+        "--assignment", metavar="DIR", help="folder of the assignment (default: assignment/ below --output)"
+    )
+    common.add_output(parser)
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    config = ConvertConfig(graph_name=arguments.graph_name)
+    from partition_ops.convert import convert_graph
+    from partition_ops.partition import import_assignment
+
+    results: list[StageResult] = []
+
+    def report(result: StageResult) -> None:
+        results.append(result)
+        common.show_result(console, result)
+
+    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+        if arguments.assignment is not None:
+            with open_store(arguments.assignment, common.settings(arguments)) as assignment:
+                report(import_assignment(config, source, assignment, destination))
+        convert_graph(config, source, destination, progress=common.progress(arguments), report=report)
+    return [result.to_json() for result in results]

@@ -1,0 +1,63 @@
+"""``partition-ops run``: the whole job without Airflow."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from partition_ops import artifacts
+from partition_ops.commands import common
+from partition_ops.commands.console import Console
+from partition_ops.commands.tables import quality_lines
+from partition_ops.config import RunConfig
+from partition_ops.tasks import StageResult
+
+NAME = "run"
+SUMMARY = "the whole job: validate, partition, convert, map, report"
+DESCRIPTION = """\
+Take the graph at INPUT through every stage and leave at OUTPUT what DGL's distributed training loads,
+the ID maps, a quality report and a manifest. The manifest is written last: an OUTPUT without
+manifest.json is not finished. A call that was stopped goes on where it was when it is repeated, and
+what has not changed is not done again."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_input(parser)
+    parser.add_argument("output", metavar="OUTPUT", help="root of the output, a folder or s3://…")
+    common.add_partition_options(parser)
+    common.add_on_defect(parser)
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    config = RunConfig(
+        num_parts=arguments.num_parts,
+        graph_name=arguments.graph_name,
+        engine=arguments.engine,
+        balance=arguments.balance,
+        seed=arguments.seed,
+        on_defect=arguments.on_defect,
+    )
+    from partition_ops.run import run_job
+
+    def report(result: StageResult) -> None:
+        common.show_result(console, result)
+
+    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+        results = run_job(config, source, destination, progress=common.progress(arguments), report=report)
+        quality = destination.read_json(artifacts.QUALITY_REPORT)
+        partition_config = destination.uri_of(artifacts.partition_config(quality["graph_name"]))
+        page = destination.uri_of(artifacts.QUALITY_PAGE)
+    for line in (
+        "",
+        *quality_lines(quality),
+        "",
+        f"partitions      {partition_config}",
+        f"quality page    {page}",
+    ):
+        console.line(line)
+    return {
+        "output": destination.uri,
+        "partition_config": partition_config,
+        "tasks": [result.to_json() for result in results],
+        "quality": quality,
+    }

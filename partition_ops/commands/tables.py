@@ -1,0 +1,44 @@
+"""Small tables for the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOST_PARTS = 8
+
+
+def table(rows: list[list[str]]) -> list[str]:
+    """Lines of a table whose first column is text and whose others are figures."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def quality_lines(report: dict[str, Any]) -> list[str]:
+    """Partitions by node types, edge cut and replication factor of ``quality/report.json``."""
+    shown = report["partitions"][:MOST_PARTS]
+    head = ["partition", *report["node_types"], "halo", "edges", "cut", "MiB"]
+    rows = [head]
+    for index, part in enumerate(shown):
+        counts = [entry["per_part"][index] for entry in report["node_types"].values()]
+        figures = [*counts, part["halo_nodes"], part["edges"], part["cut_edges"]]
+        rows.append(
+            [str(part["part"]), *(f"{figure:,}" for figure in figures), f"{part['bytes'] / 2**20:.1f}"]
+        )
+    imbalances = [f"{entry['imbalance']:.3f}" for entry in report["node_types"].values()]
+    rows.append(["imbalance", *imbalances, "", "", "", ""])
+    lines = table(rows)
+    if len(report["partitions"]) > len(shown):
+        lines.insert(-1, f"… and {len(report['partitions']) - len(shown)} more partitions")
+    cut = report["edge_cut"]
+    return [
+        *lines,
+        "",
+        f"edge cut            {cut['fraction']:.2%} ({cut['edges']:,} of {report['num_edges']:,} edges)",
+        f"replication factor  {report['replication_factor']:.3f}",
+    ]

@@ -1,0 +1,41 @@
+"""``partition-ops validate``."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from typing import Any
+
+from partition_ops import artifacts
+from partition_ops.commands import common
+from partition_ops.commands.console import Console
+from partition_ops.config import ValidateConfig
+from partition_ops.storage import open_store
+
+NAME = "validate"
+SUMMARY = "say what is wrong with a graph before hours go into it"
+DESCRIPTION = """\
+Read every file of the graph once and check it: metadata, missing files, rows that are no edges, IDs
+outside their type's range, wrong counts, features that do not fit, duplicate and self-loop edges.
+The report is validation/report.json below --output."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_input(parser)
+    parser.add_argument("--output", metavar="DIR", help="root of the output; nothing is kept without it")
+    common.add_on_defect(parser)
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    config = ValidateConfig(graph_name=arguments.graph_name, on_defect=arguments.on_defect)
+    from partition_ops.validate import validate_graph
+
+    with tempfile.TemporaryDirectory() as scratch:
+        output = open_store(arguments.output or scratch, common.settings(arguments))
+        with common.open_input(arguments) as source, output as destination:
+            result = validate_graph(config, source, destination, progress=common.progress(arguments))
+            report = destination.read_json(artifacts.VALIDATION_REPORT)
+    common.show_result(console, result)
+    for defect in report["defects"]:
+        console.line(f"warning: {defect['count']:,} {defect['check']} of type {defect['type_name']!r}")
+    return {**result.to_json(), "report": report}
