@@ -39,7 +39,8 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 def uri_param(variable: str, **options: Any) -> Param:
     """A required URI; an environment variable may give the form a first value."""
     value = os.environ.get(variable)
-    return Param(**({"default": value} if value else {}), type="string", minLength=1, section="Where", **options)
+    default = {"default": value} if value else {}
+    return Param(**default, type="string", minLength=1, section="Where", **options)
 
 
 PARAMS = {
@@ -73,7 +74,7 @@ PARAMS = {
         4,
         type="integer",
         minimum=1,
-        maximum=65536,
+        maximum=1024,  # of a mapped task, as Airflow comes: [core] max_map_length
         title="Number of partitions",
         description="One for each machine, or each trainer, of the distributed training.",
         section="How",

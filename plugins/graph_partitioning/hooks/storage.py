@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from typing import IO, TYPE_CHECKING
 
 from airflow.sdk import BaseHook
 
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+
     from partition_ops.storage import StorageSettings, Store
 
 CHUNK_BYTES = 1 << 20
@@ -36,6 +38,7 @@ class GraphStorageHook(BaseHook):
         super().__init__()
         self.storage_conn_id = storage_conn_id or None
 
+    @cached_property
     def settings(self) -> StorageSettings:
         """How to reach S3.
 
@@ -64,11 +67,11 @@ class GraphStorageHook(BaseHook):
         """
         from partition_ops.storage import open_store
 
-        with open_store(uri, self.settings() if uri.startswith("s3://") else None) as store:
+        with open_store(uri, self.settings if uri.startswith("s3://") else None) as store:
             yield store
 
-    def stream(self, uri: str, key: str) -> Iterator[bytes]:
-        """The content of one object, in chunks; the object is opened before the first is asked for.
+    def stream(self, uri: str, key: str) -> tuple[int, Iterator[bytes]]:
+        """Open one object: its bytes, and its content in chunks.
 
         Raises:
             InvalidInputError: There is no such object, or the key leaves the root.
@@ -77,8 +80,9 @@ class GraphStorageHook(BaseHook):
         from partition_ops.storage.base import check_key
 
         if uri.startswith("s3://"):
-            return _stream_s3(self.settings(), f"{uri.rstrip('/')}/{check_key(key)}")
-        return _chunks(open_store(uri).local_copy(key).open("rb"))
+            return _stream_s3(self.settings, f"{uri.rstrip('/')}/{check_key(key)}")
+        path = open_store(uri).local_copy(key)
+        return path.stat().st_size, _chunks(path.open("rb"))
 
     def _aws(self) -> AwsBaseHook:
         from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
@@ -95,14 +99,14 @@ def _credentials(aws: AwsBaseHook) -> dict[str, str | None]:
     return {"access_key": keys.access_key, "secret_key": keys.secret_key, "session_token": keys.token}
 
 
-def _stream_s3(settings: StorageSettings, uri: str) -> Iterator[bytes]:
+def _stream_s3(settings: StorageSettings, uri: str) -> tuple[int, Iterator[bytes]]:
     from partition_ops.storage.s3_client import make_client
     from partition_ops.storage.s3_errors import explained
 
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     with explained(uri):
-        body = make_client(settings).get_object(Bucket=bucket, Key=key)["Body"]
-    return _chunks(body)
+        answer = make_client(settings).get_object(Bucket=bucket, Key=key)
+    return answer["ContentLength"], _chunks(answer["Body"])
 
 
 def _chunks(stream: IO[bytes]) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from graph_partitioning.runs import XCOM_KEY, GraphRun, run_root
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
     from partition_ops.progress import Progress
     from partition_ops.storage import Store
     from partition_ops.tasks import StageResult
@@ -70,7 +71,7 @@ class GraphStageOperator(BaseOperator):
         from partition_ops.progress import LineProgress
 
         hook = GraphStorageHook(self.storage_conn_id)
-        with _failures_explained(), hook.open(self.input_uri) as source:
+        with self._failures_explained(), hook.open(self.input_uri) as source:
             root = self._root(source)
             self._leave(context, root)
             with hook.open(root) as destination:
@@ -100,6 +101,19 @@ class GraphStageOperator(BaseOperator):
         run = GraphRun(root=root, record=record, storage_conn_id=self.storage_conn_id or None)
         context["ti"].xcom_push(key=XCOM_KEY, value=run.to_json())
 
+    @contextmanager
+    def _failures_explained(self) -> Iterator[None]:
+        """Fail at once where a retry cannot help; everything else is left to Airflow's retries."""
+        from partition_ops.errors import PartitionOpsError
+
+        try:
+            yield
+        except PartitionOpsError as error:
+            if error.transient:
+                raise
+            self.log.error("%s", error)
+            raise AirflowFailException(str(error)) from None
+
 
 def count_partitions(destination: Store) -> int:
     """Number of partitions of the run's assignment."""
@@ -121,16 +135,3 @@ def whole_number(option: str, value: object) -> int:
         return int(str(value))
     except ValueError:
         raise UsageError(f"{option} is not a whole number", found=repr(value)) from None
-
-
-@contextmanager
-def _failures_explained() -> Iterator[None]:
-    """Fail at once where a retry cannot help; everything else is left to Airflow's retries."""
-    from partition_ops.errors import PartitionOpsError
-
-    try:
-        yield
-    except PartitionOpsError as error:
-        if error.transient:
-            raise
-        raise AirflowFailException(str(error)) from None

@@ -9,6 +9,7 @@ from graph_partitioning.operators.base import GraphStageOperator, count_partitio
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
     from partition_ops.progress import Progress
     from partition_ops.storage import Store
     from partition_ops.tasks import StageResult
@@ -22,7 +23,11 @@ class ScatterEdgesOperator(GraphStageOperator):
 
     Example::
 
-        where = {"input_uri": "s3://graphs/citations", "output_uri": "s3://partitioned", "run_id": "{{ run_id }}"}
+        where = {
+            "input_uri": "s3://graphs/citations",
+            "output_uri": "s3://partitioned",
+            "run_id": "{{ run_id }}",
+        }
         scatter = ScatterEdgesOperator(task_id="scatter", **where)
         gather = GatherPartitionOperator.partial(task_id="gather", **where).expand(part=scatter.output)
         gather >> WritePartitionConfigOperator(task_id="config", **where)

@@ -11,6 +11,7 @@ from graph_partitioning.operators.base import GraphStageOperator, count_partitio
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
     from partition_ops.progress import Progress
     from partition_ops.storage import Store
     from partition_ops.tasks import StageResult

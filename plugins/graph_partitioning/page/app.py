@@ -12,14 +12,14 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from partition_ops.errors import InvalidInputError, PartitionOpsError
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import base_path
-from graph_partitioning.page.artifacts import media_type, read_listing
+from graph_partitioning.page.listing import media_type, read_listing
 from graph_partitioning.page.lookup import TaskKey, graph_run, published_runs, tasks_of_run
 from graph_partitioning.page.render import render
 from graph_partitioning.runs import GraphRun
+from partition_ops.errors import InvalidInputError, PartitionOpsError
 
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
 POLICY = (
@@ -58,22 +58,20 @@ def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep
     """One artifact of a task, in chunks."""
     run = _run_of(task, session)
     listing = read_listing(run)
-    artifact = listing and listing.artifact(key)
-    if not artifact:
+    if listing is None or not listing.may_serve(key):
         raise HTTPException(404, f"{key} is no artifact of {task.task_id}")
     shown_as = media_type(key)
-    headers = {"Content-Length": str(artifact["size"]), **_headers(FILE_POLICY)}
+    size, chunks = GraphStorageHook(run.storage_conn_id).stream(run.root, key)
+    headers = {"Content-Length": str(size), **_headers(FILE_POLICY)}
     if shown_as is None:
-        name = quote(PurePosixPath(key).name)
-        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
-    chunks = GraphStorageHook(run.storage_conn_id).stream(run.root, key)
+        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(PurePosixPath(key).name)}"
     return StreamingResponse(chunks, media_type=shown_as or "application/octet-stream", headers=headers)
 
 
 def refuse(request: Request, error: HTTPException) -> Response:
     """Lead a browser without a login to the login page; say what is wrong otherwise."""
     if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
-        back = quote(str(request.url), safe="")
+        back = quote(request.url.path, safe="")
         return RedirectResponse(f"{base_path()}/api/v2/auth/login?next={back}", status_code=307)
     return _page("refusal.html", status_code=error.status_code, message=str(error.detail))
 

@@ -68,9 +68,7 @@ def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:
             & (XComModel.task_id == TaskInstance.task_id)
             & (XComModel.map_index == TaskInstance.map_index),
         )
-        .where(
-            TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, XComModel.key == XCOM_KEY
-        )
+        .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, XComModel.key == XCOM_KEY)
         .order_by(TaskInstance.start_date, TaskInstance.task_id, TaskInstance.map_index)
     )
     return [TaskKey(dag_id, run_id, task_id, map_index) for task_id, map_index in rows]

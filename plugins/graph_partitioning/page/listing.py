@@ -1,0 +1,71 @@
+"""What a task wrote, as the record that it left says; nothing else of the storage is served."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.runs import GraphRun
+from partition_ops.artifacts import MANIFEST, SCRATCH
+from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
+
+RECORD = re.compile(r"records/[A-Za-z0-9_.-]+\.json")
+SHOWN_AS = {
+    ".csv": "text/plain; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".json": "application/json",
+    ".txt": "text/plain; charset=utf-8",
+}
+"""Media types of the files that a browser shows; all others are downloads."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a task wrote.
+
+    Attributes:
+        key: Key of the document that says so: the record of the task, or the manifest of the whole run.
+        document: Its content.
+    """
+
+    key: str
+    document: dict[str, Any]
+
+    @property
+    def artifacts(self) -> list[dict[str, Any]]:
+        """What is there to stay; scratch files go when the run is published."""
+        return [entry for entry in self.document["artifacts"] if not entry["key"].startswith(f"{SCRATCH}/")]
+
+    @property
+    def scratch(self) -> int:
+        """Number of scratch files."""
+        return len(self.document["artifacts"]) - len(self.artifacts)
+
+    def may_serve(self, key: str) -> bool:
+        return key == self.key or any(entry["key"] == key for entry in self.artifacts)
+
+
+def read_listing(run: GraphRun) -> Listing | None:
+    """What the task wrote, or None while it has not finished well.
+
+    Raises:
+        PartitionOpsError: The storage cannot be reached, or the document is broken.
+    """
+    if run.record is None:
+        return None
+    if run.record != MANIFEST and not RECORD.fullmatch(run.record):
+        raise InvalidInputError("The task names a record that is none", found=repr(run.record))
+    with GraphStorageHook(run.storage_conn_id).open(run.root) as store:
+        document = store.read_json(run.record)
+        schema = "manifest" if run.record == MANIFEST else "record"
+        check_document(document, schema, where=store.uri_of(run.record))
+    return Listing(run.record, document)
+
+
+def media_type(key: str) -> str | None:
+    """How a browser shows the file; None where it is a download."""
+    return SHOWN_AS.get(PurePosixPath(key).suffix)
