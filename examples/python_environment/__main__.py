@@ -26,11 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     began = time.monotonic()
     environment = discover(options.site_packages or installation_folders())
-    if not environment.files:
-        print("No Python modules found. Name the folder they are in with --site-packages.", file=sys.stderr)
-        return 1
     progress = terminal_progress()
     modules = parse_environment(environment, options.workers, progress)
+    if not modules:
+        print("No Python modules found. Name the folder they are in with --site-packages.", file=sys.stderr)
+        return 1
     classes = previous_classes(options.previous) if options.previous else None
     graph = build_graph(environment, modules, seed=options.seed, classes=classes, progress=progress)
     if options.previous:

@@ -12,7 +12,7 @@ from examples.python_environment.tables import Array, Edges, Ints, unique_edges
 from partition_ops.progress import Advance
 
 NOT_FOUND, OUTSIDE = np.iinfo(np.int64).min, np.iinfo(np.int64).min + 1
-OUTCOMES = ("resolved", "built in", "outside the environment", "known only when run")
+OUTCOMES = ("resolved", "built in", "outside the environment", "not resolvable by name")
 
 
 @dataclass(frozen=True)

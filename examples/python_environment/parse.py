@@ -41,7 +41,7 @@ class ParsedModule:
         imports: How many names are imported from where: (module, name or nothing).
         refs: Everything that is called, once.
         calls: Rows of function, position in `refs`, number of call sites; int64.
-        lost_calls: By function, call sites of built-in functions and of what only running could tell.
+        lost_calls: By function, call sites of built-in functions and of what names do not tell.
         module_features: One row a feature.
         class_features: A row a class.
         function_features: A row a function.

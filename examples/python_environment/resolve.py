@@ -6,6 +6,7 @@ Names are resolved as the source has them, nothing is run. What is set at run ti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -53,13 +54,14 @@ class Resolver:
 
     def knows(self, ref: Ref) -> bool:
         """Whether what a reference begins with is in the environment."""
-        return ref.anchor != ABSOLUTE or ref.path.partition(".")[0] in self._names
+        return ref.anchor != ABSOLUTE or re.split("[.:]", ref.path)[0] in self._names
 
     def resolve(self, module: int, ref: Ref) -> Symbol | None:
         """What a reference in a module leads to; None if it cannot be told."""
-        parts = ref.path.split(".") if ref.path else []
+        start, _, path = ref.path.rpartition(":")
+        parts = path.split(".") if path else []
         if ref.anchor == ABSOLUTE:
-            found = self._module(parts.pop(0)) if parts else None
+            found = self._module(start)
         elif ref.anchor < ABSOLUTE:
             of_class = self._definition(module, -2 - ref.anchor)
             found = self._inherited(of_class.number, parts.pop(0), skip=1)

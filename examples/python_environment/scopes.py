@@ -20,7 +20,8 @@ class Ref(NamedTuple):
     Attributes:
         anchor: A definition of the module by its number, `ABSOLUTE`, or ``-2 - number`` for the bases of
             a class.
-        path: Attributes to follow from there, with dots between; for `ABSOLUTE` the whole dotted name.
+        path: Attributes to follow from there, with dots between. For `ABSOLUTE`, a module and a colon come
+            first: ``import a.b`` finds the module, whatever ``a`` calls ``b`` (sympy has many such pairs).
     """
 
     anchor: int
@@ -28,11 +29,12 @@ class Ref(NamedTuple):
 
     def then(self, attributes: str) -> Ref:
         """The same with further attributes to follow."""
-        return Ref(self.anchor, ".".join(filter(None, (self.path, attributes))))
+        between = "." if attributes and self.path and not self.path.endswith(":") else ""
+        return Ref(self.anchor, self.path + between + attributes)
 
 
-UNKNOWN = Ref(ABSOLUTE, "")  # bound to something that only running the code could tell
-BUILTIN = Ref(ABSOLUTE, "builtins")
+UNKNOWN = Ref(ABSOLUTE, "")  # bound to something that names do not tell
+BUILTIN = Ref(ABSOLUTE, "builtins:")
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +83,7 @@ def refer(scope: Scope, dotted: str, module: str) -> Ref:
         return Ref(-2 - owner.parent.owner, rest) if owner and owner.parent else UNKNOWN
     found = _look_up(scope, first, rest)
     if found is None:  # a name of no scope: built in, or from a star import of the module
-        found = BUILTIN if first in BUILTINS else Ref(ABSOLUTE, f"{module}.{first}")
+        found = BUILTIN if first in BUILTINS else Ref(ABSOLUTE, f"{module}:{first}")
     return found if found in (UNKNOWN, BUILTIN) else found.then(rest)
 
 

@@ -37,7 +37,8 @@ def _tables() -> tuple[dict[type, tuple[str, ...]], dict[type, int]]:
         )
         for kind in kinds
     }
-    fields[type(None)] = ()  # a list of children has None where an item is left out, as in {**mapping}
+    # a list of children has None where an item is left out, as in {**mapping}
+    fields[type(None)] = ()  # type: ignore[index]
     slots = {name: slot for slot, name in enumerate(NODE_KINDS)}
     return fields, {kind: slots.get(kind.__name__, NUM_KINDS - 1) for kind in fields}
 

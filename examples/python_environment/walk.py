@@ -89,7 +89,8 @@ class Walk:
         for alias in node.names:
             self.imports[alias.name, ""] += 1
             top = alias.name.split(".")[0]
-            scope.bindings[alias.asname or top] = Ref(ABSOLUTE, alias.name if alias.asname else top)
+            bound = alias.name if alias.asname else top
+            scope.bindings[alias.asname or top] = Ref(ABSOLUTE, f"{bound}:")
 
     def _import_from(self, scope: Scope, node: ast.ImportFrom) -> None:
         source = self._absolute(node)
@@ -99,7 +100,7 @@ class Walk:
                 self.stars.append(source)
             else:
                 self.imports[source, alias.name] += 1
-                scope.bindings[alias.asname or alias.name] = Ref(ABSOLUTE, f"{source}.{alias.name}")
+                scope.bindings[alias.asname or alias.name] = Ref(ABSOLUTE, f"{source}:{alias.name}")
 
     def _absolute(self, node: ast.ImportFrom) -> str:
         """The module that is imported from; nothing if the dots lead out of the top package."""

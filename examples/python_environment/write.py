@@ -59,8 +59,9 @@ def write_graph(graph: Graph, output: Path, *, chunks: int, progress: Progress) 
     """
     partial = output.with_name(f".{output.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    arrays = sum(len(table.features) + 1 for table in (*graph.nodes.values(), *graph.edges.values()))
-    with progress.step("write", arrays, "arrays") as advance:
+    features = [table.features for table in graph.nodes.values()]
+    features += [table.features for table in graph.edges.values()]
+    with progress.step("write", sum(len(one) + 1 for one in features), "arrays") as advance:
         document = _Folder(partial, chunks, advance).write(graph)
     (partial / "metadata.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     _replace(partial, output)
