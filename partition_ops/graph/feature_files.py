@@ -120,9 +120,11 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
     try:
         table = pa_csv.read_csv(path, read_options=read, parse_options=parse)
     except pa.ArrowInvalid as error:
-        if "Empty CSV" in str(error):
-            return np.empty((0,) if columns == 1 else (0, columns), np.float64)
-        raise InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}") from error
+        if "Empty CSV" not in str(error):
+            raise InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}") from error
+        table = pa.table({})
+    if table.num_rows == 0:  # a header alone: the columns have no type yet
+        return np.empty((0,) if columns == 1 else (0, columns), np.float64)
     values = [
         _column(field, column, where) for field, column in zip(table.schema, table.columns, strict=True)
     ]
