@@ -158,7 +158,7 @@ def _table(rows: np.ndarray, names: tuple[str, ...] | None) -> pa.Table:
 
 
 def _csv(rows: np.ndarray, layout: Layout, names: tuple[str, ...] | None) -> str:
-    table = rows.reshape(len(rows), -1) if rows.ndim > 1 else rows.reshape(-1, 1)
+    table = rows if rows.ndim == 2 else rows.reshape(-1, 1)
     names = names or tuple(f"column{index}" for index in range(table.shape[1]))
     lines = [layout.delimiter.join(names)] if layout.header else []
     lines += [layout.delimiter.join(_text(value) for value in row) for row in table.tolist()]

@@ -68,7 +68,7 @@ class FeatureTable:
 
     Attributes:
         dtype: As DGL's files hold it: DGL has no booleans and stores them as uint8.
-        shape: Of one row; None where there are no files, so that nothing says what it should be.
+        shape: Of one row; None where no file says what it should be, and then the dtype is not known either.
     """
 
     def __init__(self, source: Store, data: FileSet, scratch: Path) -> None:
@@ -78,7 +78,6 @@ class FeatureTable:
         ]
         # a CSV without lines does not say what its columns are
         telling = [chunk for chunk in self._chunks if len(chunk) or data.format.name != "csv"]
-        telling = telling or self._chunks
         dtype = np.result_type(*(chunk.dtype for chunk in telling)) if telling else np.dtype(np.float32)
         self.dtype = np.dtype(np.uint8) if dtype == np.bool_ else dtype.newbyteorder("=")
         self.shape = telling[0].shape[1:] if telling else None

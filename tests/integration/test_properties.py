@@ -1,0 +1,68 @@
+"""Whatever the graph, the engine and the options: the output verifies, and DGL loads it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from partition_ops.config import RunConfig
+from partition_ops.run import run_job
+from partition_ops.storage import open_store
+from partition_ops.verify import verify_output
+from tests.graphs import SHAPES, SmallGraph
+from tests.strategies import graphs
+
+ENGINES = ("random", "metis")
+BALANCES = ("node-types", "edges", "none")
+
+settings.register_profile("default", max_examples=60, deadline=None, print_blob=True)
+# a graph takes a third of a second, so shrinking one takes minutes: that is for a developer to wait for
+settings.register_profile(
+    "ci",
+    parent=settings.get_profile("default"),
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def run_and_verify(graph: SmallGraph, config: RunConfig) -> None:
+    """The checks of ``verify`` include loading every partition with ``dgl.distributed.load_partition``."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = open_store(str(graph.write(Path(folder) / "input")))
+        destination = open_store(str(Path(folder) / "output"))
+        run_job(config, source, destination)
+        report = verify_output(source, destination)
+    assert report.passed, report.summary()
+
+
+@pytest.mark.parametrize("num_parts", [1, 4])
+@pytest.mark.parametrize("balance", BALANCES)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str, num_parts: int) -> None:
+    if engine == "random" and balance != "none":
+        pytest.skip("random knows no balance")
+    config = RunConfig(num_parts=num_parts, engine=engine, balance=balance, on_defect="warn")
+    run_and_verify(SHAPES[shape], config)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    graph=graphs(),
+    config=st.builds(
+        RunConfig,
+        num_parts=st.integers(1, 5),
+        engine=st.sampled_from(ENGINES),
+        balance=st.sampled_from(BALANCES),
+        seed=st.integers(0, 99),
+        on_defect=st.just("warn"),
+    ),
+)
+def test_any_graph(graph: SmallGraph, config: RunConfig) -> None:
+    run_and_verify(graph, config)
