@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from partition_ops.convert.local_graph import LocalGraph
 from partition_ops.dgl_import import import_dgl
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.tasks import Task
+
+HEADER_BYTES = 4096
+HEADER_USED = 32
 
 
 def write_graph(
@@ -49,7 +53,19 @@ def write_graph(
         graph.edata["_TYPE"] = torch.from_numpy(types)
     with task.destination.create(key) as new:
         dgl.save_graphs(str(new.path), [graph], formats="coo")
+        _clear_padding(new.path)
     task.wrote(new.published())
+
+
+def _clear_padding(path: Path) -> None:
+    """Zero what DGL leaves uninitialised in the header of a graph file.
+
+    DGL writes four 64-bit words (magic number, version, kind, number of graphs) and fills the header with
+    whatever its memory held: other bytes at every run, and perhaps something that is nobody's business.
+    """
+    with path.open("r+b") as stream:
+        stream.seek(HEADER_USED)
+        stream.write(bytes(HEADER_BYTES - HEADER_USED))
 
 
 def write_tensors(task: Task, key: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

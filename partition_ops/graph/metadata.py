@@ -328,11 +328,12 @@ class _FileSets:
         return FileSet(FileFormat(name, delimiter, given.get("header")), files)
 
     def _key(self, path: str, what: str) -> str:
-        pure = PurePosixPath(path)
-        if pure.is_absolute() and self.root.startswith("/") and pure.is_relative_to(self.root):
-            pure = pure.relative_to(self.root)
+        plain = path.removeprefix("./")
+        absolute = PurePosixPath(path)
+        if path.startswith("/") and self.root.startswith("/") and absolute.is_relative_to(self.root):
+            plain = str(absolute.relative_to(self.root))
         try:
-            return check_key(str(pure) if ".." not in pure.parts else path)
+            return check_key(plain)
         except InvalidInputError as error:
             raise InvalidInputError(
                 f"{self.where}: {what} has a path that leaves the folder of metadata.json",

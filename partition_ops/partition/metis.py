@@ -19,6 +19,7 @@ from partition_ops.partition.random import partition_random
 
 METIS_OK = 1
 NUM_OPTIONS = 40
+DEFAULT_TOLERANCE = 1.03
 MESSAGES = {
     -2: "it refused the graph or an option",
     -3: "there was not enough memory",
@@ -57,7 +58,7 @@ def partition_metis(problem: Problem) -> Parts:
         None,  # weights of the edges
         _number(config.num_parts),
         None,  # target shares: the same for all
-        None,  # tolerance by constraint: METIS's default, 1.03
+        _array(_tolerances(weights, config.num_parts)),
         _array(_options(config.seed)),
         _number(0),
         _array(parts),
@@ -69,6 +70,17 @@ def partition_metis(problem: Problem) -> Parts:
             remedy="Use a machine with more memory, another --balance, or --engine random.",
         )
     return parts.astype(np.int32)
+
+
+def _tolerances(weights: npt.NDArray[np.int64], num_parts: int) -> npt.NDArray[np.float32]:
+    """By constraint, the largest weight of a partition over its ideal share.
+
+    METIS's default, unless a single node weighs more than that: METIS treats the worst constraint as the
+    measure for all, so that five nodes of a small type, which two partitions cannot share evenly, would
+    let it leave every other type as uneven.
+    """
+    heaviest = weights.max(axis=0) * num_parts / weights.sum(axis=0)
+    return np.maximum(DEFAULT_TOLERANCE, 1 + heaviest).astype(np.float32)
 
 
 @cache

@@ -1,0 +1,135 @@
+"""The whole job: repeatable to the byte, resumable, and described by the schemas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from partition_ops import artifacts
+from partition_ops.config import RunConfig
+from partition_ops.documents import check_document, schema_folder
+from partition_ops.run import run_job
+from partition_ops.storage import Store, open_store
+from partition_ops.storage.local import LocalStore
+from tests.graphs import library
+
+CONFIG = RunConfig(num_parts=3)
+
+
+def content(store: Store, *, but: tuple[str, ...] = ("records/",)) -> dict[str, bytes]:
+    return {entry.key: store.read_bytes(entry.key) for entry in store.list() if not entry.key.startswith(but)}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Store:
+    return open_store(str(library(papers=300).write(tmp_path / "graph")))
+
+
+def test_the_same_input_and_options_give_the_same_bytes(source: Store, tmp_path: Path) -> None:
+    first, second = open_store(str(tmp_path / "1")), open_store(str(tmp_path / "2"))
+    run_job(CONFIG, source, first)
+    run_job(CONFIG, source, second)
+    one, two = content(first), content(second)
+    assert list(one) == list(two)
+    differ = [key for key in one if one[key] != two[key]]
+    # the manifest names where the artifacts are only by relative keys, so that it is the same too
+    assert not differ
+
+
+def test_a_second_call_does_nothing_again(source: Store, tmp_path: Path) -> None:
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    times = {entry.key: entry.tag for entry in out.list()}
+    results = run_job(CONFIG, source, out)
+    assert all(result.skipped for result in results)
+    assert {entry.key: entry.tag for entry in out.list()} == times
+
+
+def test_other_options_leave_nothing_of_the_run_before(source: Store, tmp_path: Path) -> None:
+    used, fresh = open_store(str(tmp_path / "used")), open_store(str(tmp_path / "fresh"))
+    run_job(RunConfig(num_parts=4, graph_name="before"), source, used)
+    other = RunConfig(num_parts=2, engine="random", seed=1)
+    run_job(other, source, used)
+    run_job(other, source, fresh)
+    assert content(used, but=("nothing",)).keys() == content(fresh, but=("nothing",)).keys()
+    assert content(used) == content(fresh)
+
+
+class Killed(BaseException):
+    """A worker's death: nothing may catch it."""
+
+
+def writes(source: Store, folder: Path) -> int:
+    counted = _DyingStore(folder, lives=10**6)
+    run_job(CONFIG, source, counted)
+    return 10**6 - counted.lives
+
+
+class _DyingStore(LocalStore):
+    """Dies at a given write, before the object appears."""
+
+    def __init__(self, root: Path, lives: int) -> None:
+        super().__init__(root)
+        self.lives = lives
+
+    def create(self, key: str):  # type: ignore[no-untyped-def]
+        self.lives -= 1
+        if self.lives < 0:
+            raise Killed
+        return super().create(key)
+
+    def child(self, prefix: str) -> LocalStore:
+        return LocalStore(self.root / prefix)
+
+
+def test_a_job_killed_at_any_write_and_run_again_gives_the_same_bytes(source: Store, tmp_path: Path) -> None:
+    total = writes(source, tmp_path / "whole")
+    expected = content(open_store(str(tmp_path / "whole")))
+    for lives in range(0, total, 3):
+        folder = tmp_path / f"killed-{lives}"
+        with pytest.raises(Killed):
+            run_job(CONFIG, source, _DyingStore(folder, lives))
+        assert not (folder / artifacts.MANIFEST).exists()
+        run_job(CONFIG, source, open_store(str(folder)))
+        assert content(open_store(str(folder))) == expected, lives
+
+
+def test_a_lost_file_is_made_again(source: Store, tmp_path: Path) -> None:
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    expected = content(out)
+    (tmp_path / "out/partitions/part1/graph.dgl").unlink()
+    run_job(CONFIG, source, out)
+    assert content(out) == expected
+
+
+SCHEMAS = {
+    artifacts.MANIFEST: "manifest",
+    artifacts.VALIDATION_REPORT: "validation_report",
+    artifacts.QUALITY_REPORT: "quality_report",
+    "schema/small.json": "schema",
+    "partitions/small.json": "partition_config",
+    "partitions/part0/stats.json": "partition_stats",
+    "assignment/partition_meta.json": "partition_meta",
+    "assignment/assignment.json": "assignment",
+    "records/prepare.json": "record",
+    "prepare/stats.json": "prepare_stats",
+}
+
+
+def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -> None:
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    for key, schema in SCHEMAS.items():
+        check_document(out.read_json(key), schema, where=key)
+    described = set(SCHEMAS.values())
+    written = {entry.key for entry in out.list() if entry.key.endswith(".json")}
+    alike = {key for key in written if key.startswith(("records/", "partitions/part"))}
+    assert written - alike == set(SCHEMAS) - alike
+    assert described | {"metadata", "latest"} == {
+        path.name.removesuffix(".schema.json") for path in schema_folder().glob("*.schema.json")
+    }
+    for path in schema_folder().glob("*.schema.json"):
+        assert json.loads(path.read_text())["title"]

@@ -1,0 +1,166 @@
+"""One change to a good graph, and the words that must be in the message; nothing that looks finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from partition_ops import artifacts
+from partition_ops.config import RunConfig
+from partition_ops.errors import InvalidInputError
+from partition_ops.run import run_job
+from partition_ops.storage import open_store
+from tests.graphs import Layout, library
+
+CSV_EDGES = "edges/0-0.csv"  # author:writes:paper, 20 authors, 40 papers
+
+
+def edit(folder: Path, key: str, change: Callable[[list[str]], Any]) -> None:
+    path = folder / key
+    lines = path.read_text().splitlines()
+    change(lines)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def metadata(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    path = folder / "metadata.json"
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def line(index: int, text: str) -> Callable[[Path], None]:
+    return lambda folder: edit(folder, CSV_EDGES, lambda lines: lines.__setitem__(index, text))
+
+
+def replace_npy(key: str, array: np.ndarray) -> Callable[[Path], None]:
+    return lambda folder: np.save(folder / key, array)
+
+
+def parquet_edges(**columns: Any) -> Callable[[Path], None]:
+    """Make the second edge type, paper:cites:paper, a Parquet file with these columns."""
+
+    def change(folder: Path) -> None:
+        pq.write_table(pa.table(columns), folder / "edges/bad.parquet")
+        spec = {"format": {"name": "parquet"}, "data": ["edges/bad.parquet"]}
+        metadata(folder, lambda d: d["edges"].update({"paper:cites:paper": spec}))
+
+    return change
+
+
+def cut(key: str, size: int) -> Callable[[Path], None]:
+    return lambda folder: (folder / key).write_bytes((folder / key).read_bytes()[:size]) and None
+
+
+FEAT, LABEL = "node_data/0-0.npy", "node_data/1-0.npy"
+CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "an ID beyond the range": (line(3, "5,40"), r"row 3 .*'paper'.*40 in the edge 5 -> 40.*0 to 39"),
+    "an ID below zero": (line(0, "-1,2"), r"source ID of row 0 .*'author'.*-1 in the edge.*0 to 19"),
+    "a word for an ID": (line(7, "seven,1"), r"row 7 \(line 8\).*'seven,1'.*two integers"),
+    "a fraction for an ID": (line(7, "1.5,1"), r"row 7 \(line 8\).*'1\.5,1'"),
+    "no ID": (line(2, "4,"), r"ID is missing in row 2.*null"),
+    "three columns in a row": (line(4, "1,2,3"), r"row 4 \(line 5\).*'1,2,3'"),
+    "one column in a row": (line(4, "1"), r"row 4 \(line 5\)"),
+    "three columns in all rows": (
+        lambda f: edit(f, CSV_EDGES, lambda ls: ls.__setitem__(slice(None), [f"{x},0" for x in ls])),
+        r"wrong number of columns.*Found: 3",
+    ),
+    "an ID beyond 64 bits": (line(1, f"{2**63},1"), r"row 1 \(line 2\)"),
+    "one edge too many": (
+        lambda f: edit(f, CSV_EDGES, lambda ls: ls.append("0,0")),
+        r"number of edges.*rows.*num_edges_per_chunk",
+    ),
+    "one edge too few": (lambda f: edit(f, CSV_EDGES, lambda ls: ls.pop()), r"number of edges"),
+    "a file that is missing": (lambda f: (f / CSV_EDGES).unlink(), rf"missing.*{CSV_EDGES}"),
+    "a file that is a folder": (
+        lambda f: ((f / CSV_EDGES).unlink(), (f / CSV_EDGES).mkdir()),
+        rf"{CSV_EDGES}",
+    ),
+    "bytes that are no text": (lambda f: (f / CSV_EDGES).write_bytes(b"\xff\xfe\x00\x01" * 9), CSV_EDGES),
+    "an empty file": (lambda f: (f / CSV_EDGES).write_bytes(b""), r"number of edges.*Found: 0 rows"),
+    "a duplicate edge": (
+        lambda f: edit(f, CSV_EDGES, lambda ls: ls.__setitem__(1, ls[0])),
+        r"1 duplicate edges of type 'author:writes:paper'.*edge 1\).*--on-defect warn",
+    ),
+    "floats for IDs in Parquet": (parquet_edges(src=[0.0], dst=[1.0]), r"src: double.*two integer columns"),
+    "three columns in Parquet": (parquet_edges(src=[0], dst=[1], w=[2]), r"w: int64.*two integer columns"),
+    "nulls in Parquet": (parquet_edges(src=[0, None], dst=[1, 2]), r"missing in row 1"),
+    "unsigned IDs beyond 63 bits": (
+        parquet_edges(src=pa.array([2**63], pa.uint64()), dst=pa.array([1], pa.uint64())),
+        r"does not fit 64 bits",
+    ),
+    "Parquet that is none": (
+        lambda f: (parquet_edges(src=[0], dst=[1])(f), (f / "edges/bad.parquet").write_text("no")),
+        r"bad\.parquet.*cannot be read as Parquet",
+    ),
+    "a feature with a row too few": (
+        replace_npy(LABEL, np.zeros(39)),
+        r"'label' of 'paper'.*39 rows.*Expected: 40",
+    ),
+    "a feature of objects": (
+        lambda f: np.save(f / LABEL, np.array([{}] * 40), allow_pickle=True),
+        r"cannot be read as \.npy",
+    ),
+    "a feature of text": (replace_npy(LABEL, np.array(["x"] * 40)), r"DGL cannot hold.*<U1"),
+    "a feature of complex numbers": (replace_npy(LABEL, np.zeros(40, complex)), r"DGL cannot hold.*complex"),
+    "a feature of dates": (replace_npy(LABEL, np.zeros(40, "M8[s]")), r"DGL cannot hold.*datetime"),
+    "a feature without rows": (replace_npy(LABEL, np.array(3)), r"no rows"),
+    "a feature that is cut short": (cut(FEAT, 300), rf"{FEAT}.*cannot be read as \.npy"),
+    "a feature file that is none": (lambda f: (f / FEAT).write_text("PK"), rf"{FEAT}.*cannot be read"),
+    "a feature that is missing": (lambda f: (f / FEAT).unlink(), rf"missing.*{FEAT}"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_one_change_is_named_and_nothing_is_published(tmp_path: Path, name: str) -> None:
+    change, words = CHANGES[name]
+    graph = library(layout=Layout("csv")).write(tmp_path / "graph")
+    change(graph)
+    with (
+        open_store(str(graph)) as source,
+        open_store(str(tmp_path / "out")) as destination,
+        pytest.raises(InvalidInputError, match=rf"(?s){words}") as caught,
+    ):
+        run_job(RunConfig(num_parts=2), source, destination)
+    assert caught.value.exit_code == 3
+    assert not (tmp_path / "out" / artifacts.MANIFEST).exists()
+    assert not (tmp_path / "out" / artifacts.PARTITIONS).exists()
+
+
+def test_chunks_of_different_dtypes_are_named(tmp_path: Path) -> None:
+    graph = library().write(tmp_path / "graph")
+    np.save(graph / "node_data/extra.npy", np.zeros((20, 8), np.float64))
+    np.save(graph / FEAT, np.zeros((20, 8), np.float32))
+    metadata(graph, lambda d: d["node_data"]["paper"]["feat"].update(data=[FEAT, "node_data/extra.npy"]))
+    with pytest.raises(InvalidInputError, match=r"extra\.npy.*chunk 1.*float64.*float32"):
+        run_job(RunConfig(num_parts=2), open_store(str(graph)), open_store(str(tmp_path / "out")))
+
+
+def test_a_self_loop_is_named_and_a_warning_lets_it_pass(tmp_path: Path) -> None:
+    graph = library(layout=Layout("csv")).write(tmp_path / "graph")
+    edit(graph, "edges/1-0.csv", lambda lines: lines.__setitem__(4, "7,7"))
+    source, destination = open_store(str(graph)), open_store(str(tmp_path / "out"))
+    with pytest.raises(InvalidInputError, match=r"1 self loop edges of type 'paper:cites:paper'.*7 -> 7"):
+        run_job(RunConfig(num_parts=2), source, destination)
+    results = run_job(RunConfig(num_parts=2, on_defect="warn"), source, destination)
+    assert results[0].counters["defects"] == {"self_loop_edges paper:cites:paper": 1}
+    assert destination.exists(artifacts.MANIFEST)
+
+
+def test_a_failed_run_takes_the_earlier_manifest_away(tmp_path: Path) -> None:
+    """The folder would otherwise look finished although its input has changed."""
+    graph = library(layout=Layout("csv")).write(tmp_path / "graph")
+    source, destination = open_store(str(graph)), open_store(str(tmp_path / "out"))
+    run_job(RunConfig(num_parts=2), source, destination)
+    assert destination.exists(artifacts.MANIFEST)
+    line(3, "5,40")(graph)
+    with pytest.raises(InvalidInputError):
+        run_job(RunConfig(num_parts=2), source, destination)
+    assert not destination.exists(artifacts.MANIFEST)

@@ -1,0 +1,199 @@
+"""The command line as a user meets it: a real process, its output and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from partition_ops.commands import COMMANDS
+from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.transfer import upload_folder
+from tests.graphs import Layout, library
+
+
+def call(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "partition_ops.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library(layout=Layout("csv")).write(tmp_path_factory.mktemp("cli") / "graph")
+
+
+@pytest.fixture(scope="module")
+def output(graph: Path) -> Path:
+    """A finished output."""
+    out = graph.parent / "out"
+    done = call("run", graph, out, "--num-parts", 2)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_run_says_what_it_did_and_where_it_is(graph: Path) -> None:
+    out = graph.parent / "said"
+    done = call("run", graph, out, "--num-parts", 2, "--engine", "random")
+    assert done.returncode == 0, done.stderr
+    for words in ("validate", "edge cut", "replication factor", "imbalance", f"{out}/partitions/small.json"):
+        assert words in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_one_document(graph: Path, output: Path) -> None:
+    done = call("run", graph, output, "--num-parts", 2, "--json")
+    document = json.loads(done.stdout)
+    assert document["quality"]["num_parts"] == 2
+    assert all(task["skipped"] for task in document["tasks"])
+
+
+def test_verify_says_so_when_all_is_well(graph: Path, output: Path) -> None:
+    done = call("verify", graph, output)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checks passed" in done.stdout
+
+
+def test_verify_fails_on_a_changed_output(graph: Path, output: Path) -> None:
+    other = graph.parent / "changed"
+    assert call("run", graph, other, "--num-parts", 2).returncode == 0
+    (other / "partitions/part0/node_feat.dgl").write_bytes(
+        (other / "partitions/part1/node_feat.dgl").read_bytes()
+    )
+    done = call("verify", graph, other)
+    assert done.returncode == 1
+    assert "node-features" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_verbs_make_up_the_job(graph: Path, output: Path) -> None:
+    """Stage by stage is byte by byte what ``run`` writes."""
+    steps = graph.parent / "steps"
+    for verb in ("validate", "prepare"):
+        assert call(verb, graph, "--output", steps).returncode == 0
+    assert call("partition", graph, "--output", steps, "--num-parts", 2).returncode == 0
+    assert call("convert", graph, "--output", steps).returncode == 0
+    assert call("idmap", "export", graph, "--output", steps).returncode == 0
+    assert call("quality", graph, "--output", steps).returncode == 0
+    assert call("schema", graph, "--output", steps / "schema/small.json").returncode == 0
+    compared = 0
+    for path in sorted((output).rglob("*")):
+        key = path.relative_to(output)
+        if path.is_file() and key.parts[0] not in ("records", "manifest.json"):
+            assert (steps / key).read_bytes() == path.read_bytes(), key
+            compared += 1
+    assert compared > 20
+
+
+def test_convert_takes_an_assignment_made_elsewhere(graph: Path, output: Path) -> None:
+    theirs = graph.parent / "theirs"
+    theirs.mkdir()
+    for path in (output / "assignment").iterdir():
+        if path.suffix == ".txt" or path.name == "partition_meta.json":
+            (theirs / path.name).write_bytes(path.read_bytes())
+    done = call("convert", graph, "--assignment", theirs, "--output", graph.parent / "brought")
+    assert done.returncode == 0, done.stderr
+    for name in ("part0/graph.dgl", "part1/node_feat.dgl", "small.json"):
+        assert (graph.parent / "brought/partitions" / name).read_bytes() == (
+            output / "partitions" / name
+        ).read_bytes()
+
+
+WRONG_USE = {
+    "no verb": [],
+    "an unknown verb": ["fly"],
+    "no number of partitions": ["run", "in", "out"],
+    "a number that is none": ["run", "in", "out", "--num-parts", "x"],
+    "no partitions at all": ["run", "in", "out", "--num-parts", "0"],
+    "an unknown engine": ["run", "GRAPH", "out", "--num-parts", "2", "--engine", "magic"],
+    "an unknown balance": ["run", "GRAPH", "out", "--num-parts", "2", "--balance", "luck"],
+    "an abbreviated option": ["run", "GRAPH", "out", "--num", "2"],
+    "an unknown scheme": ["run", "gs://bucket/in", "out", "--num-parts", "2"],
+    "an S3 URI without a bucket": ["run", "s3:///in", "out", "--num-parts", "2"],
+    "a folder for a file": ["schema", "GRAPH", "--output", "schema/"],
+}
+
+
+@pytest.mark.parametrize("name", WRONG_USE)
+def test_wrong_use_exits_2_with_a_sentence(graph: Path, name: str) -> None:
+    done = call(*(graph if word == "GRAPH" else word for word in WRONG_USE[name]))
+    assert done.returncode == 2
+    assert "partition-ops" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_input_exits_3_with_the_place(graph: Path, tmp_path: Path) -> None:
+    bad = library(layout=Layout("csv")).write(tmp_path / "bad")
+    edges = bad / "edges/0-0.csv"
+    edges.write_text(edges.read_text().replace("\n", "\n99,0\n", 1))
+    done = call("run", bad, tmp_path / "out", "--num-parts", 2)
+    assert done.returncode == 3
+    assert "row 1 is outside the range of node type 'author'" in done.stderr
+    assert "99 in the edge 99 -> 0" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out/manifest.json").exists()
+    as_json = json.loads(call("validate", bad, "--json").stdout)
+    assert as_json["error"]["exit_code"] == 3
+
+
+def test_an_input_that_is_not_there_exits_3(tmp_path: Path) -> None:
+    done = call("validate", tmp_path / "nowhere")
+    assert done.returncode == 3
+    assert "metadata.json" in done.stderr
+
+
+def test_an_output_that_cannot_be_written_exits_1(graph: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = call("run", graph, tmp_path / "file", "--num-parts", 2)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(tmp_path / "file") in done.stderr
+
+
+def test_every_verb_explains_itself() -> None:
+    for command in COMMANDS:
+        done = call(command.NAME, "--help")
+        assert done.returncode == 0
+        assert len(done.stdout) > 200
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys; from partition_ops.cli import build_parser; build_parser();"
+        "heavy = {'torch', 'dgl', 'numba', 'pandas', 'pyarrow', 'boto3', 'matplotlib'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_whole_job_from_s3_to_s3(
+    graph: Path, output: Path, s3_root: str, s3_settings: StorageSettings
+) -> None:
+    """The same bytes as on a local folder, and no secret in what is printed or stored."""
+    with open_store(f"{s3_root}/in", s3_settings) as store:
+        upload_folder(graph, store)
+    access = {
+        "AWS_ACCESS_KEY_ID": s3_settings.access_key or "",
+        "AWS_SECRET_ACCESS_KEY": s3_settings.secret_key or "",
+        "AWS_ENDPOINT_URL": s3_settings.endpoint_url or "",
+    }
+    done = call("run", f"{s3_root}/in", f"{s3_root}/out", "--num-parts", 2, "--verbose", **access)
+    assert done.returncode == 0, done.stderr
+    assert call("verify", f"{s3_root}/in", f"{s3_root}/out", **access).returncode == 0
+    with open_store(f"{s3_root}/out", s3_settings) as store:
+        everything = {entry.key: store.read_bytes(entry.key) for entry in store.list()}
+    assert not any(key.startswith("scratch/") for key in everything)
+    for key, content in everything.items():
+        if not key.startswith("records/") and key != "manifest.json":
+            assert content == (output / key).read_bytes(), key
+        assert (s3_settings.secret_key or "").encode() not in content
+    assert (s3_settings.secret_key or "") not in done.stdout + done.stderr

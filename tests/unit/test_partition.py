@@ -1,0 +1,168 @@
+"""Engines and assignments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from partition_ops import artifacts
+from partition_ops.config import PartitionConfig, PrepareConfig, StageConfig
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.graph.assignment import read_assignment
+from partition_ops.graph.metadata import load_metadata
+from partition_ops.partition import ENGINES, Problem, import_assignment, partition_nodes
+from partition_ops.prepare import prepare_graph
+from partition_ops.storage import Store, open_store
+from tests.graphs import Edges, SmallGraph, library
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> tuple[Store, Store]:
+    source = open_store(str(library(papers=2000).write(tmp_path / "graph")))
+    destination = open_store(str(tmp_path / "out"))
+    prepare_graph(PrepareConfig(), source, destination)
+    return source, destination
+
+
+def assigned(stores: tuple[Store, Store], config: PartitionConfig) -> np.ndarray:
+    source, destination = stores
+    partition_nodes(config, source, destination)
+    return read_assignment(destination.child(artifacts.ASSIGNMENT), load_metadata(source)).parts
+
+
+def imbalances(weights: np.ndarray, parts: np.ndarray, num_parts: int) -> np.ndarray:
+    per_part = np.stack([weights[parts == part].sum(axis=0) for part in range(num_parts)])
+    return per_part.max(axis=0) * num_parts / per_part.sum(axis=0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("num_parts", [1, 2, 5])
+def test_the_same_seed_gives_the_same_assignment(
+    stores: tuple[Store, Store], engine: str, num_parts: int
+) -> None:
+    config = PartitionConfig(num_parts=num_parts, engine=engine, seed=3)
+    first = assigned(stores, config)
+    assert set(first.tolist()) == set(range(num_parts))
+    stores[1].delete([artifacts.record("partition")])  # so that it is done again
+    np.testing.assert_array_equal(first, assigned(stores, config))
+    if num_parts > 1:
+        other = PartitionConfig(num_parts=num_parts, engine=engine, seed=4)
+        assert (first != assigned(stores, other)).any()
+
+
+def test_random_gives_every_partition_its_share_of_every_type(stores: tuple[Store, Store]) -> None:
+    parts = assigned(stores, PartitionConfig(num_parts=3, engine="random"))
+    offsets = load_metadata(stores[0]).node_offsets
+    for piece in np.split(parts, offsets[1:-1]):
+        sizes = np.bincount(piece, minlength=3)
+        assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize("balance", ["node-types", "edges", "none"])
+def test_metis_balances_what_it_is_asked_to(stores: tuple[Store, Store], balance: str) -> None:
+    config = PartitionConfig(num_parts=2, engine="metis", balance=balance)
+    parts = assigned(stores, config)
+    weights = Problem(config, load_metadata(stores[0]), stores[1]).weights
+    # five venues cannot be halved, and must not spoil the balance of the rest
+    divisible = weights.max(axis=0) * 2 / weights.sum(axis=0) < 0.03
+    assert divisible.sum() >= weights.shape[1] // 2
+    assert imbalances(weights, parts, 2)[divisible].max() < 1.06
+
+
+def test_metis_cuts_less_than_chance(tmp_path: Path) -> None:
+    """Two rings of 500 nodes, joined by one edge: there is one good cut."""
+    ring = [*range(500), *range(500, 1000), 0]
+    following = [*range(1, 500), 0, *range(501, 1000), 500, 500]
+    graph = SmallGraph({"a": 1000}, {"a:r:a": Edges(ring, following)})
+    source, destination = open_store(str(graph.write(tmp_path / "g"))), open_store(str(tmp_path / "o"))
+    prepare_graph(PrepareConfig(), source, destination)
+    parts = assigned((source, destination), PartitionConfig(num_parts=2))
+    cut = sum(parts[a] != parts[b] for a, b in zip(ring, following, strict=True))
+    assert cut <= 4
+
+
+def test_the_weights_are_those_that_dgl_builds(stores: tuple[Store, Store]) -> None:
+    metadata = load_metadata(stores[0])
+    by_type = Problem(PartitionConfig(num_parts=2), metadata, stores[1]).weights
+    assert by_type.sum(axis=0).tolist() == list(metadata.num_nodes)
+    edges = Problem(PartitionConfig(num_parts=2, balance="edges"), metadata, stores[1]).weights
+    np.testing.assert_array_equal(edges[:, :3], by_type)
+    # nobody points at authors: a column of zeros is no constraint, METIS would divide by it
+    assert edges.shape[1] == 5
+    assert edges[:, 3:].sum() == sum(metadata.num_edges)
+
+
+def test_metis_needs_the_prepared_graph(tmp_path: Path) -> None:
+    source = open_store(str(library().write(tmp_path / "g")))
+    with pytest.raises(InvalidInputError, match=r"'prepare' has not been done.*partition-ops run"):
+        partition_nodes(PartitionConfig(num_parts=2), source, open_store(str(tmp_path / "o")))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_parts": 0}, "--num-parts.*Found: 0.*1 to 65536"),
+        ({"num_parts": 70_000}, "--num-parts"),
+        ({"num_parts": 2, "seed": -1}, "seed"),
+        ({"num_parts": 2, "balance": "luck"}, "--balance cannot be 'luck'.*node-types"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        PartitionConfig(**options)  # type: ignore[arg-type]
+
+
+def test_an_unknown_engine_lists_those_that_there_are(stores: tuple[Store, Store]) -> None:
+    with pytest.raises(UsageError, match=r"no engine 'magic'.*metis, random"):
+        partition_nodes(PartitionConfig(num_parts=2, engine="magic"), *stores)
+
+
+def foreign(folder: Path, **types: str) -> Store:
+    """An assignment as DGL's own tools write it: text and partition_meta.json, no twin."""
+    store = open_store(str(folder))
+    store.write_json("partition_meta.json", {"version": "1.0.0", "num_parts": 3, "algo_name": "metis"})
+    for name, text in types.items():
+        store.write_bytes(f"{name}.txt", text.encode())
+    return store
+
+
+def test_an_assignment_made_elsewhere_is_brought_in(tmp_path: Path) -> None:
+    graph = SmallGraph({"a": 3, "b": 2}, {"a:r:b": Edges([0], [1])})
+    source, destination = open_store(str(graph.write(tmp_path / "g"))), open_store(str(tmp_path / "o"))
+    assignment = foreign(tmp_path / "theirs", a="2\n0\n0\n", b="1\r\n2\r\n")
+    result = import_assignment(StageConfig(), source, assignment, destination)
+    assert result.counters["nodes_per_part"] == [2, 1, 2]
+    found = read_assignment(destination.child(artifacts.ASSIGNMENT), load_metadata(source))
+    assert found.parts.tolist() == [2, 0, 0, 1, 2]
+    assert found.num_parts == 3
+
+
+@pytest.mark.parametrize(
+    ("b", "words"),
+    [
+        ("1\n", r"b\.txt.*number of lines.*'b'.*Found: 1.*Expected: 2"),
+        ("1\n3\n", r"line 2 \(node type 'b', ID 1\).*Found: 3.*0 to 2"),
+        ("-1\n0\n", r"line 1 \(node type 'b', ID 0\).*Found: -1"),
+        ("0\nx\n", r"line 2 \(node type 'b', ID 1\) is no partition number.*'x'"),
+        ("0\n1.0\n", r"line 2 .*'1\.0'"),
+        ("0\n99999999999999999999999\n", r"line 2 "),
+    ],
+)
+def test_a_wrong_assignment_is_refused(tmp_path: Path, b: str, words: str) -> None:
+    graph = SmallGraph({"a": 3, "b": 2}, {"a:r:b": Edges([0], [1])})
+    source, destination = open_store(str(graph.write(tmp_path / "g"))), open_store(str(tmp_path / "o"))
+    with pytest.raises(InvalidInputError, match=words):
+        import_assignment(StageConfig(), source, foreign(tmp_path / "t", a="0\n1\n2\n", b=b), destination)
+
+
+def test_a_text_edited_by_hand_wins_over_its_binary_twin(stores: tuple[Store, Store]) -> None:
+    source, destination = stores
+    before = assigned(stores, PartitionConfig(num_parts=2, engine="random"))
+    folder = destination.child(artifacts.ASSIGNMENT)
+    lines = folder.read_bytes("paper.txt").split()
+    lines[0] = b"0" if lines[0] == b"1" else b"1"
+    folder.write_bytes("paper.txt", b"\n".join(lines) + b"\n")
+    after = read_assignment(folder, load_metadata(source)).parts
+    assert np.flatnonzero(before != after).tolist() == [load_metadata(source).node_offsets[1]]

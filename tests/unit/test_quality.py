@@ -1,0 +1,59 @@
+"""The figures of the report, counted out by hand, and a page that needs no network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from partition_ops import artifacts
+from partition_ops.config import ConvertConfig, QualityConfig, StageConfig
+from partition_ops.convert import convert_graph
+from partition_ops.partition import import_assignment
+from partition_ops.quality import report_quality
+from partition_ops.storage import Store, open_store
+from tests.graphs import Edges, SmallGraph
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> tuple[dict, Store]:
+    """Users 0-3 and items 0-1; part 0 has users 0, 1 and item 0; part 1 the rest."""
+    edges = Edges([0, 1, 2, 3, 0, 2], [0, 0, 0, 1, 1, 1])
+    graph = SmallGraph({"user": 4, "item": 2}, {"user:buys:item": edges}, name="shop")
+    theirs = open_store(str(tmp_path / "theirs"))
+    theirs.write_json("partition_meta.json", {"version": "1.0.0", "num_parts": 2, "algo_name": "metis"})
+    theirs.write_bytes("user.txt", b"0\n0\n1\n1\n")
+    theirs.write_bytes("item.txt", b"0\n1\n")
+    source, out = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "out"))
+    import_assignment(StageConfig(), source, theirs, out)
+    convert_graph(ConvertConfig(), source, out)
+    report_quality(QualityConfig(), source, out)
+    return out.read_json(artifacts.QUALITY_REPORT), out
+
+
+def test_the_figures_are_those_counted_by_hand(report: tuple[dict, Store]) -> None:
+    figures, _ = report
+    # 2 -> 0 ends in part 0 and begins in part 1; 0 -> 1 the other way round
+    assert figures["edge_cut"] == {"edges": 2, "fraction": round(2 / 6, 6)}
+    assert figures["communication_volume"] == 2
+    assert figures["replication_factor"] == round(8 / 6, 6)
+    assert figures["node_types"]["user"] == {"per_part": [2, 2], "halo_per_part": [1, 1], "imbalance": 1.0}
+    assert figures["edge_types"]["user:buys:item"]["per_part"] == [3, 3]
+    assert [part["halo_nodes"] for part in figures["partitions"]] == [1, 1]
+
+
+def test_the_bytes_are_those_of_the_files(report: tuple[dict, Store]) -> None:
+    figures, out = report
+    sizes = [entry.size for entry in out.list("partitions/part1/") if entry.key.endswith(".dgl")]
+    assert figures["partitions"][1]["bytes"] == sum(sizes)
+    assert len(sizes) == 5
+
+
+def test_the_page_loads_nothing_and_shows_the_figures(report: tuple[dict, Store]) -> None:
+    page = report[1].read_bytes(artifacts.QUALITY_PAGE).decode()
+    links = re.findall(r'(?:src|href)="(?!#)([^"]*)"', page)
+    assert not links
+    assert "<script" not in page
+    assert "33.33%" in page
+    assert page.count("<svg") == 2

@@ -1,0 +1,100 @@
+"""A task is done once, is recorded last, and is done again when anything it depends on has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from partition_ops import artifacts
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store, StoredObject, open_store
+from partition_ops.tasks import StageResult, Task, run_task
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path))
+
+
+def do(store: Store, text: str = "x", *, key: str = "a/b.txt", **more: Any) -> StageResult:
+    def work(task: Task) -> dict[str, Any]:
+        task.wrote(task.destination.write_bytes(key, text.encode()))
+        return {"length": len(text)}
+
+    return run_task("one", store, options=more.pop("options", {}), work=work, **more)
+
+
+def test_a_second_call_finds_it_done(store: Store) -> None:
+    first, second = do(store), do(store, "not written")
+    assert not first.skipped
+    assert second.skipped
+    assert second.counters == {"length": 1}
+    assert store.read_bytes("a/b.txt") == b"x"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": {"seed": 1}},
+        {"inputs": [StoredObject("in", 1, "tag")]},
+    ],
+)
+def test_other_options_or_inputs_are_other_work(store: Store, change: dict[str, Any]) -> None:
+    do(store)
+    assert not do(store, "y", **change).skipped
+    assert store.read_bytes("a/b.txt") == b"y"
+
+
+def test_a_lost_artifact_is_made_again(store: Store) -> None:
+    do(store)
+    store.delete(["a/b.txt"])
+    assert not do(store).skipped
+
+
+def test_an_artifact_of_another_size_is_made_again(store: Store) -> None:
+    do(store)
+    store.write_bytes("a/b.txt", b"longer")
+    assert not do(store).skipped
+
+
+def test_what_comes_before_is_part_of_it(store: Store) -> None:
+    def second() -> StageResult:
+        return run_task("two", store, options={}, after=["one"], work=lambda task: {})
+
+    do(store)
+    assert not second().skipped
+    assert second().skipped
+    do(store, "y", options={"seed": 1})
+    assert not second().skipped
+
+
+def test_what_comes_before_must_have_been_done(store: Store) -> None:
+    with pytest.raises(InvalidInputError, match="'one' has not been done"):
+        run_task("two", store, options={}, after=["one"], work=lambda task: {})
+
+
+def test_a_failure_leaves_no_record_and_no_manifest(store: Store) -> None:
+    store.write_bytes(artifacts.MANIFEST, b"{}")
+
+    def fail(task: Task) -> dict[str, Any]:
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        run_task("one", store, options={}, work=fail)
+    assert not store.exists(artifacts.record("one"))
+    assert not store.exists(artifacts.MANIFEST)
+
+
+def test_what_an_earlier_run_wrote_under_another_name_goes(store: Store) -> None:
+    store.write_bytes("a/yours.txt", b"not ours")
+    do(store, key="a/old.txt")
+    do(store, key="a/new.txt", options={"seed": 1})
+    assert [entry.key for entry in store.list("a/")] == ["a/new.txt", "a/yours.txt"]
+
+
+def test_a_broken_record_counts_as_none(store: Store) -> None:
+    do(store)
+    store.write_bytes(artifacts.record("one"), b"{}")
+    assert not do(store).skipped
