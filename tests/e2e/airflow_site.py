@@ -1,0 +1,133 @@
+"""What a user of the running Airflow does: trigger, wait, look at logs, XComs, links and pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+import requests
+from graph_partitioning.runs import run_root
+
+from local_stack.airflow import BUCKET, USER
+from local_stack.airflow_api import AirflowApi
+from local_stack.folders import Folders, load_secrets
+from local_stack.s3_server import REGION, S3Access
+from tests.graphs import Edges, Layout, SmallGraph, library
+
+DAG_ID = "partition_graph"
+CONNECTION = "graph_store"
+INPUT = f"s3://{BUCKET}/input/small"
+BROKEN = f"s3://{BUCKET}/input/broken"
+OUTPUT = f"s3://{BUCKET}/output"
+ROW, VALUE = 2, 4321
+RUN_SECONDS = 150.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A DAG run of ours."""
+
+    run_id: str
+    output_uri: str
+
+    @property
+    def path(self) -> str:
+        return f"dags/{DAG_ID}/dagRuns/{quote(self.run_id, safe='')}"
+
+    @property
+    def root(self) -> str:
+        return run_root(self.output_uri, "small", self.run_id)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A running Airflow and S3 server."""
+
+    folders: Folders
+    api: AirflowApi
+    s3: S3Access
+
+    @property
+    def password(self) -> str:
+        return load_secrets(self.folders).airflow_password
+
+    def url(self, path: str) -> str:
+        return self.api.base_url + path
+
+    def add_connection(self, connection_id: str, endpoint_url: str) -> None:
+        body = {
+            "connection_id": connection_id,
+            "conn_type": "aws",
+            "login": self.s3.access_key,
+            "password": self.s3.secret_key,
+            "extra": f'{{"endpoint_url": "{endpoint_url}", "region_name": "{REGION}"}}',
+        }
+        self.call("POST", "connections", json=body)
+
+    def trigger(self, **params: Any) -> Run:
+        """Trigger with the form's own values, but for the connection and what is given."""
+        body = {"logical_date": None, "conf": {"storage_conn_id": CONNECTION, **params}}
+        run = self.call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
+        return Run(run["dag_run_id"], params.get("output_uri", OUTPUT))
+
+    def wait(self, run: Run, state: str) -> None:
+        """Wait for the end of a run, which must be this one."""
+        ended = wait_until(lambda: self._ended(run), seconds=RUN_SECONDS)
+        tasks = self.api.tasks(DAG_ID, run.run_id)
+        failed = [self.api.error_of(DAG_ID, run.run_id, t) for t in tasks if t.state == "failed"]
+        assert ended == state, "\n".join(failed)
+
+    def log(self, run: Run, task_id: str) -> list[dict[str, Any]]:
+        answer = self.call("GET", f"{run.path}/taskInstances/{task_id}/logs/1?full_content=true")
+        return [entry for entry in answer["content"] if isinstance(entry, dict)]
+
+    def link(self, run: Run, task_id: str, map_index: int = -1) -> str:
+        """Where the button on a task's page leads."""
+        found = self.call("GET", f"{run.path}/taskInstances/{task_id}/links?map_index={map_index}")
+        return self.url(found["extra_links"]["Artifacts"])
+
+    def call(self, method: str, path: str, **options: Any) -> Any:
+        answer = self.session().request(method, self.url(f"/api/v2/{path}"), timeout=30, **options)
+        assert answer.ok, answer.text
+        return answer.json() if answer.content else None
+
+    def session(self, *, cookie: bool = False) -> requests.Session:
+        """Logged in as a program, or as a browser is after the login page."""
+        session = requests.Session()
+        session.trust_env = False
+        answer = session.post(
+            self.url("/auth/token"), json={"username": USER, "password": self.password}, timeout=30
+        )
+        token = answer.json()["access_token"]
+        if cookie:
+            session.cookies.set("_token", token)
+        else:
+            session.headers["Authorization"] = f"Bearer {token}"
+        return session
+
+    def _ended(self, run: Run) -> str | None:
+        state = self.api.run_state(DAG_ID, run.run_id)
+        return state if state in ("success", "failed") else None
+
+
+def wait_until(ready: Callable[[], Any], *, seconds: float) -> Any:
+    """Wait for a value that is true."""
+    end = time.monotonic() + seconds
+    while not (found := ready()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"Not within {seconds:.0f} s")
+        time.sleep(0.3)
+    return found
+
+
+def with_id_out_of_range() -> SmallGraph:
+    """A graph that names an author who is not there."""
+    graph = library(papers=120, layout=Layout("csv"))
+    name = "author:writes:paper"
+    edges = graph.edges[name]
+    src = [*edges.src]
+    src[ROW] = VALUE
+    return replace(graph, edges={**graph.edges, name: Edges(src, edges.dst, edges.layout)})

@@ -1,0 +1,101 @@
+"""A real Airflow with its real scheduler and a real S3 server, once for all end-to-end tests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from local_stack.airflow import (
+    BUCKET,
+    USER,
+    airflow_environment,
+    prepare_airflow,
+    start_airflow,
+    wait_for_airflow,
+)
+from local_stack.airflow_api import AirflowApi
+from local_stack.folders import PROJECT, Folders, load_secrets
+from local_stack.processes import free_port
+from local_stack.s3_server import S3Access, start_s3_server
+from partition_ops.storage import open_store
+from tests.e2e.airflow_site import BROKEN, CONNECTION, DAG_ID, INPUT, OUTPUT, Run, Site, with_id_out_of_range
+from tests.graphs import library
+
+CHANGES = {
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "3",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "5",
+    "GRAPH_PARTITIONING_INPUT_URI": INPUT,
+    "GRAPH_PARTITIONING_OUTPUT_URI": OUTPUT,
+}
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Airflow with our DAG, the consumers' DAGs, and a connection in its database."""
+    root = tmp_path_factory.mktemp("site")
+    folders = Folders(root / "local")
+    folders.make()
+    with _services(folders, _dags(root / "dags")) as site:
+        site.api.wait_for_dag(DAG_ID, seconds=60)
+        for name in (CONNECTION, "aws_default"):
+            site.add_connection(name, site.s3.endpoint_url)
+        _upload(site)
+        yield site
+
+
+@pytest.fixture(scope="session")
+def published(site: Site) -> Run:
+    """A run that published the small graph in three partitions."""
+    run = site.trigger(num_parts=3)
+    site.wait(run, "success")
+    return run
+
+
+@contextmanager
+def _services(folders: Folders, dags: Path) -> Iterator[Site]:
+    secrets = load_secrets(folders)
+    with ExitStack() as stack:
+        server, s3 = start_s3_server(
+            folders.s3,
+            folders.logs / "s3.log",
+            access_key=secrets.s3_access_key,
+            secret_key=secrets.s3_secret_key,
+            buckets=(BUCKET,),
+        )
+        stack.callback(server.stop)
+        port = free_port()
+        env = _environment(folders, s3, port, dags)
+        prepare_airflow(folders, secrets, env)
+        api = AirflowApi(f"http://127.0.0.1:{port}", USER, secrets.airflow_password)
+        services = []
+        for service in start_airflow(folders, env, port):
+            stack.callback(service.stop)
+            stack.callback(service.terminate)
+            services.append(service)
+        wait_for_airflow(api, services)
+        yield Site(folders, api, s3)
+
+
+def _environment(folders: Folders, s3: S3Access, port: int, dags: Path) -> dict[str, str]:
+    env = airflow_environment(folders, load_secrets(folders), s3, port)
+    del env["AIRFLOW_CONN_AWS_DEFAULT"]  # here the connection is in Airflow's database
+    return {**env, **CHANGES, "AIRFLOW__CORE__DAGS_FOLDER": str(dags)}
+
+
+def _dags(folder: Path) -> Path:
+    shutil.copytree(Path(__file__).parent / "dags", folder)
+    shutil.copy(PROJECT / "dags" / "partition_graph.py", folder)
+    return folder
+
+
+def _upload(site: Site) -> None:
+    for uri, graph in ((INPUT, library(papers=120)), (BROKEN, with_id_out_of_range())):
+        folder = graph.write(site.folders.root / Path(uri).name)
+        with open_store(uri, site.s3.settings()) as store:
+            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+                with store.create(file.relative_to(folder).as_posix()) as new:
+                    shutil.copy(file, new.path)

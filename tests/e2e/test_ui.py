@@ -1,0 +1,62 @@
+"""What a person does in a browser: log in, trigger by the form, look at what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local_stack.airflow import USER
+from tests.e2e.airflow_site import DAG_ID, INPUT, OUTPUT, Run, Site, wait_until
+from tests.e2e.browser import PROGRAM, Browser
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.xdist_group("e2e"),
+    pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium"),
+]
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    browser = Browser(tmp_path)
+    yield browser
+    browser.close()
+
+
+def log_in(browser: Browser, site: Site) -> None:
+    browser.wait_for_text("Sign in")
+    browser.type_into("input[name=username]", USER)
+    browser.type_into("input[name=password]", site.password)
+    browser.click("button", "Sign in")
+
+
+def test_the_link_leads_through_the_login_to_the_report(site: Site, published: Run, browser: Browser) -> None:
+    browser.open(site.link(published, "quality"))
+    log_in(browser, site)
+    browser.wait_for_text("quality/report.html", published.root)
+    browser.click("a", "quality/report.html")
+    browser.wait_for_text("small", "replication")
+    assert browser.evaluate("document.querySelectorAll('svg').length") > 0
+
+
+def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser: Browser) -> None:
+    browser.open(site.url(f"/dags/{DAG_ID}"))
+    log_in(browser, site)
+    browser.wait_for_text("Partition a graph", "Trigger")
+    browser.click("button", "Trigger")
+    browser.wait_for_text("Run Parameters", "Input graph", "Number of partitions", "Balance", "Engine")
+    shown = browser.evaluate("[...document.querySelectorAll('input')].map(e => e.value)")
+    assert {INPUT, OUTPUT, "4"} <= set(shown)
+    before = {run["dag_run_id"] for run in _runs(site)}
+    browser.click("[role=dialog] button", "Trigger")
+    (started,) = wait_until(
+        lambda: [run for run in _runs(site) if run["dag_run_id"] not in before], seconds=30
+    )
+    site.wait(Run(started["dag_run_id"], OUTPUT), "success")
+
+
+def _runs(site: Site) -> list[dict[str, str]]:
+    runs: list[dict[str, str]] = site.call("GET", f"dags/{DAG_ID}/dagRuns?limit=100")["dag_runs"]
+    return runs
