@@ -193,12 +193,14 @@ def library(*, papers: int = 40, seed: int = 0, layout: Layout = Layout()) -> Sm
         "paper:cites:paper": edges("paper", "paper", 4 * papers),
         "paper:in:venue": edges("paper", "venue", papers),
     }
+    feat = rng.normal(size=(papers, 8)).astype(np.float32)
+    feat[:, 6:] = np.nan, 0.0  # what a comparison of values, instead of bits, gets wrong
     year = rng.integers(1990, 2030, len(edge_types["paper:cites:paper"].src))
     return SmallGraph(
         nodes,
         edge_types,
         node_values=[
-            Values("paper", "feat", rng.normal(size=(papers, 8)).astype(np.float32)),
+            Values("paper", "feat", feat),
             Values("paper", "label", rng.integers(0, 9, papers)),
             Values("paper", "train_mask", rng.random(papers) < 0.5),
             Values("author", "grid", rng.normal(size=(papers // 2, 2, 3))),

@@ -16,9 +16,13 @@ CHECK = "partition-book"
 
 def check_load(findings: Findings, part: int, output: Output, truth: Truth) -> None:
     """DGL's loader reads the whole partition once more. Peak memory: the partition."""
+    metadata, where = truth.metadata, f"part {part}"
     with findings.check("dgl-load"):
-        loaded = output.load_as_dgl(part)
-        metadata, where = truth.metadata, f"part {part}"
+        try:
+            loaded = output.load_as_dgl(part)
+        except Exception as error:  # that DGL raises anything at all is what this check looks for
+            findings.fail("dgl-load", f"{where}: DGL raises {type(error).__name__}: {error}")
+            return
         edge_types = [edge_type.triple for edge_type in metadata.edge_types]
         findings.same("dgl-load", f"{where}: the graph's name", loaded[4], metadata.graph_name)
         findings.same("dgl-load", f"{where}: the node types", loaded[5], list(metadata.node_types))

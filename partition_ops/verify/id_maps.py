@@ -55,11 +55,10 @@ def _is_id_map(
     findings: Findings, name: str, where: str, columns: Mapping[str, Array], ranges: Ranges, type_id: int
 ) -> bool:
     """Whether the columns are those of a bijection that agrees with the ranges."""
-    if not findings.same(name, f"{where}: the list of columns", tuple(columns), ID_MAP_COLUMNS):
+    if not findings.same(name, f"{where}: the list of columns", list(columns), list(ID_MAP_COLUMNS)):
         return False
     dtypes = {column: str(values.dtype) for column, values in columns.items()}
-    integers = {"orig_id": "int64", "new_id": "int64", "type_new_id": "int64", "part_id": dtypes["part_id"]}
-    findings.same(name, f"{where}: the dtypes", dtypes, integers)
+    findings.same(name, f"{where}: the dtypes", dtypes, ID_MAP_COLUMNS)
     expected = ranges.new_ids(type_id)
     good = findings.equal(name, f"{where}: new_id", columns["new_id"], expected)
     good &= findings.equal(

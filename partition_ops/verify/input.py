@@ -35,15 +35,16 @@ def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tup
         int64 elsewhere. Peak memory: twice that, and one chunk.
 
     Raises:
-        InvalidInputError: The number of edges is not what the metadata says.
+        InvalidInputError: The number of edges is not what the metadata says, or an ID is out of range.
     """
     edge_type, data = metadata.edge_types[edge_type_id], metadata.edges[edge_type_id]
-    dtypes = [id_dtype(metadata.num_nodes[metadata.node_type_id(t)]) for t in (edge_type.src, edge_type.dst)]
+    counts = [metadata.num_nodes[metadata.node_type_id(name)] for name in (edge_type.src, edge_type.dst)]
+    dtypes = [id_dtype(count) for count in counts]
     ends: tuple[list[Ids], list[Ids]] = ([], [])
     for key in data.files:
         columns = _table(source.local_copy(key), data.format, pa.int64()).columns
-        for chunks, column, dtype in zip(ends, columns, dtypes, strict=False):
-            chunks.append(column.to_numpy().astype(dtype))
+        for chunks, column, count, dtype in zip(ends, columns, counts, dtypes, strict=True):
+            chunks.append(_in_range(column.to_numpy(), count, source.uri_of(key)).astype(dtype))
     empty = [np.empty(0, dtype) for dtype in dtypes]
     src, dst = (np.concatenate([first, *chunks]) for first, chunks in zip(empty, ends, strict=True))
     if not len(src) == len(dst) == metadata.num_edges[edge_type_id]:
@@ -53,6 +54,18 @@ def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tup
             expected=metadata.num_edges[edge_type_id],
         )
     return src, dst
+
+
+def _in_range(ids: Ids, count: int, where: str) -> Ids:
+    wrong = np.flatnonzero((ids < 0) | (ids >= count))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InvalidInputError(
+            f"{where}: row {row} has an ID outside its type's range",
+            found=int(ids[row]),
+            expected=f"0 to {count - 1}",
+        )
+    return ids
 
 
 def id_dtype(count: int) -> npt.DTypeLike:

@@ -19,7 +19,7 @@ from partition_ops.dgl_import import import_dgl
 from partition_ops.storage import Store
 
 Array = npt.NDArray[Any]
-ID_MAP_COLUMNS = ("orig_id", "new_id", "type_new_id", "part_id")
+ID_MAP_COLUMNS = {"orig_id": "int64", "new_id": "int64", "type_new_id": "int64", "part_id": "int32"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError, VerificationError
+from partition_ops.errors import InvalidInputError, StorageError, VerificationError
 
 REPORT_VERSION = 1
 MOST_DETAILS = 5  # of one check in the report; the rest is counted
@@ -118,12 +118,14 @@ class Findings:
     def check(self, name: str) -> Iterator[None]:
         """Run a part of a check; whatever it raises is a failure of the check.
 
-        Any exception is caught, because a broken artifact makes DGL, pyarrow and NumPy fail in ways that
+        Any exception but one of the storage is caught, because a broken artifact makes DGL, pyarrow and NumPy fail in ways that
         nobody can list, and the other checks are to run nevertheless.
         """
         self._begun.add(name)
         try:
             yield
+        except StorageError:  # says nothing about the output
+            raise
         except InvalidInputError as error:
             self.fail(name, str(error))
         except Exception as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from partition_ops import artifacts
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -73,11 +72,10 @@ def _truth(findings: Findings, source: Store, output: Output, metadata: GraphMet
     """What the output should be; None without a usable assignment."""
     edges = [read_edges(source, metadata, type_id) for type_id in range(len(metadata.edge_types))]
     config = read_config(findings, output)
-    parts = read_assignment(findings, output, metadata)
-    if parts is None:
+    assignment = read_assignment(findings, output, metadata)
+    if assignment is None:
         return None
-    key = f"{artifacts.ASSIGNMENT}/{artifacts.ASSIGNMENT_META}"
-    truth = Truth(metadata, output.store.read_json(key)["num_parts"], parts, edges)
+    truth = Truth(metadata, *assignment, edges)
     if config is not None:
         check_config(findings, output, config, truth)
         check_ranges(findings, config, truth)

@@ -33,12 +33,16 @@ def check_schema(findings: Findings, store: Store, metadata: GraphMetadata) -> N
             findings.same("schema", f"the order of {key}", list(document[key]), names)
 
 
-def read_assignment(findings: Findings, output: Output, metadata: GraphMetadata) -> list[Ids] | None:
-    """The partition of every node, by node type ID; None where it cannot be used."""
+def read_assignment(
+    findings: Findings, output: Output, metadata: GraphMetadata
+) -> tuple[int, list[Ids]] | None:
+    """Number of partitions, and the partition of every node by node type ID; None if it cannot be used."""
     found: list[Ids] = []
     with findings.check("assignment"):
         meta = output.store.read_json(f"{artifacts.ASSIGNMENT}/{artifacts.ASSIGNMENT_META}")
         num_parts = meta["num_parts"]
+        if not findings.same("assignment", "the type of num_parts", type(num_parts), int):
+            return None
         for node_type, count in zip(metadata.node_types, metadata.num_nodes, strict=True):
             parts = output.assigned(node_type)
             if _is_assignment(findings, node_type, parts, count, num_parts):
@@ -46,7 +50,7 @@ def read_assignment(findings: Findings, output: Output, metadata: GraphMetadata)
             findings.equal(
                 "assignment", f"the binary twin of {node_type!r}", output.assigned_binary(node_type), parts
             )
-    return found if len(found) == len(metadata.node_types) else None
+    return (num_parts, found) if len(found) == len(metadata.node_types) else None
 
 
 def _is_assignment(findings: Findings, node_type: str, parts: Array, count: int, num_parts: int) -> bool:
