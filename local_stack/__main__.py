@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from local_stack.supervisor import supervise
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the errors of the stack are told in words, without a traceback."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # progress must be seen in a pipe too
     folders = Folders(Path(options.folder).absolute()) if options.folder else Folders()
     if options.command == "supervise":
         return supervise(folders, options.owner, options.lease)

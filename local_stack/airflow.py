@@ -129,6 +129,8 @@ def _settings(folders: Folders, port: int) -> dict[str, str]:
         "core__simple_auth_manager_passwords_file": str(folders.passwords),
         "core__simple_auth_manager_users": f"{USER}:admin",
         "dag_processor__refresh_interval": "10",
+        "database__sql_alchemy_connect_args": "local_stack.sqlite.CONNECT_ARGS",
+        "database__sql_alchemy_connect_args_async": "local_stack.sqlite.CONNECT_ARGS",
         "database__sql_alchemy_conn": f"sqlite:///{folders.airflow / DATABASE}",
         "logging__base_log_folder": str(folders.airflow / "logs"),
         "scheduler__scheduler_idle_sleep_time": "0.2",

@@ -66,7 +66,7 @@ class AirflowApi:
             StackError: It has not; the message has the errors of reading the DAG files.
         """
         end = time.monotonic() + seconds
-        while self._call("GET", f"dags/{dag_id}", missing_ok=True) is None:
+        while "dag_id" not in self._call("GET", f"dags/{dag_id}", accept=(404,)):
             errors = self._call("GET", "importErrors")["import_errors"]
             if errors:
                 text = "\n".join(f"{error['filename']}:\n{error['stack_trace']}" for error in errors)
@@ -76,8 +76,9 @@ class AirflowApi:
             time.sleep(0.5)
 
     def trigger(self, dag_id: str, run_id: str, params: dict[str, Any]) -> None:
+        """Start a run; its ID makes sure that it is started once, however often the call is tried."""
         body = {"dag_run_id": run_id, "logical_date": None, "conf": params}
-        self._call("POST", f"dags/{dag_id}/dagRuns", json=body)
+        self._call("POST", f"dags/{dag_id}/dagRuns", accept=(409,), json=body)
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self._call("GET", f"dags/{dag_id}/dagRuns/{run_id}")["state"])
@@ -89,9 +90,15 @@ class AirflowApi:
         )
         return [str(run["dag_run_id"]) for run in found["dag_runs"]]
 
-    def fail_run(self, dag_id: str, run_id: str) -> None:
-        """Give a run up; its running tasks are ended."""
-        self._call("PATCH", f"dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
+    def fail_run(self, dag_id: str, run_id: str, *, patience: float = PATIENCE) -> None:
+        """Give a run up; its running tasks are ended.
+
+        Args:
+            dag_id: The DAG.
+            run_id: The run.
+            patience: Seconds that the server may fail.
+        """
+        self._call("PATCH", f"dags/{dag_id}/dagRuns/{run_id}", patience=patience, json={"state": "failed"})
 
     def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
         """Every task of a run, mapped ones one by one."""
@@ -115,29 +122,36 @@ class AirflowApi:
         lines = errors or [str(entry.get("event", "")) for entry in events]
         return "\n".join(lines[-ERROR_LINES:])
 
-    def _call(self, method: str, path: str, *, missing_ok: bool = False, **options: Any) -> Any:
-        answer = self._send(method, path, **options)
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        accept: tuple[int, ...] = (),
+        patience: float = PATIENCE,
+        **options: Any,
+    ) -> Any:
+        """The answer as JSON; statuses that are not errors to the caller are accepted."""
+        answer = self._send(method, path, patience, **options)
         if answer.status_code == 401:
             self._log_in()
-            answer = self._send(method, path, **options)
-        if answer.status_code == 404 and missing_ok:
-            return None
-        if not answer.ok:
+            answer = self._send(method, path, patience, **options)
+        if not answer.ok and answer.status_code not in accept:
             raise StackError(f"Airflow refused {method} {path} ({answer.status_code}): {answer.text[:2000]}")
         return answer.json()
 
-    def _send(self, method: str, path: str, **options: Any) -> requests.Response:
-        """Send a request; reading is tried again for a while, changing is not."""
-        end = time.monotonic() + PATIENCE
+    def _send(self, method: str, path: str, patience: float, **options: Any) -> requests.Response:
+        """Send a request, again and again while the server fails: SQLite may be locked for a while."""
+        end = time.monotonic() + patience
         while True:
             try:
                 answer = self._session.request(
                     method, f"{self.base_url}/api/v2/{path}", timeout=TIMEOUT, **options
                 )
-                if answer.status_code < 500 or method != "GET" or time.monotonic() > end:
+                if answer.status_code < 500 or time.monotonic() > end:
                     return answer
             except requests.RequestException as error:
-                if method != "GET" or time.monotonic() > end:
+                if time.monotonic() > end:
                     raise StackError(f"Airflow does not answer at {self.base_url}: {error}") from error
             time.sleep(1)
 

@@ -81,7 +81,7 @@ def _run(api: AirflowApi, run_id: str, options: DemoOptions, check: Callable[[],
         RunWatch(api, DAG_ID, run_id, print, check).until_done(seconds=RUN_SECONDS)
     except (KeyboardInterrupt, SystemExit):
         with suppress(StackError):
-            api.fail_run(DAG_ID, run_id)
+            api.fail_run(DAG_ID, run_id, patience=3)
         raise
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from local_stack.airflow import INPUT_URI
@@ -21,18 +23,40 @@ MODULE = "examples.python_environment"
 
 
 def build_graph(folders: Folders) -> Path:
-    """Turn the environment that runs this into a graph on the local disk.
+    """Turn the environment that runs this into a graph on the local disk, unless that was done before.
 
     Raises:
         StackError: The builder failed; it has said why.
     """
     output = folders.root / "input" / GRAPH_NAME
+    marker = output.with_suffix(".key")
+    key = environment_key()
+    if (output / METADATA).exists() and marker.exists() and marker.read_text() == key:
+        print("The environment has not changed since the graph was built: it is used again.")
+        return output
     shutil.rmtree(output, ignore_errors=True)
     output.parent.mkdir(parents=True, exist_ok=True)
     built = subprocess.run([sys.executable, "-m", MODULE, str(output)], cwd=PROJECT, check=False)
     if built.returncode != 0:
         raise StackError(f"Building the graph ended with status {built.returncode}.")
+    marker.write_text(key)
     return output
+
+
+def environment_key() -> str:
+    """A digest of all that the graph depends on: what is installed, and the code that reads it."""
+    digest = hashlib.sha256(sys.version.encode())
+    installed = ((found.name, found.version, _installed_at(found)) for found in distributions())
+    digest.update(repr(sorted(installed)).encode())
+    for source in sorted((PROJECT / "examples").rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _installed_at(distribution: Distribution) -> int:
+    record = Path(str(distribution.locate_file("")))
+    files = [entry for entry in distribution.files or () if entry.name == "RECORD"]
+    return (record / files[0]).stat().st_mtime_ns if files else 0
 
 
 def upload_graph(graph: Path, s3: S3Access) -> None:

@@ -18,7 +18,7 @@ import psutil
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 TAIL_LINES = 15
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 6.0
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -92,13 +92,25 @@ class Service:
         """Ask the whole group to end, without waiting."""
         _signal_group(self.pid, signal.SIGTERM)
 
-    def stop(self, grace: float = GRACE_SECONDS) -> None:
+    def stop(self) -> None:
         """End the whole group: first asked, then killed."""
-        self.terminate()
+        stop_together([self])
+
+    def kill_after(self, seconds: float) -> None:
+        """Wait for the end, then kill what is left of the group."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(grace)
+            self._process.wait(max(seconds, 0))
         _signal_group(self.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def stop_together(services: Sequence[Service]) -> None:
+    """End several services within one period of grace."""
+    end = time.monotonic() + GRACE_SECONDS
+    for service in services:
+        service.terminate()
+    for service in services:
+        service.kill_after(end - time.monotonic())
 
 
 def end_with_parent() -> None:

@@ -84,14 +84,18 @@ class Launch:
             if state is not None and state.status == "ready":
                 return Running(self.folders, state)
             if ended:
-                raise StackError((state and state.message) or f"The supervisor ended.\n{tail(self._log)}")
+                raise self._end(state)
             time.sleep(0.2)
 
     def check(self) -> None:
         """Raise an error if the stack has ended."""
         if self._process.poll() is not None:
-            state = read_state(self.folders)
-            raise StackError((state and state.message) or f"The supervisor ended.\n{tail(self._log)}")
+            raise self._end(read_state(self.folders))
+
+    def _end(self, state: State | None) -> StackError:
+        if state is not None and state.status == "failed":
+            return StackError(state.message)
+        return StackError(f"The supervisor ended with status {self._process.poll()}.\n{tail(self._log)}")
 
     def stop(self) -> None:
         """Stop everything, and wait for the end of it."""

@@ -26,13 +26,34 @@ from local_stack.airflow import (
 )
 from local_stack.airflow_api import AirflowApi
 from local_stack.folders import Folders, load_secrets
-from local_stack.processes import Service, StackError, adopt_orphans, free_port, kill_descendants
+from local_stack.processes import (
+    Service,
+    StackError,
+    adopt_orphans,
+    free_port,
+    kill_descendants,
+    stop_together,
+)
 from local_stack.s3_server import start_s3_server
 from local_stack.state import State, write_state
+from local_stack.watchdog import Watchdog
 
 AIRFLOW_PORT = 8080
 S3_PORT = 9000
 LOCK_TRIES = 20
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Services:
+    """What has been started, in that order; the S3 server is first."""
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        self.started: list[Service] = []
+        self._watchdog = watchdog
+
+    def add(self, service: Service) -> None:
+        self.started.append(service)
+        self._watchdog.watch(service.pid)
 
 
 def supervise(folders: Folders, owner: str, lease: int | None) -> int:
@@ -46,14 +67,15 @@ def supervise(folders: Folders, owner: str, lease: int | None) -> int:
     Returns:
         Exit status.
     """
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, _stop)
     adopt_orphans()
     state = State(owner=owner, supervisor=os.getpid())
     with ExitStack() as stack:
         stack.enter_context(_only_one(folders))
-        services: list[Service] = []
-        stack.callback(_stop_all, services)
+        services = Services(Watchdog())
+        for _ in range(2):  # a signal may still break into the first
+            stack.callback(_stop_all, services)
         try:
             state = _start(folders, state, services)
             _watch(services, lease)
@@ -67,7 +89,7 @@ def supervise(folders: Folders, owner: str, lease: int | None) -> int:
     return 0
 
 
-def _start(folders: Folders, state: State, services: list[Service]) -> State:
+def _start(folders: Folders, state: State, services: Services) -> State:
     secrets = load_secrets(folders)
     write_state(folders, state.now("starting", "Starting the S3 server"))
     server, s3 = start_s3_server(
@@ -78,7 +100,7 @@ def _start(folders: Folders, state: State, services: list[Service]) -> State:
         buckets=(BUCKET,),
         preferred_port=S3_PORT,
     )
-    services.append(server)
+    services.add(server)
     state = state.at(s3_port=s3.port, airflow_port=free_port(AIRFLOW_PORT))
     env = airflow_environment(folders, secrets, s3, state.airflow_port)
     write_state(folders, state.now("starting", "Preparing Airflow's database"))
@@ -86,32 +108,34 @@ def _start(folders: Folders, state: State, services: list[Service]) -> State:
     write_state(folders, state.now("starting", "Starting Airflow (15 to 40 s)"))
     airflow: list[Service] = []
     for service in start_airflow(folders, env, state.airflow_port):
-        services.append(service)
+        services.add(service)
         airflow.append(service)
     wait_for_airflow(AirflowApi(state.airflow_url, USER, secrets.airflow_password), airflow)
     write_state(folders, state.now("ready", "Airflow and the S3 server answer"))
     return state
 
 
-def _watch(services: list[Service], lease: int | None) -> None:
+def _watch(services: Services, lease: int | None) -> None:
     while True:
         waiting = [lease] if lease is not None else []
         readable, _, _ = select.select(waiting, [], [], 1.0)
         if readable:
             return
-        for service in services:
+        for service in services.started:
             service.check()
 
 
-def _stop_all(services: list[Service]) -> None:
+def _stop_all(services: Services) -> None:
     """Stop Airflow's services together, then the S3 server that their tasks write to."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    for service in services[1:]:
-        service.terminate()
-    for service in [*services[1:], *services[:1]]:
-        service.stop()
+    _ignore_signals()
+    stop_together(services.started[1:])
+    stop_together(services.started[:1])
     kill_descendants()
+
+
+def _ignore_signals() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _only_one(folders: Folders) -> IO[str]:
@@ -126,4 +150,5 @@ def _only_one(folders: Folders) -> IO[str]:
 
 
 def _stop(number: int, frame: object) -> NoReturn:
+    _ignore_signals()  # one is enough
     sys.exit(128 + number)
