@@ -14,6 +14,7 @@ VALIDATION_REPORT = "validation/report.json"
 PREPARED_GRAPH = "prepare/graph.parhip"
 PREPARED_IN_DEGREES = "prepare/in_degrees.npy"
 PREPARED_STATS = "prepare/stats.json"
+PARMETIS_TEXT = "prepare"  # folder of the text files; their names are in graph/parmetis.py
 
 ASSIGNMENT = "assignment"
 ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignment, as the next three

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, get_args
 
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.config import PrepareConfig
+from partition_ops.config import PrepareConfig, PrepareFormat
 
 NAME = "prepare"
 SUMMARY = "write the graph as a partitioner wants it"
 DESCRIPTION = """\
-Write the symmetric homogeneous graph, without duplicates and self-loops, to prepare/ below --output:
-as ParHIP binary, which the engines read."""
+Write the graph to prepare/ below --output, as a partitioner wants it.
+
+parhip: graph.parhip, symmetric and without duplicates and self-loops, which the engines of this tool read.
+
+parmetis: the text files <graph>_nodes.txt, <graph>_edges.txt and <graph>_stats.txt of the DGL guide, with
+one node weight for each node type, and <graph>_removed_edges.txt with the self-loops and the duplicates
+within an edge type, in the columns of the edge file. pm_dglpart reads its files from the folder that it
+is started in, so:
+  cd DIR/prepare && mpirun -np 4 pm_dglpart <graph> 2
+and 'partition-ops convert-partition --input-dir DIR/prepare …' takes what it writes there."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_output(parser)
     parser.add_argument(
-        "--format", default="parhip", choices=["parhip"], help="binary for the engines of this tool (default)"
+        "--format",
+        default="parhip",
+        choices=get_args(PrepareFormat),
+        help="binary for the engines of this tool (default), or text for ParMETIS",
     )
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from partition_ops import artifacts
 from partition_ops.config import PrepareConfig
-from partition_ops.errors import UsageError
 from partition_ops.graph.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.graph.parhip import write_header
 from partition_ops.parallel import map_in_threads
 from partition_ops.prepare import symmetric
+from partition_ops.prepare.parmetis_text import prepare_parmetis_text
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, input_objects, run_task
@@ -27,6 +27,8 @@ def prepare_graph(
     config: PrepareConfig, source: Store, destination: Store, *, progress: Progress | None = None
 ) -> StageResult:
     """Write ``prepare/graph.parhip``, ``prepare/in_degrees.npy`` and ``prepare/stats.json``.
+
+    With the format ``parmetis``, text files are written instead: see `prepare_parmetis_text`.
 
     Every edge is there in both directions, on homogeneous IDs; duplicates, also across edge types and
     directions, are merged and self-loops left out. The in-degrees are those of the input graph, nothing
@@ -47,8 +49,8 @@ def prepare_graph(
     Peak memory: 28 bytes a node, 8 bytes an edge (16 beyond 2**31 nodes), and as many chunks of edges as
     there are cores.
     """
-    if config.format != "parhip":
-        raise UsageError(f"The format {config.format!r} is not written yet", expected="parhip")
+    if config.format == "parmetis":
+        return prepare_parmetis_text(config, source, destination, progress=progress)
     metadata = load_metadata(source, graph_name=config.graph_name)
 
     def work(task: Task) -> dict[str, Any]:

@@ -1,0 +1,167 @@
+"""The text files for ParMETIS, against the examples of the guide and against the input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from partition_ops.cli import main
+from partition_ops.config import PrepareConfig
+from partition_ops.prepare import prepare_graph, repeated_edges
+from partition_ops.prepare.repeated_edges import RepeatedEdges, edge_keys
+from partition_ops.storage import StorageSettings, open_store
+from tests.graphs import SHAPES, Edges, Layout, SmallGraph, library, social
+from tests.strategies import graphs
+
+TOY_NODES = """\
+0 1 0 0
+0 1 0 1
+0 1 0 2
+1 0 1 0
+1 0 1 1
+1 0 1 2
+1 0 1 3
+"""
+Row = tuple[int, ...]
+
+
+def prepared(graph: SmallGraph, folder: Path) -> dict[str, str]:
+    """The text files, by what is behind the graph's name in theirs."""
+    source = open_store(str(graph.write(folder / "input")))
+    prepare_graph(PrepareConfig(format="parmetis"), source, open_store(str(folder / "output")))
+    texts = (folder / "output" / "prepare").iterdir()
+    return {path.name.removeprefix(f"{graph.name}_"): path.read_text() for path in texts}
+
+
+def rows(text: str) -> list[Row]:
+    return [tuple(map(int, line.split(" "))) for line in text.splitlines()]
+
+
+def input_edges(graph: SmallGraph) -> list[Row]:
+    """Every edge of the input, in the columns of the edge file, in homogeneous ID order."""
+    names = list(graph.nodes)
+    offsets = dict(zip(names, np.cumsum([0, *graph.nodes.values()]).tolist(), strict=False))
+    found = []
+    for type_id, (name, edges) in enumerate(graph.edges.items()):
+        src, _, dst = name.split(":")
+        for edge_id, (a, b) in enumerate(zip(edges.src, edges.dst, strict=True)):
+            found.append((a + offsets[src], b + offsets[dst], edge_id, type_id))
+    return found
+
+
+def check(graph: SmallGraph, texts: dict[str, str]) -> None:
+    """Nothing lost, nothing twice, in order, and the record of what was removed is right."""
+    kept, removed = rows(texts["edges.txt"]), rows(texts["removed_edges.txt"])
+    everything = input_edges(graph)
+    assert sorted(kept + removed, key=lambda row: (row[3], row[2])) == everything
+    first = {}
+    for row in everything:
+        first.setdefault((row[0], row[1], row[3]), row)
+    assert kept == [row for row in everything if row[0] != row[1] and first[row[0], row[1], row[3]] == row]
+    nodes = rows(texts["nodes.txt"])
+    types = len(graph.nodes)
+    assert nodes == [
+        (type_id, *(int(other == type_id) for other in range(types)), node)
+        for type_id, count in enumerate(graph.nodes.values())
+        for node in range(count)
+    ]
+    assert rows(texts["stats.txt"]) == [(len(nodes), len(kept), types)]
+
+
+def test_the_toy_example_of_the_guide_line_for_line(tmp_path: Path) -> None:
+    graph = SmallGraph({"a": 3, "b": 4}, {"a:r:b": Edges([0, 1], [3, 0])})
+    texts = prepared(graph, tmp_path)
+    assert texts["nodes.txt"] == TOY_NODES
+    assert texts["edges.txt"] == "0 6 0 0\n1 3 1 0\n"
+    assert texts["stats.txt"] == "7 2 2\n"
+    assert texts["removed_edges.txt"] == ""
+
+
+def test_duplicates_within_a_type_and_self_loops_are_removed_and_recorded(tmp_path: Path) -> None:
+    graph = SmallGraph(
+        {"a": 4, "b": 2},
+        {
+            "a:r:a": Edges([0, 1, 0, 2, 0], [1, 1, 1, 3, 1], Layout("csv", (2, 0, 3))),
+            "a:s:a": Edges([0], [1]),
+            "a:r:b": Edges([1, 0, 1], [1, 0, 1]),
+        },
+    )
+    texts = prepared(graph, tmp_path)
+    check(graph, texts)
+    assert rows(texts["removed_edges.txt"]) == [(1, 1, 1, 0), (0, 1, 2, 0), (0, 1, 4, 0), (1, 5, 2, 2)]
+    assert (0, 1, 0, 1) in rows(texts["edges.txt"])  # the same nodes, but another edge type
+    assert rows(texts["stats.txt"]) == [(6, 5, 2)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_graph_of_awkward_shape(shape: str, tmp_path: Path) -> None:
+    check(SHAPES[shape], prepared(SHAPES[shape], tmp_path))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graph=graphs())
+def test_any_graph(graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory) -> None:
+    check(graph, prepared(graph, tmp_path_factory.mktemp("any")))
+
+
+def test_many_buckets_find_the_same_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_edges, "BUCKET_EDGES", 64)
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 40, (2, 1000))
+    keys = edge_keys(src, dst, sources=40, destinations=40)
+    blocks = np.array_split(keys, 7)
+    repeated = RepeatedEdges(blocks, len(keys))
+    found = np.concatenate([repeated.first_time(block) for block in blocks])
+    expected = np.zeros(len(keys), bool)
+    expected[np.unique(keys, return_index=True)[1]] = True
+    assert np.array_equal(found, expected)
+    assert max(Counter(keys.tolist()).values()) > 2  # else the test proves little
+
+
+def test_a_second_call_does_nothing_and_leaves_the_binary_graph_alone(tmp_path: Path) -> None:
+    source = open_store(str(social().write(tmp_path / "input")))
+    output = open_store(str(tmp_path / "output"))
+    prepare_graph(PrepareConfig(), source, output)
+    assert not prepare_graph(PrepareConfig(format="parmetis"), source, output).skipped
+    assert prepare_graph(PrepareConfig(format="parmetis"), source, output).skipped
+    assert prepare_graph(PrepareConfig(), source, output).skipped
+
+
+def test_command_on_s3(
+    tmp_path: Path, s3_root: str, s3_settings: StorageSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from partition_ops.storage.transfer import upload_folder
+
+    graph = library()
+    local = graph.write(tmp_path / "input")
+    with open_store(f"{s3_root}/input", s3_settings) as store:
+        upload_folder(local, store)
+    expected = prepared(graph, tmp_path / "local")
+    with open_store(s3_root, s3_settings) as source, open_store(f"{s3_root}/out", s3_settings) as output:
+        prepare_graph(PrepareConfig(format="parmetis"), source.child("input"), output)
+        for name, text in expected.items():
+            assert output.read_bytes(f"prepare/small_{name}").decode() == text
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(library().write(tmp_path / "input"))
+    arguments = ["prepare", folder, "--output", str(tmp_path / "out"), "--format", "parmetis"]
+    assert main([*arguments, "--graph-name", "lib"]) == 0
+    assert sorted(path.name for path in (tmp_path / "out/prepare").iterdir()) == [
+        "lib_edges.txt",
+        "lib_nodes.txt",
+        "lib_removed_edges.txt",
+        "lib_stats.txt",
+    ]
+
+
+def test_an_id_out_of_range_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = SmallGraph({"a": 2}, {"a:r:a": Edges([0, 5], [1, 1])}).write(tmp_path / "input")
+    code = main(["prepare", str(folder), "--output", str(tmp_path / "out"), "--format", "parmetis"])
+    assert code == 3
+    assert "row 1" in capsys.readouterr().err
+    assert not list((tmp_path / "out").rglob("*_edges.txt"))
