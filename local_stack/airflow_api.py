@@ -137,7 +137,7 @@ class AirflowApi:
             self._log_in()
             answer = self._send(method, path, patience, **options)
         if not answer.ok and answer.status_code not in accept:
-            raise StackError(f"Airflow refused {method} {path} ({answer.status_code}): {answer.text[:2000]}")
+            raise StackError(f"Airflow refused {method} {path} ({answer.status_code}): {_detail(answer)}")
         return answer.json()
 
     def _send(self, method: str, path: str, patience: float, **options: Any) -> requests.Response:
@@ -163,6 +163,15 @@ class AirflowApi:
         if not answer.ok:
             raise StackError(f"Airflow does not accept the password ({answer.status_code}).")
         self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+
+def _detail(answer: requests.Response) -> str:
+    """What the server says about a refusal."""
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = answer.text
+    return str(detail)[:2000]
 
 
 def _task_state(entry: dict[str, Any]) -> TaskState:

@@ -66,7 +66,8 @@ class RunWatch:
             return
         self._told[key] = now
         if task.state == "success":
-            self._line(f"{task.name} done in {task.seconds:.1f} s{_count(tasks)}")
+            done = sum(state in FINISHED for state, _ in self._told.values())
+            self._line(f"{task.name} done in {task.seconds:.1f} s  ({done} of {len(tasks)})")
         elif task.state in WORDS:
             again = f" (try {task.try_number})" if task.try_number > 1 else ""
             self._line(f"{task.name} {WORDS[task.state]}{again}")
@@ -82,10 +83,5 @@ class RunWatch:
         for task in failed:
             error = self.api.error_of(self.dag_id, self.run_id, task)
             indented = "\n".join(f"    {line}" for line in error.splitlines())
-            parts.append(f"The task {task.name} failed after {task.try_number} tries:\n{indented}")
+            parts.append(f"The task {task.name} failed in try {task.try_number}:\n{indented}")
         return "\n".join(parts)
-
-
-def _count(tasks: list[TaskState]) -> str:
-    finished = sum(task.state in FINISHED for task in tasks)
-    return f"  ({finished} of {len(tasks)})"
