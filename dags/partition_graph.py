@@ -40,35 +40,20 @@ def uri_param(variable: str, **options: Any) -> Param:
     """A required URI; an environment variable may give the form a first value."""
     value = os.environ.get(variable)
     default = {"default": value} if value else {}
-    return Param(**default, type="string", minLength=1, section="Where", **options)
+    return Param(**default, type="string", minLength=1, **options)
 
 
+# The form shows what has no section at once, and the others when they are unfolded.
 PARAMS = {
     "input_uri": uri_param(
         "GRAPH_PARTITIONING_INPUT_URI",
         title="Input graph",
-        description="Folder with the graph's metadata.json: s3://bucket/prefix or a path on the workers.",
+        description="Folder with the graph's metadata.json: s3://bucket/prefix, or a path on the workers.",
     ),
     "output_uri": uri_param(
         "GRAPH_PARTITIONING_OUTPUT_URI",
         title="Output root",
         description="The run writes to <output root>/<graph>/runs/<run>/.",
-    ),
-    "graph_name": Param(
-        None,
-        type=["null", "string"],
-        title="Graph name",
-        description="Empty: the name in metadata.json. Letters, digits and underscores.",
-        pattern="^[A-Za-z_][A-Za-z0-9_]*$",
-        maxLength=200,
-        section="Where",
-    ),
-    "storage_conn_id": Param(
-        "aws_default",
-        type=["null", "string"],
-        title="Storage connection",
-        description="Airflow connection of type aws that reaches s3://. Empty: what boto3 finds itself.",
-        section="Where",
     ),
     "num_parts": Param(
         4,
@@ -76,16 +61,14 @@ PARAMS = {
         minimum=1,
         maximum=1024,  # of a mapped task, as Airflow comes: [core] max_map_length
         title="Number of partitions",
-        description="One for each machine, or each trainer, of the distributed training.",
-        section="How",
+        description="One for each machine of the distributed training.",
     ),
     "engine": Param(
         "metis",
         type="string",
         enum=["metis", "random"],
         title="Engine",
-        description="metis cuts few edges; random is quick and for comparison.",
-        section="How",
+        description="metis cuts few edges; random is quick, and there to compare with.",
     ),
     "balance": Param(
         "node-types",
@@ -94,7 +77,22 @@ PARAMS = {
         title="Balance",
         description="What every partition gets the same share of: each node type; each type's nodes and"
         " their in-edges; or only nodes of any type.",
-        section="How",
+    ),
+    "on_defect": Param(
+        "fail",
+        type="string",
+        enum=["fail", "warn"],
+        title="On duplicate or self-loop edges",
+        description="fail, or warn and keep them; the engine does not see them. Other defects always fail.",
+    ),
+    "graph_name": Param(
+        None,
+        type=["null", "string"],
+        pattern="^[A-Za-z_][A-Za-z0-9_]*$",
+        maxLength=200,
+        title="Graph name",
+        description="Empty: the name in metadata.json. Letters, digits and underscores.",
+        section="More",
     ),
     "seed": Param(
         0,
@@ -103,18 +101,16 @@ PARAMS = {
         maximum=2**31 - 1,
         title="Seed",
         description="The same seed gives the same partitions.",
-        section="How",
+        section="More",
     ),
-    "on_defect": Param(
-        "fail",
-        type="string",
-        enum=["fail", "warn"],
-        title="On duplicate or self-loop edges",
-        description="fail, or warn and keep them; the engine does not see them. Other defects always fail.",
-        section="Checks",
+    "storage_conn_id": Param(
+        "aws_default",
+        type=["null", "string"],
+        title="Storage connection",
+        description="Airflow connection of type aws that reaches s3://. Empty: what boto3 finds itself.",
+        section="More",
     ),
 }
-
 GRAPH = {
     "input_uri": "{{ params.input_uri }}",
     "output_uri": "{{ params.output_uri }}",

@@ -85,12 +85,12 @@ class Browser:
         self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
         self._send("Input.insertText", text=text)
 
-    def click(self, selector: str, text: str = "") -> None:
-        """Click the last element of the selector that shows this text."""
+    def click(self, selector: str, text: str) -> None:
+        """Click the last element of the selector with just this text, as soon as there is one."""
         end = time.monotonic() + SECONDS
         script = (
             f"(() => {{ const found = [...document.querySelectorAll({json.dumps(selector)})]"
-            f".filter(e => e.innerText.includes({json.dumps(text)}) && !e.disabled);"
+            f".filter(e => e.innerText.trim() === {json.dumps(text)} && !e.disabled);"
             " found.at(-1)?.click(); return found.length })()"
         )
         while not self.evaluate(script):

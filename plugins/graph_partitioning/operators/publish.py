@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,13 @@ class PublishRunOperator(GraphStageOperator):
             run_id="{{ run_id }}",
         )
 
-    Args: As for `GraphStageOperator`.
+    Args:
+        outlets: Further assets that the task updates.
+        kwargs: As for `GraphStageOperator`.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        kwargs.setdefault("outlets", [PARTITIONED_GRAPHS, PUBLISHED])
-        super().__init__(**kwargs)
+    def __init__(self, *, outlets: Sequence[Any] = (), **kwargs: Any) -> None:
+        super().__init__(outlets=[PARTITIONED_GRAPHS, PUBLISHED, *outlets], **kwargs)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.config import PublishConfig
@@ -56,7 +58,7 @@ class PublishRunOperator(GraphStageOperator):
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
         from partition_ops.artifacts import MANIFEST, partition_config
 
-        output_uri, graph_name, *_ = destination.uri.rsplit("/", 3)
+        graph_name = destination.read_json(MANIFEST)["graph_name"]
         extra = {
             "graph_name": graph_name,
             "num_parts": count_partitions(destination),
@@ -67,5 +69,6 @@ class PublishRunOperator(GraphStageOperator):
         events = context["outlet_events"]
         events[PARTITIONED_GRAPHS].extra = extra
         if self.run_id:
+            output_uri = destination.uri.rsplit("/", 3)[0]
             events[PUBLISHED].add(published_graph(output_uri, graph_name), extra=extra)
         return result.to_json()

@@ -1,0 +1,115 @@
+"""The DAG file: quick to read, free of heavy imports, and wired in the right order."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import ParamValidationError
+
+DAG_FILE = Path(__file__).parents[2] / "dags" / "partition_graph.py"
+HEAVY = {"torch", "dgl", "pandas", "numpy", "pyarrow", "boto3", "matplotlib", "numba", "great_expectations"}
+READ_IT = f"""
+import json, runpy, sys, time
+import airflow.sdk
+before, began = set(sys.modules), time.monotonic()
+runpy.run_path({str(DAG_FILE)!r})
+print(json.dumps([time.monotonic() - began, sorted(set(sys.modules)), sorted(set(sys.modules) - before)]))
+"""
+
+
+@pytest.fixture
+def dag(monkeypatch: pytest.MonkeyPatch) -> DAG:
+    return read_dag(monkeypatch)
+
+
+def read_dag(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
+    for name in ("INPUT", "OUTPUT"):
+        monkeypatch.delenv(f"GRAPH_PARTITIONING_{name}_URI", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return runpy.run_path(str(DAG_FILE))["dag"]
+
+
+def test_reads_quickly_and_imports_nothing_heavy() -> None:
+    command = [sys.executable, "-c", READ_IT]
+    answer = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=True)
+    seconds, modules, added = json.loads(answer.stdout.splitlines()[-1])
+    assert not HEAVY & set(modules)
+    assert not [name for name in added if name.split(".")[0] == "partition_ops"]
+    assert "graph_partitioning.operators.publish" in added
+    assert seconds < 1
+
+
+def test_tasks_are_the_stages_in_their_order(dag: DAG) -> None:
+    upstream = {task.task_id: task.upstream_task_ids for task in dag.tasks}
+    assert upstream == {
+        "validate": set(),
+        "schema": {"validate"},
+        "prepare": {"schema"},
+        "partition": {"prepare"},
+        "convert.scatter": {"partition"},
+        "convert.gather": {"convert.scatter"},
+        "convert.config": {"convert.gather"},
+        "idmap": {"convert.config"},
+        "quality": {"convert.config"},
+        "publish": {"idmap", "quality"},
+    }
+
+
+def test_every_task_is_told_where_and_tried_again_with_back_off(dag: DAG) -> None:
+    for task in dag.tasks:
+        where = task.partial_kwargs if task.is_mapped else vars(task)
+        assert where["input_uri"] == "{{ params.input_uri }}"
+        assert where["run_id"] == "{{ run_id }}"
+        assert where["retries"] > 0
+        assert where["retry_exponential_backoff"] > 1
+
+
+def test_form_asks_for_input_and_output_only(dag: DAG) -> None:
+    with pytest.raises(ParamValidationError):
+        dag.params.validate()
+    dag.params.update({"input_uri": "s3://graphs/g", "output_uri": "s3://out"})
+    filled = dag.params.validate()
+    assert (filled["num_parts"], filled["engine"], filled["graph_name"]) == (4, "metis", None)
+
+
+def test_environment_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    dag = read_dag(
+        monkeypatch, GRAPH_PARTITIONING_INPUT_URI="s3://a/b", GRAPH_PARTITIONING_OUTPUT_URI="/tmp/out"
+    )
+    assert dag.params.validate()["input_uri"] == "s3://a/b"
+    assert dag.params.validate()["output_uri"] == "/tmp/out"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_parts", 0),
+        ("num_parts", "four"),
+        ("engine", "magic"),
+        ("balance", "weights"),
+        ("on_defect", "ignore"),
+        ("graph_name", "../up"),
+        ("seed", -1),
+        ("input_uri", ""),
+    ],
+)
+def test_form_refuses(dag: DAG, name: str, value: object) -> None:
+    dag.params.update({"input_uri": "s3://graphs/g", "output_uri": "s3://out"})
+    with pytest.raises(ParamValidationError):
+        dag.params.update({name: value})
+        dag.params.validate()
+
+
+def test_engines_of_the_form_are_those_of_the_library(dag: DAG) -> None:
+    from partition_ops.partition import ENGINES
+
+    assert set(dag.params.get_param("engine").schema["enum"]) == set(ENGINES)

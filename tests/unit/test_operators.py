@@ -1,0 +1,163 @@
+"""The operators, run one after the other on a local folder, as a DAG of anybody's would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException
+from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
+from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.operators.convert import (
+    GatherPartitionOperator,
+    ScatterEdgesOperator,
+    WritePartitionConfigOperator,
+)
+from graph_partitioning.operators.idmap import ExportIdMapsOperator
+from graph_partitioning.operators.partition import PartitionNodesOperator
+from graph_partitioning.operators.prepare import PrepareGraphOperator
+from graph_partitioning.operators.publish import PublishRunOperator
+from graph_partitioning.operators.quality import ReportQualityOperator
+from graph_partitioning.operators.schema import WriteSchemaOperator
+from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.runs import XCOM_KEY, run_root
+
+from partition_ops.errors import InvalidInputError, TransientStorageError
+from partition_ops.storage import open_store
+from partition_ops.verify import verify_output
+from tests.graphs import library
+
+RUN_ID = "manual__2026-01-02T03:04:05+00:00"
+
+
+class OutletEvent:
+    """What a task hands to Airflow for one outlet."""
+
+    def __init__(self) -> None:
+        self.extra: dict[str, Any] = {}
+        self.added: list[tuple[Asset, Any]] = []
+
+    def add(self, asset: Asset, extra: Any = None) -> None:
+        self.added.append((asset, extra))
+
+
+class TaskInstance:
+    """Keeps the XComs; it is its own context."""
+
+    def __init__(self) -> None:
+        self.xcoms: dict[str, Any] = {}
+        self.events = {PARTITIONED_GRAPHS: OutletEvent(), PUBLISHED: OutletEvent()}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.xcoms[key] = value
+
+    def run(self, operator: GraphStageOperator) -> Any:
+        return operator.execute({"ti": self, "outlet_events": self.events})  # type: ignore[typeddict-item]
+
+
+def run_all(where: dict[str, Any], ti: TaskInstance) -> None:
+    ti.run(ValidateGraphOperator(task_id="validate", **where))
+    ti.run(WriteSchemaOperator(task_id="schema", **where))
+    ti.run(PrepareGraphOperator(task_id="prepare", **where))
+    ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
+    parts = ti.run(ScatterEdgesOperator(task_id="scatter", **where))
+    assert parts == [0, 1, 2]
+    for part in parts:
+        ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **where))
+    ti.run(WritePartitionConfigOperator(task_id="config", **where))
+    ti.run(ExportIdMapsOperator(task_id="idmap", **where))
+    ti.run(ReportQualityOperator(task_id="quality", **where))
+    ti.run(PublishRunOperator(task_id="publish", **where))
+
+
+def test_a_run_is_whole_and_announced(tmp_path: Path) -> None:
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    ti = TaskInstance()
+    run_all({"input_uri": source, "output_uri": out, "run_id": RUN_ID, "graph_name": ""}, ti)
+    root = run_root(out, "small", RUN_ID)
+    assert verify_output(open_store(source), open_store(root)).passed
+    assert open_store(f"{out}/small").read_json("latest.json")["run"] == root
+    extra = ti.events[PARTITIONED_GRAPHS].extra
+    assert (extra["graph_name"], extra["run"], extra["num_parts"]) == ("small", root, 3)
+    assert ti.events[PUBLISHED].added == [(published_graph(out, "small"), extra)]
+    assert ti.xcoms[XCOM_KEY]["root"] == root
+
+
+def test_without_a_run_id_it_is_the_tree_of_the_command_line(tmp_path: Path) -> None:
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    ti = TaskInstance()
+    run_all({"input_uri": source, "output_uri": out}, ti)
+    assert verify_output(open_store(source), open_store(out)).passed
+    assert not (tmp_path / "out" / "latest.json").exists()
+    assert ti.events[PUBLISHED].added == []
+    assert ti.events[PARTITIONED_GRAPHS].extra["graph_name"] == "small"
+
+
+def test_graph_name_moves_the_run(tmp_path: Path) -> None:
+    source = str(library().write(tmp_path / "in"))
+    result = TaskInstance().run(
+        ValidateGraphOperator(
+            task_id="validate",
+            input_uri=source,
+            output_uri=str(tmp_path / "out"),
+            graph_name="other",
+            run_id=RUN_ID,
+        )
+    )
+    assert result["output"] == run_root(str(tmp_path / "out"), "other", RUN_ID)
+    assert (Path(result["output"]) / result["record"]).exists()
+
+
+@pytest.mark.parametrize("name", ["../../up", "a/b", "1", "a b"])
+def test_graph_name_cannot_leave_the_output(tmp_path: Path, name: str) -> None:
+    source = str(library().write(tmp_path / "in"))
+    operator = ValidateGraphOperator(
+        task_id="validate",
+        input_uri=source,
+        output_uri=str(tmp_path / "out"),
+        graph_name=name,
+        run_id=RUN_ID,
+    )
+    with pytest.raises(AirflowFailException, match="graph name"):
+        TaskInstance().run(operator)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_retry_cannot_help_fails_with_the_message(tmp_path: Path) -> None:
+    where = {"input_uri": str(tmp_path), "output_uri": str(tmp_path / "out"), "run_id": RUN_ID}
+    with pytest.raises(AirflowFailException, match=r"metadata\.json") as caught:
+        TaskInstance().run(ValidateGraphOperator(task_id="validate", **where))
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(("option", "value"), [("num_parts", "many"), ("num_parts", 0), ("seed", "x")])
+def test_wrong_options_fail_with_the_message(tmp_path: Path, option: str, value: object) -> None:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    operator = PartitionNodesOperator(task_id="partition", **{"num_parts": 2, option: value}, **where)
+    with pytest.raises(AirflowFailException, match=option.replace("_", ".")):
+        TaskInstance().run(operator)
+
+
+def test_what_a_retry_can_help_is_left_to_airflow(tmp_path: Path) -> None:
+    class Unlucky(GraphStageOperator):
+        def run_stage(self, source: Any, destination: Any, progress: Any) -> Any:
+            raise TransientStorageError("The server is busy")
+
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    with pytest.raises(TransientStorageError):
+        TaskInstance().run(Unlucky(task_id="unlucky", **where))
+
+
+def test_a_failed_task_still_says_where_it_was_writing(tmp_path: Path) -> None:
+    class Broken(GraphStageOperator):
+        def run_stage(self, source: Any, destination: Any, progress: Any) -> Any:
+            raise InvalidInputError("No good")
+
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    ti = TaskInstance()
+    with pytest.raises(AirflowFailException, match="No good"):
+        ti.run(Broken(task_id="broken", run_id=RUN_ID, **where))
+    root = run_root(where["output_uri"], "small", RUN_ID)
+    assert ti.xcoms[XCOM_KEY] == {"root": root, "record": None, "storage_conn_id": "aws_default"}
