@@ -4,6 +4,7 @@
 set -eu
 
 log=.local/logs/install.log
+is_311='import sys; sys.exit(sys.version_info[:2] != (3, 11))'
 pip_pid=
 scratch=
 
@@ -25,7 +26,7 @@ trap 'exit 143' TERM
 
 find_python() {
     for candidate in python3.11 python3 python; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; then
+        if "$candidate" -c "$is_311" >/dev/null 2>&1; then
             command -v "$candidate"
             return
         fi
@@ -38,7 +39,16 @@ make_venv() {
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
         fail "$python has no 'venv' module: install it too (Debian and Ubuntu: the package python3.11-venv)."
-    "$python" -m venv "$1" >>"$log" 2>&1 || fail "$1 could not be made, see $log."
+    "$python" -m venv --clear "$1" >>"$log" 2>&1 || fail "$1 could not be made, see $log."
+}
+
+phase() {
+    found=$(grep -c '^Collecting' "$log" || true)
+    if grep -q '^Installing collected' "$log"; then
+        say "installing $found packages"
+    else
+        say "finding packages, $found of about $(grep -c '==' constraints.txt || true)"
+    fi
 }
 
 # pip's own lines go to the log; the terminal gets one line now and then.
@@ -50,8 +60,7 @@ run_pip() {
         sleep 1
         seconds=$((seconds + 1))
         if [ $((seconds % 15)) -eq 0 ]; then
-            say "  $seconds s: $(grep -c '^Collecting' "$log" || true) packages resolved," \
-                "$(grep -c '^Installing collected' "$log" || true) of 1 installation begun"
+            say "  $seconds s: $(phase)"
         fi
     done
     status=0
@@ -64,7 +73,7 @@ run_pip() {
 }
 
 install() {
-    if [ ! -x .venv/bin/python ]; then
+    if ! .venv/bin/python -c "$is_311" >/dev/null 2>&1; then
         say "Creating .venv"
         make_venv .venv
     fi
