@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from partition_ops.errors import UsageError
 
 OnDefect = Literal["fail", "warn"]
+OnMissing = Literal["fail", "accept"]
 Balance = Literal["node-types", "edges", "none"]
 PrepareFormat = Literal["parhip", "parmetis"]
 MOST_PARTS = 65536
@@ -17,6 +18,11 @@ def _one_of(option: str, value: str, allowed: Any) -> None:
     choices = get_args(allowed)
     if value not in choices:
         raise UsageError(f"{option} cannot be {value!r}", expected="one of " + ", ".join(choices))
+
+
+def _check_num_parts(num_parts: int) -> None:
+    if not 1 <= num_parts <= MOST_PARTS:
+        raise UsageError("--num-parts is out of range", found=num_parts, expected=f"1 to {MOST_PARTS}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +93,7 @@ class PartitionConfig(StageConfig):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_parts <= MOST_PARTS:
-            raise UsageError(
-                "--num-parts is out of range",
-                found=self.num_parts,
-                expected=f"1 to {MOST_PARTS}",
-            )
+        _check_num_parts(self.num_parts)
         if not 0 <= self.seed < 2**31:
             raise UsageError("The seed is out of range", found=self.seed, expected="0 to 2147483647")
         _one_of("--balance", self.balance, Balance)
@@ -101,6 +102,33 @@ class PartitionConfig(StageConfig):
 @dataclass(frozen=True, kw_only=True)
 class ConvertConfig(StageConfig):
     """Options of ``convert``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertPartitionConfig(StageConfig):
+    """Options of ``convert-partition``, with the meaning that the DGL guide gives them.
+
+    Attributes:
+        graph_name: Name of the graph, by which the files of ParMETIS are found.
+        num_parts: Number of partitions.
+        num_node_weights: Number of weights in the node files.
+        node_attr_dtype: NumPy's name of the dtype of what follows in the node files; None passes over it.
+        edge_attr_dtype: The same of the edge files.
+        missing_edges: What to do when an edge that the schema counts is in no file: ``fail``, or ``accept``.
+    """
+
+    graph_name: str
+    num_parts: int
+    num_node_weights: int
+    node_attr_dtype: str | None = None
+    edge_attr_dtype: str | None = None
+    missing_edges: OnMissing = "fail"
+
+    def __post_init__(self) -> None:
+        _check_num_parts(self.num_parts)
+        if self.num_node_weights < 0:
+            raise UsageError("--num-node-weights is negative", found=self.num_node_weights)
+        _one_of("--missing-edges", self.missing_edges, OnMissing)
 
 
 @dataclass(frozen=True, kw_only=True)

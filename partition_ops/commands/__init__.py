@@ -6,6 +6,7 @@ A module has ``NAME``, ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` a
 
 from partition_ops.commands import (
     convert,
+    convert_partition,
     idmap,
     partition,
     prepare,
@@ -17,4 +18,16 @@ from partition_ops.commands import (
     verify,
 )
 
-COMMANDS = (run, validate, schema, prepare, partition, convert, idmap, quality, publish, verify)
+COMMANDS = (
+    run,
+    validate,
+    schema,
+    prepare,
+    partition,
+    convert,
+    idmap,
+    quality,
+    publish,
+    verify,
+    convert_partition,
+)

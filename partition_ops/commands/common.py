@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from partition_ops.commands.console import Console
 from partition_ops.config import Balance, OnDefect
+from partition_ops.errors import UsageError
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.tasks import StageResult
@@ -64,6 +65,20 @@ def open_input(arguments: argparse.Namespace) -> Store:
 
 def open_output(arguments: argparse.Namespace) -> Store:
     return open_store(arguments.output, settings(arguments))
+
+
+def split_file_uri(uri: str, option: str) -> tuple[str, str]:
+    """The root and the key of one file.
+
+    Raises:
+        UsageError: The URI names a folder.
+    """
+    folder, _, name = uri.rpartition("/")
+    if not name or folder.endswith(":/"):  # s3://bucket
+        raise UsageError(
+            f"{option} names no file", found=repr(uri), expected="a local path or s3://bucket/key"
+        )
+    return folder or ("/" if uri.startswith("/") else "."), name
 
 
 def progress(arguments: argparse.Namespace) -> Progress:

@@ -7,7 +7,6 @@ from typing import Any
 
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.errors import UsageError
 from partition_ops.storage import open_store
 
 NAME = "schema"
@@ -26,10 +25,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.graph.metadata import load_metadata
     from partition_ops.schema import schema_of
 
-    folder, _, name = arguments.output.rpartition("/")
-    if not name:
-        raise UsageError("--output names a folder", found=arguments.output, expected="the file to write")
-    root = folder or ("/" if arguments.output.startswith("/") else ".")
+    root, name = common.split_file_uri(arguments.output, "--output")
     with common.open_input(arguments) as source, open_store(root, common.settings(arguments)) as target:
         schema = schema_of(load_metadata(source, graph_name=arguments.graph_name))
         target.write_json(name, schema)

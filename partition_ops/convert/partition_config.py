@@ -47,14 +47,21 @@ def write_partition_config(
 
     def work(task: Task) -> dict[str, Any]:
         key = artifacts.partition_config(metadata.graph_name)
-        task.write_json(key, _document(metadata, assignment, edges))
+        task.write_json(key, partition_document(metadata, assignment, edges))
         return {"partition_config": key, "num_parts": assignment.num_parts}
 
     parts = [f"convert-part{part}" for part in range(assignment.num_parts)]
     return run_task("convert-config", destination, options=config.options(), after=parts, work=work)
 
 
-def _document(metadata: GraphMetadata, assignment: Assignment, edges: Counts) -> dict[str, Any]:
+def partition_document(metadata: GraphMetadata, assignment: Assignment, edges: Counts) -> dict[str, Any]:
+    """The partition config, with the partitions in folders beside it.
+
+    Args:
+        metadata: The graph's metadata.
+        assignment: The partition of every node.
+        edges: (edge types, partitions) int64, the number of edges that each partition owns.
+    """
     edge_types = [str(edge_type) for edge_type in metadata.edge_types]
     document = {
         "graph_name": metadata.graph_name,

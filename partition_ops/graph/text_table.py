@@ -6,7 +6,7 @@ from the first line that has other white space on, the text is put into that for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -101,9 +101,32 @@ class TextTable:
                     return number
         raise IndexError(row)
 
-    def wrong(self, row: int, problem: str, **details: object) -> InvalidInputError:
+    def wrong(self, row: int, problem: str, *, found: str, expected: str) -> InvalidInputError:
         """The error for a row whose numbers cannot be, naming its file and line."""
-        return InvalidInputError(f"{self.where}, line {self.line(row)}: {problem}", **details)  # type: ignore[arg-type]
+        return InvalidInputError(
+            f"{self.where}, line {self.line(row)}: {problem}", found=found, expected=expected
+        )
+
+    def require(
+        self,
+        block: TextBlock,
+        good: npt.NDArray[np.bool_],
+        problem: str,
+        expected: Callable[[int], str],
+    ) -> None:
+        """Refuse a block with a row that is not good.
+
+        Args:
+            block: The rows.
+            good: (n,) bool.
+            problem: What is wrong with the others.
+            expected: Says what should have been there, from the index of the row in the block.
+        """
+        if good.all():
+            return
+        bad = int(np.flatnonzero(~good)[0])
+        found = ", ".join(f"<{name}> {int(values[bad])}" for name, values in block.columns.items())
+        raise self.wrong(block.start + bad, problem, found=found, expected=expected(bad))
 
     @property
     def _kept(self) -> int | None:
