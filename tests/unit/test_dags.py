@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -113,3 +114,18 @@ def test_engines_of_the_form_are_those_of_the_library(dag: DAG) -> None:
     from partition_ops.partition import ENGINES
 
     assert set(dag.params.get_param("engine").schema["enum"]) == set(ENGINES)
+
+
+def test_examples_of_the_documentation_are_dags() -> None:
+    text = (DAG_FILE.parents[1] / "docs" / "airflow.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    tasks = {}
+    for example in examples:
+        with_name = example.replace("catchup=False):", "catchup=False) as dag:")
+        names: dict[str, Any] = {}
+        exec(compile(with_name, "docs/airflow.md", "exec"), names)
+        tasks[names["dag"].dag_id] = names["dag"].task_ids
+    assert tasks == {
+        "train_on_citations": ["train"],
+        "partition_citations_weekly": ["validate", "prepare", "partition", "scatter", "gather", "config"],
+    }

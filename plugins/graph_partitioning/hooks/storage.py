@@ -12,6 +12,7 @@ from airflow.sdk import BaseHook
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
 
+    from partition_ops.progress import Progress
     from partition_ops.storage import StorageSettings, Store
 
 CHUNK_BYTES = 1 << 20
@@ -59,15 +60,20 @@ class GraphStorageHook(BaseHook):
         )
 
     @contextmanager
-    def open(self, uri: str) -> Iterator[Store]:
+    def open(self, uri: str, *, progress: Progress | None = None) -> Iterator[Store]:
         """Open a root for the length of a ``with`` block.
+
+        Args:
+            uri: The root.
+            progress: Shows how far the transfer of a big object has come.
 
         Raises:
             UsageError: The URI has another scheme or no bucket.
         """
         from partition_ops.storage import open_store
 
-        with open_store(uri, self.settings if uri.startswith("s3://") else None) as store:
+        settings = self.settings if uri.startswith("s3://") else None
+        with open_store(uri, settings, progress=progress) as store:
             yield store
 
     def stream(self, uri: str, key: str) -> tuple[int, Iterator[bytes]]:

@@ -71,11 +71,12 @@ class GraphStageOperator(BaseOperator):
         from partition_ops.progress import LineProgress
 
         hook = GraphStorageHook(self.storage_conn_id)
-        with self._failures_explained(), hook.open(self.input_uri) as source:
+        progress = LineProgress(self.log.info)
+        with self._failures_explained(), hook.open(self.input_uri, progress=progress) as source:
             root = self._root(source)
             self._leave(context, root)
-            with hook.open(root) as destination:
-                result = self.run_stage(source, destination, LineProgress(self.log.info))
+            with hook.open(root, progress=progress) as destination:
+                result = self.run_stage(source, destination, progress)
                 self._leave(context, root, result.record)
                 return self.finish(context, result, destination)
 
