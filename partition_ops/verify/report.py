@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError, StorageError, VerificationError
+from partition_ops.errors import InvalidInputError, StorageError
 
 REPORT_VERSION = 1
 MOST_DETAILS = 5  # of one check in the report; the rest is counted
@@ -92,20 +92,6 @@ class VerifyReport:
         good = len(self.checks) - len(self.failed)
         return "\n".join([*lines, f"{good} of {len(self.checks)} checks passed for {self.output}"])
 
-    def raise_if_failed(self) -> None:
-        """Turn failed checks into an error.
-
-        Raises:
-            VerificationError: With every failed check and its first offending values.
-        """
-        if self.passed:
-            return
-        found = "\n".join(f"  {check.name}: {check.detail}" for check in self.failed)
-        raise VerificationError(
-            f"{len(self.failed)} of {len(self.checks)} checks failed for {self.output}:\n{found}\n",
-            remedy="Do not use this output. Compute it again; if the checks still fail, report it as a bug.",
-        )
-
 
 class Findings:
     """Collects what the checks find, so that one failure does not hide the next."""
@@ -118,8 +104,8 @@ class Findings:
     def check(self, name: str) -> Iterator[None]:
         """Run a part of a check; whatever it raises is a failure of the check.
 
-        Any exception but one of the storage is caught, because a broken artifact makes DGL, pyarrow and NumPy fail in ways that
-        nobody can list, and the other checks are to run nevertheless.
+        Any exception but one of the storage is caught, because a broken artifact makes DGL, pyarrow and
+        NumPy fail in ways that nobody can list, and the other checks are to run nevertheless.
         """
         self._begun.add(name)
         try:

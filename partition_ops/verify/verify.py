@@ -52,9 +52,10 @@ def verify_output(
         InvalidInputError: The input itself is missing or broken.
         StorageError: The storage refused.
 
-    Peak memory: about 33 bytes a node and 21 bytes an edge of the whole graph (with fewer than 2^31 of
-    each), the input's largest CSV or Parquet chunk, and one partition twice with its features. Parquet
-    and CSV features need their size in temporary files.
+    Peak memory: 22 bytes a node and 17 bytes an edge of the whole graph (with fewer than 2^31 nodes of a
+    type); on top of that the greatest of: 70 bytes an edge of the largest type, the largest CSV or Parquet
+    file of the input, one partition twice with its features. Parquet and CSV features are copied into
+    temporary files. 1.9 million nodes and 21 million edges in 4 partitions took 25 s within 1.9 GB.
     """
     findings = Findings()
     metadata = load_metadata(source, graph_name=graph_name)
