@@ -18,6 +18,7 @@ from typing import Any
 from partition_ops import artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.counts import read_counts
 from partition_ops.storage import Store
 from partition_ops.storage.base import check_key
 
@@ -178,8 +179,8 @@ def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadat
     edge_types = tuple(_edge_type(name, node_types, where) for name in document["edge_type"])
     _check_names(node_types, "node type", where)
     _check_names([str(edge_type) for edge_type in edge_types], "edge type", where)
-    nodes_per_chunk, num_nodes = _counts(document, "nodes", node_types, where)
-    edges_per_chunk, num_edges = _counts(document, "edges", [str(e) for e in edge_types], where)
+    nodes_per_chunk, num_nodes = read_counts(document, "nodes", node_types, where)
+    edges_per_chunk, num_edges = read_counts(document, "edges", [str(e) for e in edge_types], where)
     reader = _FileSets(where, root)
     return GraphMetadata(
         graph_name=check_graph_name(document["graph_name"], where),
@@ -239,37 +240,6 @@ def _check_names(names: Sequence[str], kind: str, where: str) -> None:
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
         raise InvalidInputError(f"{where}: the {kind} {twice!r} is listed twice", expected="each name once")
-
-
-Counts = tuple[tuple[tuple[int, ...] | None, ...], tuple[int, ...]]
-
-
-def _counts(document: Mapping[str, Any], what: str, types: Sequence[str], where: str) -> Counts:
-    """Counts by chunk (None where unknown) and in total, by type ID."""
-    chunk_key, type_key = f"num_{what}_per_chunk", f"num_{what}_per_type"
-    if chunk_key not in document and type_key not in document:
-        raise InvalidInputError(
-            f"{where}: no counts of {what}", expected=f"{chunk_key!r} or {type_key!r} with an entry a type"
-        )
-    for key in (chunk_key, type_key):
-        if key in document and len(document[key]) != len(types):
-            raise InvalidInputError(
-                f"{where}: {key!r} does not fit the list of types",
-                found=f"{len(document[key])} entries",
-                expected=f"{len(types)}, one for each type",
-            )
-    per_chunk = (
-        tuple(tuple(c) for c in document[chunk_key]) if chunk_key in document else (None,) * len(types)
-    )
-    totals = tuple(document[type_key]) if type_key in document else tuple(sum(c or ()) for c in per_chunk)
-    for name, chunks, total in zip(types, per_chunk, totals, strict=True):
-        if chunks is not None and sum(chunks) != total:
-            raise InvalidInputError(
-                f"{where}: {chunk_key!r} and {type_key!r} contradict each other for {name!r}",
-                found=f"chunks that sum to {sum(chunks)}",
-                expected=f"{total}",
-            )
-    return per_chunk, totals
 
 
 class _FileSets:
