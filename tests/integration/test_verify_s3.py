@@ -1,0 +1,32 @@
+"""Verify reads input and output from S3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from partition_ops import artifacts
+from partition_ops.config import RunConfig
+from partition_ops.run import run_job
+from partition_ops.storage import StorageSettings, open_store
+from partition_ops.verify import verify_output
+from tests.graphs import library
+
+
+def test_an_output_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: Path) -> None:
+    folder = library().write(tmp_path)
+    with (
+        open_store(f"{s3_root}/input", s3_settings) as source,
+        open_store(f"{s3_root}/output", s3_settings) as destination,
+    ):
+        for path in folder.rglob("*.*"):
+            source.write_bytes(path.relative_to(folder).as_posix(), path.read_bytes())
+        run_job(RunConfig(num_parts=2), source, destination)
+    with (  # anew, so that nothing is left of what the job had fetched
+        open_store(f"{s3_root}/input", s3_settings) as source,
+        open_store(f"{s3_root}/output", s3_settings) as destination,
+    ):
+        report = verify_output(source, destination)
+        assert report.passed, report.summary()
+        destination.delete([artifacts.edge_id_map("paper:cites:paper")])
+        failed = {check.name for check in verify_output(source, destination).failed}
+    assert failed == {"edge-id-maps", "manifest-artifacts"}
