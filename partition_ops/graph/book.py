@@ -10,7 +10,7 @@ from partition_ops import artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.id_map import IdMap, IdMaps
-from partition_ops.graph.id_values import Ids, check_range, read_ids
+from partition_ops.graph.id_values import Ids, InvalidIdError, check_range, read_ids
 from partition_ops.graph.part_ranges import PartRanges
 from partition_ops.graph.type_ranges import TypeNames
 from partition_ops.storage import Store
@@ -156,13 +156,17 @@ class PartitionBook:
     def edge_id_map(self, etype: Any) -> IdMap:
         """The whole ID map of an edge type, as mapped arrays."""
         name, count = self.edges.names.name_of(etype), self.edges.count(etype)
-        return self._maps.get(artifacts.edge_id_map(name), count)
+        return self._maps.get(artifacts.edge_id_map(name), count, gaps=True)
 
 
 def _look_up(ids: Any, table: Ids, what: str) -> Any:
     given = read_ids(ids, what)
     check_range(given.values, len(table), what)
-    return given.like(np.asarray(table[given.values]))
+    found = np.asarray(table[given.values])
+    if found.size and found.min() < 0:
+        dropped = int(given.values.reshape(-1)[np.flatnonzero(found.reshape(-1) < 0)[0]])
+        raise InvalidIdError(f"{what} {dropped} has no counterpart: validation dropped it")
+    return given.like(found)
 
 
 def _name_of(output: Store) -> str:

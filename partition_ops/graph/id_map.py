@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,48 +29,60 @@ class IdMap:
     Args:
         path: The Parquet file.
         where: Its URI, for messages.
-        count: Number of nodes or edges of the type.
+        count: Number of nodes or edges of the type in the output.
         folder: Where the two arrays go; 16 bytes of disk for each node or edge.
+        gaps: Whether original IDs may be missing, because validation dropped their edges.
+
+    Attributes:
+        orig: (count,) int64, original IDs by type-wise new ID.
+        new: int64, type-wise new IDs by original ID; -1 where the original was dropped.
 
     Raises:
-        InvalidInputError: The file is damaged, or is no bijection on ``[0, count)``.
+        InvalidInputError: The file is damaged, or an ID is missing or there twice.
 
     Peak memory: 48 MiB beside what the kernel keeps of the files.
     """
 
-    def __init__(self, path: Path, where: str, count: int, folder: Path) -> None:
+    def __init__(self, path: Path, where: str, count: int, folder: Path, *, gaps: bool = False) -> None:
         self._where = where
         self._count = count
+        self._gaps = gaps
         self.orig: Ids = _array(folder / "orig.npy", count)
-        self.new: Ids = _array(folder / "new.npy", count)
         with parquet_file(path, where) as file:
-            self._fill(file)
+            self._read(file)
+        self.new: Ids = _array(folder / "new.npy", max(count, _largest(self.orig) + 1))
+        self._invert()
 
-    def _fill(self, file: pq.ParquetFile) -> None:
+    def _read(self, file: pq.ParquetFile) -> None:
         missing = [column for column in COLUMNS if column not in file.schema_arrow.names]
         if missing or file.metadata.num_rows != self._count:
             raise self._broken(f"{file.metadata.num_rows} rows of {', '.join(file.schema_arrow.names)}")
         for batch in file.iter_batches(batch_size=PARQUET_BATCH, columns=COLUMNS):
-            orig, new = (self._checked(batch.column(name).to_numpy(zero_copy_only=False)) for name in COLUMNS)
+            orig, new = (batch.column(name).to_numpy(zero_copy_only=False) for name in COLUMNS)
+            self._check(orig, len(orig) and self._gaps and int(orig.max()) + 1)
+            self._check(new)
             self.orig[new] = orig
-            self.new[orig] = new
-        # each direction has as many entries as there are IDs: a hole means that an ID was there twice
-        for begin in range(0, self._count, PARQUET_BATCH):
-            if min(ids[begin : begin + PARQUET_BATCH].min() for ids in (self.orig, self.new)) < 0:
-                raise self._broken("an ID that is there twice")
+        if self._count and min(block.min() for block in _blocks(self.orig)) < 0:
+            raise self._broken("a type_new_id that is there twice")
 
-    def _checked(self, ids: Any) -> Ids:
-        if ids.dtype != np.int64 or (len(ids) and (ids.min() < 0 or ids.max() >= self._count)):
+    def _invert(self) -> None:
+        for index, orig in enumerate(_blocks(self.orig)):
+            first = index * PARQUET_BATCH
+            self.new[orig] = np.arange(first, first + len(orig))
+        # an original ID that is there twice leaves fewer entries than there are IDs
+        if sum(np.count_nonzero(block >= 0) for block in _blocks(self.new)) != self._count:
+            raise self._broken("an orig_id that is there twice")
+
+    def _check(self, ids: Any, end: int = 0) -> None:
+        if ids.dtype != np.int64 or (len(ids) and (ids.min() < 0 or ids.max() >= max(end, self._count))):
             raise self._broken(f"{ids.dtype} values outside the range")
-        checked: Ids = ids
-        return checked
 
     def _broken(self, found: str) -> InvalidInputError:
         return InvalidInputError(
             f"{self._where} is not the ID map that the partition config goes with",
             found=found,
             expected=f"{self._count} rows of {' and '.join(COLUMNS)}, int64, each ID once",
-            remedy="Export the ID maps again: partition-ops idmap.",
+            remedy="Export the ID maps again: partition-ops idmap export.",
         )
 
 
@@ -87,12 +100,13 @@ class IdMaps:
         self._folder: Path | None = None
         self._maps: dict[str, IdMap] = {}
 
-    def get(self, key: str, count: int) -> IdMap:
-        """The ID map of the type whose Parquet file is ``key`` and that has ``count`` nodes or edges."""
+    def get(self, key: str, count: int, *, gaps: bool = False) -> IdMap:
+        """The ID map of the type whose Parquet file is ``key``; see `IdMap` for the rest."""
         if key not in self._maps:
             path, where = self._output.local_copy(key), self._output.uri_of(key)
             # a number as its name: that of a type may be too long with what is before it
-            self._maps[key] = IdMap(path, where, count, self._temporary() / str(len(self._maps)))
+            folder = self._temporary() / str(len(self._maps))
+            self._maps[key] = IdMap(path, where, count, folder, gaps=gaps)
         return self._maps[key]
 
     def close(self) -> None:
@@ -114,6 +128,16 @@ def _array(path: Path, count: int) -> Ids:
         return np.empty(0, np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
     array: Ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(count,))
-    for begin in range(0, count, PARQUET_BATCH):
-        array[begin : begin + PARQUET_BATCH] = -1
+    for block in _blocks(array):
+        block[:] = -1
     return array
+
+
+def _blocks(array: Ids) -> Iterator[Ids]:
+    """Views of consecutive parts of an array."""
+    for begin in range(0, len(array), PARQUET_BATCH):
+        yield array[begin : begin + PARQUET_BATCH]
+
+
+def _largest(array: Ids) -> int:
+    return max((int(block.max()) for block in _blocks(array)), default=-1)

@@ -243,3 +243,18 @@ def test_a_map_that_is_no_bijection_is_refused(output: Path, tmp_path: Path, ori
         pytest.raises(InvalidInputError, match="not the ID map"),
     ):
         book.nid_orig2new(0, "venue")
+
+
+def test_edges_that_validation_dropped_leave_gaps(output: Path, tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    config = open_store(str(output)).read_json("partitions/small.json")
+    count = sum(end - begin for begin, end in config["edge_map"]["paper:in:venue"])
+    store.write_json("partitions/small.json", config)
+    path = tmp_path / artifacts.edge_id_map("paper:in:venue")
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"orig_id": 2 * np.arange(count)[::-1], "type_new_id": np.arange(count)}), path)
+    with PartitionBook(store, graph_name="small") as book:
+        assert book.eid_new2orig([0, count - 1], "in").tolist() == [2 * count - 2, 0]
+        assert book.eid_orig2new([2, 0], "in").tolist() == [count - 2, count - 1]
+        with pytest.raises(ValueError, match=r"original edge ID 1 has no counterpart"):
+            book.eid_orig2new([0, 1], "in")
