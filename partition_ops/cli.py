@@ -11,7 +11,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from partition_ops import __version__
 from partition_ops.commands import COMMANDS
@@ -45,8 +46,14 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    _add_verbs(parser, COMMANDS)
+    return parser
+
+
+def _add_verbs(parser: argparse.ArgumentParser, commands: Iterable[Any]) -> None:
+    """A parser for each command; one with ``COMMANDS`` of its own takes a verb once more."""
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
-    for command in COMMANDS:
+    for command in commands:
         verb = verbs.add_parser(
             command.NAME,
             help=command.SUMMARY,
@@ -54,10 +61,12 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        if hasattr(command, "COMMANDS"):
+            _add_verbs(verb, command.COMMANDS)
+            continue
         command.add_arguments(verb)
         _add_common_arguments(verb)
         verb.set_defaults(execute=command.execute)
-    return parser
 
 
 def _add_common_arguments(verb: argparse.ArgumentParser) -> None:

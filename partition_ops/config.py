@@ -137,6 +137,23 @@ class IdMapConfig(StageConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RemapConfig:
+    """Options of ``idmap restore`` and ``idmap apply``: one of the two.
+
+    Attributes:
+        node_type: Name of the node type whose rows are put in another order.
+        edge_type: The edge type, as ``src:rel:dst``.
+    """
+
+    node_type: str | None = None
+    edge_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.node_type is None) == (self.edge_type is None):
+            raise UsageError("Name one type", expected="either --node-type or --edge-type")
+
+
+@dataclass(frozen=True, kw_only=True)
 class QualityConfig(StageConfig):
     """Options of ``quality``."""
 

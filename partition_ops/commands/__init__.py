@@ -1,7 +1,8 @@
 """The verbs of the command line, one module each.
 
 A module has ``NAME``, ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` and
-``execute(arguments, console)``, which gives back what ``--json`` prints.
+``execute(arguments, console)``, which gives back what ``--json`` prints; a verb with verbs of its own has
+``COMMANDS`` instead of the last two.
 """
 
 from partition_ops.commands import (

@@ -1,31 +1,10 @@
-"""``partition-ops idmap``."""
+"""``partition-ops idmap VERB``."""
 
-from __future__ import annotations
-
-import argparse
-from typing import Any
-
-from partition_ops.commands import common
-from partition_ops.commands.console import Console
-from partition_ops.config import IdMapConfig
+from partition_ops.commands import idmap_apply, idmap_export, idmap_restore
 
 NAME = "idmap"
-SUMMARY = "export where every node and edge went"
+SUMMARY = "export the ID maps, restore the original order"
 DESCRIPTION = """\
-Write idmap/nodes/<type>.parquet and idmap/edges/<src:rel:dst>.parquet below --output, with the columns
-orig_id, new_id, type_new_id and part_id, sorted by new_id. 'convert' must have been done there."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common.add_input(parser)
-    common.add_output(parser)
-
-
-def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = IdMapConfig(graph_name=arguments.graph_name)
-    from partition_ops.idmap import export_id_maps
-
-    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
-        result = export_id_maps(config, source, destination, progress=common.progress(arguments))
-    common.show_result(console, result)
-    return result.to_json()
+Where every node and edge of the input went: 'export' writes it down, 'restore' puts embeddings that were
+saved in new-ID order back into original order, and 'apply' does the inverse."""
+COMMANDS = (idmap_export, idmap_restore, idmap_apply)

@@ -1,0 +1,31 @@
+"""``partition-ops idmap export``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from partition_ops.commands import common
+from partition_ops.commands.console import Console
+from partition_ops.config import IdMapConfig
+
+NAME = "export"
+SUMMARY = "write where every node and edge went"
+DESCRIPTION = """\
+Write idmap/nodes/<type>.parquet and idmap/edges/<src:rel:dst>.parquet below --output, with the columns
+orig_id, new_id, type_new_id and part_id, sorted by new_id. 'convert' must have been done there."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_input(parser)
+    common.add_output(parser)
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    config = IdMapConfig(graph_name=arguments.graph_name)
+    from partition_ops.idmap import export_id_maps
+
+    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+        result = export_id_maps(config, source, destination, progress=common.progress(arguments))
+    common.show_result(console, result)
+    return result.to_json()

@@ -1,0 +1,106 @@
+"""The exported ID map of one type, read as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import accumulate, pairwise
+from pathlib import PurePosixPath
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from partition_ops import artifacts
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.tables import parquet_file
+from partition_ops.storage import Store
+
+Ids = npt.NDArray[np.int64]
+
+
+class TypeMap:
+    """Original IDs of one type by type-wise new ID.
+
+    Args:
+        run: Root of the run.
+        node_type: The node type, or
+        edge_type: the edge type, as ``src:rel:dst``.
+
+    Raises:
+        InvalidInputError: There is no map of that type; from every method, the map is damaged.
+    """
+
+    def __init__(self, run: Store, *, node_type: str | None, edge_type: str | None) -> None:
+        if node_type is not None:
+            self.what, key = f"node type {node_type!r}", artifacts.node_id_map(node_type)
+        else:
+            self.what, key = f"edge type {edge_type!r}", artifacts.edge_id_map(edge_type or "")
+        if not run.exists(key):
+            raise _no_map(run, key, self.what)
+        self._path = run.local_copy(key)
+        self.where = run.uri_of(key)
+
+    @cached_property
+    def part_sizes(self) -> list[int]:
+        """Number of nodes or edges of the type in each partition, up to the last that has any."""
+        sizes = np.zeros(0, np.int64)
+        with parquet_file(self._path, self.where) as file:
+            for batch in file.iter_batches(columns=["part_id"]):
+                found = np.bincount(batch.column(0).to_numpy())
+                sizes = np.pad(sizes, (0, max(0, len(found) - len(sizes))))
+                sizes[: len(found)] += found
+        return [int(size) for size in sizes]
+
+    @property
+    def count(self) -> int:
+        """Number of nodes or edges of the type."""
+        return sum(self.part_sizes)
+
+    def batches(self, rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, Ids]]:
+        """First type-wise new ID and (n,) int64 original IDs, at most ``rows`` at a time.
+
+        Args:
+            rows: How many at most.
+            begin: First type-wise new ID.
+            end: The one behind the last; None for all.
+
+        Raises:
+            InvalidInputError: The original IDs are not 0 to `count` - 1: edges were dropped.
+        """
+        end = self.count if end is None else end
+        with parquet_file(self._path, self.where) as file:
+            groups, first = _overlapping(file, begin, end)
+            for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=["orig_id"]):
+                skipped = max(0, begin - first)
+                orig = batch.column(0).to_numpy()[skipped : max(0, end - first)]
+                self._check(orig)
+                if len(orig):
+                    yield first + skipped, orig
+                first += batch.num_rows
+
+    def _check(self, orig: Ids) -> None:
+        if len(orig) and (orig.min() < 0 or orig.max() >= self.count):
+            raise InvalidInputError(
+                f"{self.where}: the original IDs have gaps, so that there is no row for each",
+                found=f"{int(orig.max())}",
+                expected=f"0 to {self.count - 1}",
+            )
+
+
+def _overlapping(file: pq.ParquetFile, begin: int, end: int) -> tuple[list[int], int]:
+    """Row groups with some of the rows, and the first row of the first of them."""
+    sizes = [file.metadata.row_group(index).num_rows for index in range(file.metadata.num_row_groups)]
+    bounds = list(pairwise(accumulate(sizes, initial=0)))
+    groups = [index for index, (start, stop) in enumerate(bounds) if start < end and stop > begin]
+    return groups, bounds[groups[0]][0] if groups else 0
+
+
+def _no_map(run: Store, key: str, what: str) -> InvalidInputError:
+    folder = key.rpartition("/")[0]
+    known = [PurePosixPath(entry.key).stem for entry in run.list(f"{folder}/")]
+    return InvalidInputError(
+        f"There is no ID map of the {what} in {run.uri}",
+        found="maps of " + ", ".join(map(repr, known)) if known else "no ID maps at all",
+        remedy=None if known else "Export them with 'partition-ops idmap export', or check the path.",
+    )
