@@ -80,6 +80,21 @@ def edge_id_map(edge_type: str) -> str:
     return f"idmap/edges/{edge_type}.parquet"
 
 
+def node_id_vector(node_type: str) -> str:
+    """Original IDs by type-wise new ID, as an int64 NumPy file."""
+    return f"idmap/nodes/{node_type}.npy"
+
+
+def edge_id_vector(edge_type: str) -> str:
+    """Original IDs by type-wise new ID, as an int64 NumPy file."""
+    return f"idmap/edges/{edge_type}.npy"
+
+
+# partitions by homogeneous ID of the input graph; named and placed as DGL does
+NODE_MAP = f"{PARTITIONS}/node_map.npy"
+EDGE_MAP = f"{PARTITIONS}/edge_map.npy"
+
+
 def record(task: str) -> str:
     """What a finished task was given and what it wrote; written after its artifacts."""
     return f"{RECORDS}/{task}.json"

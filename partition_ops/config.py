@@ -133,7 +133,17 @@ class ConvertPartitionConfig(StageConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class IdMapConfig(StageConfig):
-    """Options of ``idmap``."""
+    """Options of ``idmap``.
+
+    Attributes:
+        vectors: Also write ``idmap/nodes/<type>.npy`` and ``idmap/edges/<src:rel:dst>.npy``: the vectors that
+            ``dgl.distributed.partition_graph`` returns with ``return_mapping=True``.
+        part_maps: Also write ``partitions/node_map.npy`` and ``partitions/edge_map.npy``: the partition of
+            every node and edge, by homogeneous ID of the input graph.
+    """
+
+    vectors: bool = False
+    part_maps: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
