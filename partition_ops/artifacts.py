@@ -35,6 +35,11 @@ def schema_file(graph_name: str) -> str:
     return f"schema/{graph_name}.json"
 
 
+def dropped_edges(edge_type: str) -> str:
+    """Ascending type-wise IDs of the edges that validation dropped, as an int64 NumPy file."""
+    return f"validation/dropped/{edge_type}.npy"
+
+
 def assignment_text(node_type: str) -> str:
     """One partition number a line, line i for type-wise ID i; relative to the assignment's folder."""
     return f"{node_type}.txt"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from partition_ops.checks import checked_actions
 from partition_ops.errors import UsageError
 
-OnDefect = Literal["fail", "warn"]
 OnMissing = Literal["fail", "accept"]
 Balance = Literal["node-types", "edges", "none"]
 PrepareFormat = Literal["parhip", "parmetis"]
@@ -45,15 +46,25 @@ class ValidateConfig(StageConfig):
     """Options of ``validate``.
 
     Attributes:
-        on_defect: What to do about duplicate and self-loop edges: ``fail``, or ``warn`` and go on (they
-            stay in the graph, and the partitioner does not see them). Everything else that is wrong
-            fails whatever this says, because no later stage could work on it.
+        on_defect: What to do about the findings of a check, by its name in `partition_ops.checks`: ``fail``,
+            ``exclude`` (the edges stay in the graph and the partitioner does not see them), ``drop`` (they
+            leave the output) or ``warn``. One word alone means duplicate and self-loop edges. What no later
+            stage could work on fails whatever this says.
+        memory: Bytes that the search for duplicates may take; a quarter of what there is if left out.
     """
 
-    on_defect: OnDefect = "fail"
+    on_defect: str | Mapping[str, str] = "fail"
+    memory: int | None = None
+
+    @property
+    def actions(self) -> dict[str, str]:
+        """The action of every check about which there is a choice."""
+        return checked_actions(self.on_defect)
 
     def __post_init__(self) -> None:
-        _one_of("--on-defect", self.on_defect, OnDefect)
+        object.__setattr__(self, "on_defect", self.actions)  # in full, for records and the manifest
+        if self.memory is not None and self.memory < 1:
+            raise UsageError("--memory is out of range", found=self.memory, expected="a number of bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,14 +202,15 @@ class RunConfig:
     engine: str = "metis"
     balance: Balance = "node-types"
     seed: int = 0
-    on_defect: OnDefect = "fail"
+    on_defect: str | Mapping[str, str] = "fail"
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         _ = (self.validate, self.partition)  # a wrong option is refused here, before any work
 
     @property
     def validate(self) -> ValidateConfig:
-        return ValidateConfig(graph_name=self.graph_name, on_defect=self.on_defect)
+        return ValidateConfig(graph_name=self.graph_name, on_defect=self.on_defect, memory=self.memory)
 
     @property
     def partition(self) -> PartitionConfig:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from partition_ops import __version__, artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.memory import peak_memory
 from partition_ops.storage import Artifact, Store, StoredObject
 
 logger = logging.getLogger("partition_ops")
@@ -175,12 +174,6 @@ def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
             remedy="Upload them, or correct the paths in metadata.json; they are relative to it.",
         )
     return [entry for entry in found if entry is not None]
-
-
-def peak_memory() -> int:
-    """Peak resident memory of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _fingerprint(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any, get_args
 
+from partition_ops.checks import choices
 from partition_ops.commands.console import Console
-from partition_ops.config import Balance, OnDefect
+from partition_ops.config import Balance
 from partition_ops.errors import UsageError
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -47,11 +49,27 @@ def add_partition_options(parser: argparse.ArgumentParser) -> None:
 def add_on_defect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-defect",
-        default="fail",
-        choices=get_args(OnDefect),
-        help="duplicate or self-loop edges: fail (default), or warn and go on; they stay in the graph then,"
-        " and the partitioner does not see them",
+        metavar="[CHECK=]ACTION",
+        action="append",
+        default=[],
+        help="what to do about findings: fail, exclude (the edges stay, the partitioner does not see them),"
+        " drop (they leave the output) or warn; without CHECK it means duplicate_edges and self_loop_edges;"
+        " may be repeated; the checks with a choice: " + ", ".join(choices()),
     )
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=parse_size,
+        help="memory for the search for duplicates, such as 512M or 4G (default: a quarter of what there is)",
+    )
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as ``512M`` or ``4G``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if match is None or float(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 512M or 4G")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
 def settings(arguments: argparse.Namespace) -> StorageSettings:

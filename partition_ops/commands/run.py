@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from partition_ops import artifacts
+from partition_ops.checks import parse_actions
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.commands.tables import quality_lines
@@ -35,7 +36,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         engine=arguments.engine,
         balance=arguments.balance,
         seed=arguments.seed,
-        on_defect=arguments.on_defect,
+        on_defect=parse_actions(arguments.on_defect),
+        memory=arguments.memory,
     )
     from partition_ops.run import run_job
 

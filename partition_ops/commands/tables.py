@@ -42,3 +42,22 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         f"edge cut            {cut['fraction']:.2%} ({cut['edges']:,} of {report['num_edges']:,} edges)",
         f"replication factor  {report['replication_factor']:.3f}",
     ]
+
+
+def validation_lines(report: dict[str, Any]) -> list[str]:
+    """A readable summary of ``validation/report.json``."""
+    nodes = [["node type", "nodes", "isolated", "mean degree", "largest in", "largest out"]]
+    for row in report["metrics"]["node_types"]:
+        figures = [row["nodes"], row["isolated_nodes"], row["mean_degree"], row["max_in_degree"]]
+        nodes.append([row["name"], *(f"{figure:,}" for figure in (*figures, row["max_out_degree"]))])
+    edges = [["edge type", "edges", "files", "duplicates", "self-loops"]]
+    for row in report["metrics"]["edge_types"]:
+        figures = [row["edges"], row["files"], row["duplicate_edges"], row["self_loop_edges"]]
+        edges.append([row["name"], *(f"{figure:,}" for figure in figures)])
+    whole = report["metrics"]["graph"][0]
+    connected = f"{whole['connected_share']:.2%} of the nodes are in the largest of"
+    lines = [*table(nodes), "", *table(edges), "", f"{connected} {whole['components']:,} components", ""]
+    for defect in report["defects"]:
+        lines.append(f"{defect['action']:<8}{defect['count']:,} {defect['check']} of {defect['name']!r}")
+        lines += [f"        {example['sentence']}" for example in defect["examples"]]
+    return lines

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.graph.assignment import Assignment, read_assignment
+from partition_ops.graph.dropped import DroppedEdges
 from partition_ops.graph.edges import EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.parallel import map_in_threads
@@ -46,11 +47,13 @@ def scatter_edges(
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     inputs = input_objects(source, metadata)
+    dropped = DroppedEdges(destination)
 
     def work(task: Task) -> dict[str, Any]:
         _forget_partitions(destination)
         assignment = read_assignment(destination.child(artifacts.ASSIGNMENT), metadata)
-        scatter = _Scatter(metadata, assignment, EdgeReader(source, metadata), task)
+        reader = EdgeReader(source, metadata, dropped.ids(metadata))
+        scatter = _Scatter(metadata, assignment, reader, task)
         with (progress or NoProgress()).step("Scattering edges", sum(metadata.num_edges), "edges") as advance:
             counts = scatter.run(advance)
         counts_by_type = dict(zip(map(str, metadata.edge_types), counts.tolist(), strict=True))
@@ -60,7 +63,7 @@ def scatter_edges(
     return run_task(
         "convert-scatter",
         destination,
-        options=config.options(),
+        options={**config.options(), "dropped": dropped.digests},
         inputs=inputs,
         after=["partition"],
         work=work,
@@ -84,7 +87,6 @@ class _Scatter:
         self.assignment = assignment
         self.reader = reader
         self.task = task
-        self.starts = reader.chunk_starts()
 
     def run(self, advance: Advance) -> Ids:
         """(edge types, partitions) int64, the number of edges in the buckets."""
@@ -108,8 +110,7 @@ class _Scatter:
         dst_offset = offsets[self.metadata.node_type_id(edge_type.dst)]
         pieces: list[list[Ids]] = [[] for _ in range(self.assignment.num_parts)]
         for block in self.reader.blocks(chunk):
-            ids = self.starts[chunk] + block.start + np.arange(len(block.src))
-            rows = np.stack([block.src + src_offset, block.dst + dst_offset, ids])
+            rows = np.stack([block.src + src_offset, block.dst + dst_offset, block.edge_ids])
             for part, piece in self._split(rows):
                 pieces[part].append(piece)
             advance(len(block.src))

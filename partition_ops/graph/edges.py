@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +33,12 @@ class EdgeBlock:
     """Some consecutive edges of one chunk.
 
     Attributes:
-        start: Row of the first one inside its chunk.
+        edge_ids: (n,) int64, type-wise IDs of the edges, ascending.
         src: (n,) int64, type-wise IDs of the sources.
         dst: (n,) int64, type-wise IDs of the destinations.
     """
 
-    start: int
+    edge_ids: Ids
     src: Ids
     dst: Ids
 
@@ -60,11 +61,15 @@ class EdgeReader:
     Args:
         source: The graph's root.
         metadata: Its metadata.
+        dropped: By edge type ID, ascending type-wise IDs of edges to leave out.
     """
 
-    def __init__(self, source: Store, metadata: GraphMetadata) -> None:
+    def __init__(
+        self, source: Store, metadata: GraphMetadata, dropped: Mapping[int, Ids] | None = None
+    ) -> None:
         self._source = source
         self._metadata = metadata
+        self._dropped = dropped or {}
 
     def chunks(self) -> list[EdgeChunk]:
         """All chunks, in the order of their edges' homogeneous IDs."""
@@ -81,14 +86,27 @@ class EdgeReader:
             InvalidInputError: A row has no two integers, an ID is outside its type's range, or the number
                 of rows is not what the metadata says; with file, edge type, row and value.
         """
-        start = 0
+        first = self.chunk_starts[chunk]
+        row = 0
         for src, dst in self._pairs(chunk):
-            block = EdgeBlock(start, src, dst)
-            self._check_range(chunk, block)
-            start += len(src)
-            yield block
-        self._check_count(chunk, start)
+            self._check_range(chunk, row, src, dst)
+            yield self._kept(chunk, EdgeBlock(np.arange(first + row, first + row + len(src)), src, dst))
+            row += len(src)
+        self._check_count(chunk, row)
 
+    def batches(self, chunk: EdgeChunk) -> Iterator[pa.RecordBatch]:
+        """The rows of one chunk as they are in the file: two integer columns, nothing else checked.
+
+        Raises:
+            InvalidInputError: The file cannot be read, or a row has not two integers.
+        """
+        file_format = self._metadata.edges[chunk.edge_type_id].format
+        path = self._source.local_copy(chunk.key)
+        if file_format.name == "parquet":
+            return _parquet_batches(path, self.where(chunk))
+        return _csv_batches(path, file_format, self.where(chunk))
+
+    @cached_property
     def chunk_starts(self) -> dict[EdgeChunk, int]:
         """Type-wise ID of the first edge of every chunk.
 
@@ -104,34 +122,42 @@ class EdgeReader:
                 if counts is not None:
                     start += counts[index]
                 elif index + 1 < len(data.files):
-                    start += sum(len(src) for src, _ in self._pairs(chunk))
+                    start += sum(batch.num_rows for batch in self.batches(chunk))
         return starts
 
-    def _where(self, chunk: EdgeChunk) -> str:
+    def where(self, chunk: EdgeChunk) -> str:
+        """A chunk's file, edge type and number, for messages."""
         edge_type = self._metadata.edge_types[chunk.edge_type_id]
         return f"{self._source.uri_of(chunk.key)} (edge type {str(edge_type)!r}, chunk {chunk.index})"
 
     def _pairs(self, chunk: EdgeChunk) -> Iterator[tuple[Ids, Ids]]:
-        file_format = self._metadata.edges[chunk.edge_type_id].format
-        path = self._source.local_copy(chunk.key)
-        if file_format.name == "parquet":
-            return _parquet_pairs(path, self._where(chunk))
-        return _csv_pairs(path, file_format, self._where(chunk))
+        start = 0
+        for batch in self.batches(chunk):
+            where = self.where(chunk)
+            yield _ids(batch.column(0), start, where), _ids(batch.column(1), start, where)
+            start += batch.num_rows
 
-    def _check_range(self, chunk: EdgeChunk, block: EdgeBlock) -> None:
+    def _kept(self, chunk: EdgeChunk, block: EdgeBlock) -> EdgeBlock:
+        dropped = self._dropped.get(chunk.edge_type_id)
+        if dropped is None or len(dropped) == 0:
+            return block
+        keep = np.isin(block.edge_ids, dropped, assume_unique=True, invert=True)
+        return EdgeBlock(block.edge_ids[keep], block.src[keep], block.dst[keep])
+
+    def _check_range(self, chunk: EdgeChunk, start: int, src: Ids, dst: Ids) -> None:
         edge_type = self._metadata.edge_types[chunk.edge_type_id]
         for role, node_type, ids in (
-            ("source", edge_type.src, block.src),
-            ("destination", edge_type.dst, block.dst),
+            ("source", edge_type.src, src),
+            ("destination", edge_type.dst, dst),
         ):
             count = self._metadata.num_nodes[self._metadata.node_type_id(node_type)]
             if len(ids) == 0 or (ids.min() >= 0 and ids.max() < count):
                 continue
             row = int(np.flatnonzero((ids < 0) | (ids >= count))[0])
             raise InvalidInputError(
-                f"{self._where(chunk)}: the {role} ID of row {block.start + row} is outside the range of node"
+                f"{self.where(chunk)}: the {role} ID of row {start + row} is outside the range of node"
                 f" type {node_type!r}",
-                found=f"{int(ids[row])} in the edge {int(block.src[row])} -> {int(block.dst[row])}",
+                found=f"{int(ids[row])} in the edge {int(src[row])} -> {int(dst[row])}",
                 expected=f"an ID from 0 to {count - 1}" if count else "no edge at all, the type has no nodes",
                 remedy="IDs are type-wise and begin at 0; correct the file or the counts in metadata.json.",
             )
@@ -140,13 +166,13 @@ class EdgeReader:
         counts = self._metadata.num_edges_per_chunk[chunk.edge_type_id]
         if counts is not None and counts[chunk.index] != rows:
             raise InvalidInputError(
-                f"{self._where(chunk)}: the number of edges is not what metadata.json says",
+                f"{self.where(chunk)}: the number of edges is not what metadata.json says",
                 found=f"{rows} rows",
                 expected=f"{counts[chunk.index]} (num_edges_per_chunk)",
             )
 
 
-def _csv_pairs(path: Path, file_format: FileFormat, where: str) -> Iterator[tuple[Ids, Ids]]:
+def _csv_batches(path: Path, file_format: FileFormat, where: str) -> Iterator[pa.RecordBatch]:
     columns, header = csv_layout(path, file_format, where)
     if columns == 0:
         return
@@ -160,19 +186,16 @@ def _csv_pairs(path: Path, file_format: FileFormat, where: str) -> Iterator[tupl
     read, parse = csv_options(file_format, COLUMNS, header)
     # only an empty field is a null, so that a stray word is an error of its own
     convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.int64()), null_values=[""])
-    start = 0
     try:
         with pa_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as reader:
-            for batch in reader:
-                yield _pair(batch, start, where)
-                start += batch.num_rows
+            yield from reader
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):  # a header and nothing behind it
             return
         raise _bad_csv_row(path, file_format, header, where, error) from error
 
 
-def _parquet_pairs(path: Path, where: str) -> Iterator[tuple[Ids, Ids]]:
+def _parquet_batches(path: Path, where: str) -> Iterator[pa.RecordBatch]:
     with parquet_file(path, where) as file:
         schema = file.schema_arrow
         if len(schema) != 2 or not all(pa.types.is_integer(field.type) for field in schema):
@@ -181,14 +204,7 @@ def _parquet_pairs(path: Path, where: str) -> Iterator[tuple[Ids, Ids]]:
                 found=", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns",
                 expected="two integer columns, source and destination",
             )
-        start = 0
-        for batch in file.iter_batches(batch_size=PARQUET_BATCH):
-            yield _pair(batch, start, where)
-            start += batch.num_rows
-
-
-def _pair(batch: pa.RecordBatch, start: int, where: str) -> tuple[Ids, Ids]:
-    return _ids(batch.column(0), start, where), _ids(batch.column(1), start, where)
+        yield from file.iter_batches(batch_size=PARQUET_BATCH)
 
 
 def _ids(column: pa.Array, start: int, where: str) -> Ids:

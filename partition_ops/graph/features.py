@@ -26,6 +26,9 @@ class ChunkLayout:
     shape: tuple[int, ...]
     rows: int
 
+    def __str__(self) -> str:
+        return f"{self.dtype} rows of shape {self.shape}"
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -57,8 +60,8 @@ class FeatureReader:
     ) -> None:
         self._source = source
         self._feature = feature
-        self._rows = rows
-        self._rows_per_chunk = rows_per_chunk
+        self.rows = rows
+        self.rows_per_chunk = rows_per_chunk
 
     @cached_property
     def layout(self) -> Layout:
@@ -71,8 +74,8 @@ class FeatureReader:
             if chunk.shape != first.shape or (chunk.dtype != first.dtype and not self._is_csv):
                 raise InvalidInputError(
                     f"{self.where(index)}: dtype or shape differ from those of chunk {telling[0][0]}",
-                    found=f"{chunk.dtype} rows of shape {chunk.shape}",
-                    expected=f"{first.dtype} rows of shape {first.shape}",
+                    found=f"{chunk}",
+                    expected=f"{first}",
                 )
         counts = tuple(chunk.rows for chunk in layouts)
         self._check_counts(counts)
@@ -80,12 +83,6 @@ class FeatureReader:
             return Layout(np.dtype(np.float32), (), counts)
         dtype = np.result_type(*(chunk.dtype for _, chunk in telling))
         return Layout(dtype, telling[0][1].shape, counts)
-
-    def check(self) -> Layout:
-        """Read every chunk whole, one at a time, so that nothing about them can surprise a later stage."""
-        for index in range(len(self._feature.data.files)):
-            self._chunk(index)
-        return self.layout
 
     def take(self, ids: npt.NDArray[np.int64]) -> Values:
         """The rows of some IDs.
@@ -103,7 +100,7 @@ class FeatureReader:
         begin, first = 0, 0
         for index, (end, count) in enumerate(zip(ends, counts, strict=True)):
             if end > begin:  # the assignment also turns foreign byte order into the machine's own
-                rows[begin:end] = self._chunk(index)[ids[begin:end] - first]
+                rows[begin:end] = self.read_chunk(index)[ids[begin:end] - first]
             begin, first = int(end), first + count
         return rows
 
@@ -121,12 +118,13 @@ class FeatureReader:
             path = self._source.local_copy(self._feature.data.files[index])
             dtype, shape, rows = parquet_layout(path, self.where(index))
         else:
-            values = self._chunk(index)
+            values = self.read_chunk(index)
             dtype, shape, rows = values.dtype, values.shape[1:], len(values)
         self._check_dtype(index, dtype)
         return ChunkLayout(dtype.newbyteorder("="), shape, rows)
 
-    def _chunk(self, index: int) -> Values:
+    def read_chunk(self, index: int) -> Values:
+        """The values of one chunk, mapped where the format can be: (rows, ...)."""
         path = self._source.local_copy(self._feature.data.files[index])
         file_format, where = self._feature.data.format, self.where(index)
         if file_format.name == "numpy":
@@ -136,7 +134,7 @@ class FeatureReader:
         return read_csv(path, file_format, where)
 
     def _check_dtype(self, index: int, dtype: np.dtype[Any]) -> None:
-        if dtype.kind not in KINDS or dtype.itemsize > 8:
+        if not is_supported(dtype):
             raise InvalidInputError(
                 f"{self.where(index)}: DGL cannot hold this dtype",
                 found=str(dtype),
@@ -145,7 +143,7 @@ class FeatureReader:
             )
 
     def _check_counts(self, counts: tuple[int, ...]) -> None:
-        expected = self._rows_per_chunk
+        expected = self.rows_per_chunk
         if expected is not None and len(counts) == len(expected):
             for index, (found, rows) in enumerate(zip(counts, expected, strict=True)):
                 if found != rows:
@@ -154,12 +152,17 @@ class FeatureReader:
                         found=f"{found} rows",
                         expected=f"{rows}",
                     )
-        if sum(counts) != self._rows:
+        if sum(counts) != self.rows:
             raise InvalidInputError(
                 f"Feature {self._feature.name!r} of {self._feature.type_name!r} has a wrong number of rows",
                 found=f"{sum(counts)} rows in {len(counts)} files",
-                expected=f"{self._rows}, as many as the type has nodes or edges",
+                expected=f"{self.rows}, as many as the type has nodes or edges",
             )
+
+
+def is_supported(dtype: np.dtype[Any]) -> bool:
+    """Whether DGL's tensor files hold such values."""
+    return dtype.kind in KINDS and dtype.itemsize <= 8
 
 
 def feature_readers(source: Store, metadata: GraphMetadata) -> dict[str, FeatureReader]:

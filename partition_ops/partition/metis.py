@@ -80,7 +80,8 @@ def _tolerances(weights: npt.NDArray[np.int64], num_parts: int) -> npt.NDArray[n
     let it leave every other type as uneven.
     """
     heaviest = weights.max(axis=0) * num_parts / weights.sum(axis=0)
-    return np.maximum(DEFAULT_TOLERANCE, 1 + heaviest).astype(np.float32)
+    tolerances: npt.NDArray[np.float32] = np.maximum(DEFAULT_TOLERANCE, 1 + heaviest).astype(np.float32)
+    return tolerances
 
 
 @cache

@@ -85,10 +85,8 @@ class EdgeText:
         for type_id, of_type in chunks.items():
             candidates = self._candidates(type_id, of_type, advance)
             repeated = RepeatedEdges(candidates, self.metadata.num_edges[type_id])
-            first_id = 0
             for block in self._blocks(of_type, advance):
-                yield self._piece(type_id, block, first_id, repeated)
-                first_id += len(block.src)
+                yield self._piece(type_id, block, repeated)
 
     def _blocks(self, chunks: list[EdgeChunk], advance: Advance) -> Iterator[EdgeBlock]:
         for chunk in chunks:
@@ -114,7 +112,7 @@ class EdgeText:
         edge_type = self.metadata.edge_types[type_id]
         return self.metadata.node_type_id(edge_type.src), self.metadata.node_type_id(edge_type.dst)
 
-    def _piece(self, type_id: int, block: EdgeBlock, first_id: int, repeated: RepeatedEdges) -> _Piece:
+    def _piece(self, type_id: int, block: EdgeBlock, repeated: RepeatedEdges) -> _Piece:
         loops = self._self_loops(type_id, block)
         keep = ~loops
         keep[keep] = repeated.first_time(self._keys(type_id, block)[keep])
@@ -122,7 +120,7 @@ class EdgeText:
         columns = (
             block.src + src_offset,
             block.dst + dst_offset,
-            np.arange(first_id, first_id + len(keep)),
+            block.edge_ids,
             np.full(len(keep), type_id),
         )
         kept, self_loops = int(keep.sum()), int(loops.sum())

@@ -11,6 +11,7 @@ import pyarrow as pa
 from partition_ops import artifacts
 from partition_ops.config import PrepareConfig
 from partition_ops.graph import parmetis
+from partition_ops.graph.dropped import DroppedEdges
 from partition_ops.graph.edges import EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.parallel import map_in_threads
@@ -50,11 +51,15 @@ def prepare_parmetis_text(
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
 
+    dropped = DroppedEdges(destination)
+
     def work(task: Task) -> dict[str, Any]:
-        return _TextFiles(metadata, EdgeReader(source, metadata), task, progress or NoProgress()).write()
+        reader = EdgeReader(source, metadata, dropped.ids(metadata))
+        return _TextFiles(metadata, reader, task, progress or NoProgress()).write()
 
     inputs = input_objects(source, metadata)
-    return run_task("prepare-parmetis", destination, options=config.options(), inputs=inputs, work=work)
+    options = {**config.options(), "dropped": dropped.digests}
+    return run_task("prepare-parmetis", destination, options=options, inputs=inputs, work=work)
 
 
 class _TextFiles:

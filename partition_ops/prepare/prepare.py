@@ -9,6 +9,7 @@ import numpy as np
 
 from partition_ops import artifacts
 from partition_ops.config import PrepareConfig
+from partition_ops.graph.dropped import DroppedEdges
 from partition_ops.graph.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.graph.parhip import write_header
@@ -31,8 +32,8 @@ def prepare_graph(
     With the format ``parmetis``, text files are written instead: see `prepare_parmetis_text`.
 
     Every edge is there in both directions, on homogeneous IDs; duplicates, also across edge types and
-    directions, are merged and self-loops left out. The in-degrees are those of the input graph, nothing
-    merged, as ``dgl.distributed.partition_graph`` balances them.
+    directions, are merged; self-loops and edges that validation dropped are left out. The in-degrees are
+    those of the input graph, nothing merged, as ``dgl.distributed.partition_graph`` balances them.
 
     Args:
         config: Options.
@@ -52,20 +53,25 @@ def prepare_graph(
     if config.format == "parmetis":
         return prepare_parmetis_text(config, source, destination, progress=progress)
     metadata = load_metadata(source, graph_name=config.graph_name)
+    dropped = DroppedEdges(destination)
 
     def work(task: Task) -> dict[str, Any]:
-        return _Preparation(metadata, source, task, progress or NoProgress()).write()
+        reader = EdgeReader(source, metadata, dropped.ids(metadata))
+        return _Preparation(metadata, reader, task, progress or NoProgress()).write()
 
     inputs = input_objects(source, metadata)
-    return run_task("prepare", destination, options=config.options(), inputs=inputs, work=work)
+    options = {**config.options(), "dropped": dropped.digests}
+    return run_task("prepare", destination, options=options, inputs=inputs, work=work)
 
 
 class _Preparation:
     """The two passes over the edges: count the neighbours of each node, then fill them in."""
 
-    def __init__(self, metadata: GraphMetadata, source: Store, task: Task, progress: Progress) -> None:
+    def __init__(
+        self, metadata: GraphMetadata, reader: EdgeReader, task: Task, progress: Progress
+    ) -> None:
         self.metadata = metadata
-        self.reader = EdgeReader(source, metadata)
+        self.reader = reader
         self.task = task
         self.progress = progress
 

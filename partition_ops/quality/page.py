@@ -95,7 +95,7 @@ def _halo_chart(report: Report) -> str:
     axes.bar(names, halo, bottom=inner, color="#e0a458", label="halo")
     axes.set_xlabel("partition")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return _svg(figure, "Inner and halo nodes by partition")
 
 

@@ -1,56 +1,72 @@
-"""Duplicate and self-loop edges."""
+"""What a check found: counted whole, shown by its first examples."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-Ids = npt.NDArray[np.int64]
 EXAMPLES = 10
 
 
-@dataclass(frozen=True)
+@dataclass
 class Defect:
-    """Edges of one type that fail one check.
+    """The findings of one check about one type or feature.
 
     Attributes:
-        check: ``duplicate_edges`` or ``self_loop_edges``.
-        type_name: The edge type as ``src:rel:dst``.
-        count: Edges that are too many.
-        examples: The first ones: type-wise edge ID, source and destination (type-wise IDs).
+        check: Name of the check.
+        name: Node type, edge type as ``src:rel:dst``, or feature as ``type/name``.
+        count: How many there are.
+        examples: The first ten: file, row, IDs, as far as they have them, and a sentence.
+        action: What is done about them.
     """
 
     check: str
-    type_name: str
-    count: int
-    examples: list[dict[str, int]]
+    name: str
+    count: int = 0
+    examples: list[dict[str, Any]] = field(default_factory=list)
+    action: str = "fail"
 
     def sentence(self) -> str:
-        """One line for a message."""
-        first = ", ".join(f"{e['src']} -> {e['dst']} (edge {e['edge_id']})" for e in self.examples[:3])
-        return f"{self.count} {self.check.replace('_', ' ')} of type {self.type_name!r}, first {first}"
+        """One line: the count and the first example."""
+        first = self.examples[0]["sentence"] if self.examples else ""
+        more = f" (and {self.count - 1:,} more)" if self.count > 1 else ""
+        return f"{self.count:,} {self.check} of {self.name!r}: {first}{more}"
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
-def find_self_loops(type_name: str, src: Ids, dst: Ids) -> list[Defect]:
-    """Edges from a node to itself; the types of both ends must be the same."""
-    loops = np.flatnonzero(src == dst)
-    return [_defect("self_loop_edges", type_name, loops, src, dst)] if len(loops) else []
+class Defects:
+    """Collects findings from several threads; the examples kept are the first in order of file and row."""
 
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Defect] = {}
+        self._lock = threading.Lock()
 
-def find_duplicates(type_name: str, src: Ids, dst: Ids) -> list[Defect]:
-    """Edges whose two ends an earlier edge of the type has already.
+    def add(self, check: str, name: str, count: int, examples: Iterable[dict[str, Any]]) -> None:
+        """Add some findings.
 
-    Peak memory: 24 bytes an edge.
-    """
-    order = np.lexsort((dst, src))  # stable, so that the first of equal edges stays the first
-    again = np.zeros(len(src), bool)
-    again[order[1:]] = (np.diff(src[order]) == 0) & (np.diff(dst[order]) == 0)
-    duplicates = np.flatnonzero(again)
-    return [_defect("duplicate_edges", type_name, duplicates, src, dst)] if len(duplicates) else []
+        Args:
+            check: Name of the check.
+            name: Type or feature.
+            count: How many.
+            examples: Some of them, with ``chunk`` and ``row`` to order them by, where they have them.
+        """
+        if count == 0:
+            return
+        with self._lock:
+            defect = self._found.setdefault((check, name), Defect(check, name))
+            defect.count += count
+            found = [*defect.examples, *examples]
+            found.sort(key=lambda example: (example.get("chunk", 0), example.get("row", 0)))
+            defect.examples = found[:EXAMPLES]
 
+    def count(self, check: str, name: str) -> int:
+        defect = self._found.get((check, name))
+        return defect.count if defect else 0
 
-def _defect(check: str, type_name: str, edges: Ids, src: Ids, dst: Ids) -> Defect:
-    examples = [{"edge_id": int(e), "src": int(src[e]), "dst": int(dst[e])} for e in edges[:EXAMPLES]]
-    return Defect(check, type_name, len(edges), examples)
+    def all(self) -> list[Defect]:
+        """Every defect, in an order that does not depend on the threads."""
+        return [self._found[key] for key in sorted(self._found)]

@@ -1,142 +1,146 @@
-"""Read every file of a graph once and say what is wrong with it."""
+"""Measure a graph, decide about what is wrong with it, and write the report."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from partition_ops import artifacts
+from partition_ops.checks import CHECKS
 from partition_ops.config import ValidateConfig
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.edges import EdgeBlock, EdgeReader
-from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
-from partition_ops.parallel import map_in_threads
-from partition_ops.progress import Advance, NoProgress, Progress
-from partition_ops.storage import Store
-from partition_ops.storage.base import sha256_of
-from partition_ops.tasks import StageResult, Task, input_objects, run_task
-from partition_ops.validate.defects import Defect, find_duplicates, find_self_loops
+from partition_ops.progress import NoProgress, Progress
+from partition_ops.storage import Store, StoredObject
+from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.validate.defects import Defect
+from partition_ops.validate.measure import Measurement, measure_graph
+from partition_ops.validate.tables import degree_distribution, metrics
 
 REPORT_VERSION = 1
+SHOWN = 5
 
 
 def validate_graph(
     config: ValidateConfig, source: Store, destination: Store, *, progress: Progress | None = None
 ) -> StageResult:
-    """Check a graph and write ``validation/report.json``.
+    """Check a graph, write ``validation/report.json``, and refuse what a later stage could not work on.
 
-    Checked: the metadata; that every file is there and readable; edge rows are two integers inside the
-    ranges of their types; the numbers of rows; dtype and shape of features; duplicate and self-loop
-    edges within an edge type.
+    Every file is read once, on all cores; what is wrong is collected, so that one call names it all. The
+    checks are in `partition_ops.validate.checks`. Edges that are to be dropped are listed by type-wise ID
+    in ``validation/dropped/<src:rel:dst>.npy``; later stages leave them out.
 
     Args:
-        config: Options.
+        config: Options, among them what to do about the findings of each check.
         source: Root of the input graph.
         destination: Root of the run.
         progress: Shows the edges checked.
 
     Returns:
-        Counts of nodes and edges by type, and of defects.
+        Counts of nodes and edges, of the findings of each check, and of edges dropped.
 
     Raises:
-        InvalidInputError: Something is wrong; the message names file, type, row and value. The report is
-            there all the same when the defects are duplicate or self-loop edges.
+        InvalidInputError: Something is wrong that must not pass; the message names file, type, row and
+            value of the first findings, and the report, which is there all the same, the first ten of
+            each check.
 
-    Peak memory: 24 bytes for each edge of the largest edge type, and one chunk of a feature.
+    Peak memory: ``config.memory`` (default: a quarter of what the machine or its cgroup allows), 24 bytes
+    a node, a block of edges for each core, and one chunk of a feature that cannot be mapped.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    _check_chunk_counts(metadata, source.uri_of(artifacts.METADATA))
-    inputs = input_objects(source, metadata)
+    actions = config.actions
 
     def work(task: Task) -> dict[str, Any]:
-        defects = _edge_defects(metadata, source, progress or NoProgress())
-        _check_features(feature_readers(source, metadata), progress or NoProgress())
-        report = {
-            "version": REPORT_VERSION,
-            "graph_name": metadata.graph_name,
-            "num_nodes": dict(zip(metadata.node_types, metadata.num_nodes, strict=True)),
-            "num_edges": dict(zip(map(str, metadata.edge_types), metadata.num_edges, strict=True)),
-            "defects": [asdict(defect) for defect in defects],
-            "files": [
-                {"path": entry.key, "size": entry.size, "sha256": sha256_of(source.local_copy(entry.key))}
-                for entry in inputs
-            ],
-        }
+        found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
+        defects = _decided(found, actions)
+        dropped = _write_dropped(task, metadata, found, defects)
+        report = _report(metadata, found, defects, actions, dropped)
         task.write_json(artifacts.VALIDATION_REPORT, report)
-        if defects and config.on_defect == "fail":
-            raise _refusal(defects, destination)
+        fatal = [defect for defect in defects if defect.action == "fail"]
+        if fatal:
+            raise _refusal(fatal, destination)
         return {
             "graph_name": metadata.graph_name,
             "nodes": sum(metadata.num_nodes),
             "edges": sum(metadata.num_edges),
-            "defects": {f"{defect.check} {defect.type_name}": defect.count for defect in defects},
+            "defects": {f"{defect.check} {defect.name}": defect.count for defect in defects},
+            "edges_dropped": sum(len(ids) for ids in _to_drop(found, defects).values()),
         }
 
-    return run_task("validate", destination, options=config.options(), inputs=inputs, work=work)
+    inputs = _present_objects(source, metadata)
+    options = config.options()
+    options.pop("memory")  # it changes how the result is reached, not the result
+    return run_task("validate", destination, options=options, inputs=inputs, work=work)
 
 
-def _check_chunk_counts(metadata: GraphMetadata, where: str) -> None:
-    counts = zip(metadata.edge_types, metadata.edges, metadata.num_edges_per_chunk, strict=True)
-    for edge_type, data, per_chunk in counts:
-        if per_chunk is not None and len(per_chunk) != len(data.files):
-            raise InvalidInputError(
-                f"{where}: edge type {str(edge_type)!r} has another number of files than of counts",
-                found=f"{len(data.files)} files",
-                expected=f"{len(per_chunk)} (num_edges_per_chunk)",
-            )
+def _present_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
+    """Identity of the files that are there; those that are not are a finding of this stage."""
+    found = [source.stat(key) for key in (artifacts.METADATA, *metadata.files())]
+    return [entry for entry in found if entry is not None]
 
 
-def _edge_defects(metadata: GraphMetadata, source: Store, progress: Progress) -> list[Defect]:
-    defects: list[Defect] = []
-    with progress.step("Checking edges", sum(metadata.num_edges), "edges") as advance:
-        for type_id in range(len(metadata.edge_types)):
-            defects += _defects_of_type(metadata, source, type_id, advance)
-    return defects
+def _decided(found: Measurement, actions: dict[str, str]) -> list[Defect]:
+    """Every finding with what is to be done about it."""
+    return [replace(defect, action=actions.get(defect.check, "fail")) for defect in found.defects.all()]
 
 
-def _defects_of_type(metadata: GraphMetadata, source: Store, type_id: int, advance: Advance) -> list[Defect]:
-    edge_type = metadata.edge_types[type_id]
-    reader = EdgeReader(source, metadata)
-    chunks = [chunk for chunk in reader.chunks() if chunk.edge_type_id == type_id]
-
-    def read(chunk: Any) -> list[EdgeBlock]:
-        blocks = []
-        for block in reader.blocks(chunk):
-            advance(len(block.src))
-            blocks.append(block)
-        return blocks
-
-    blocks = [block for found in map_in_threads(read, chunks) for block in found]
+def _to_drop(found: Measurement, defects: list[Defect]) -> dict[int, Any]:
+    """By edge type ID, ascending IDs of the edges to drop."""
+    dropping = {defect.check for defect in defects if defect.action == "drop"}
     empty = np.empty(0, np.int64)
-    src = np.concatenate([block.src for block in blocks] or [empty])
-    dst = np.concatenate([block.dst for block in blocks] or [empty])
-    if len(src) != metadata.num_edges[type_id]:
-        raise InvalidInputError(
-            f"{source.uri}: edge type {str(edge_type)!r} has a wrong number of edges",
-            found=f"{len(src)} rows in {len(chunks)} files",
-            expected=f"{metadata.num_edges[type_id]}",
-        )
-    defects = find_duplicates(str(edge_type), src, dst)
-    if edge_type.src == edge_type.dst:
-        defects += find_self_loops(str(edge_type), src, dst)
-    return defects
+    union = {}
+    for type_id in range(len(found.edge_rows)):
+        repeated = found.repeated.get(type_id, empty) if "duplicate_edges" in dropping else empty
+        loops = found.self_loops.get(type_id, empty) if "self_loop_edges" in dropping else empty
+        union[type_id] = np.union1d(repeated, loops)
+    return {type_id: ids for type_id, ids in union.items() if len(ids)}
 
 
-def _check_features(readers: dict[str, FeatureReader], progress: Progress) -> None:
-    with progress.step("Checking features", len(readers), "features") as advance:
-        for reader in readers.values():
-            reader.check()
-            advance(1)
+def _write_dropped(
+    task: Task, metadata: GraphMetadata, found: Measurement, defects: list[Defect]
+) -> dict[str, str]:
+    """SHA-256 of the list of each edge type from which edges are dropped."""
+    digests = {}
+    for type_id, ids in _to_drop(found, defects).items():
+        edge_type = str(metadata.edge_types[type_id])
+        digests[edge_type] = task.write_array(artifacts.dropped_edges(edge_type), ids).sha256
+    return digests
 
 
-def _refusal(defects: list[Defect], destination: Store) -> InvalidInputError:
+def _report(
+    metadata: GraphMetadata,
+    found: Measurement,
+    defects: list[Defect],
+    actions: dict[str, str],
+    dropped: dict[str, str],
+) -> dict[str, Any]:
+    return {
+        "version": REPORT_VERSION,
+        "graph_name": metadata.graph_name,
+        "num_nodes": dict(zip(metadata.node_types, metadata.num_nodes, strict=True)),
+        "num_edges": dict(zip(map(str, metadata.edge_types), metadata.num_edges, strict=True)),
+        "passed": not any(defect.action == "fail" for defect in defects),
+        "actions": actions,
+        "defects": [{**defect.to_json(), "severity": CHECKS[defect.check].severity} for defect in defects],
+        "dropped": dropped,
+        "metrics": metrics(metadata, found),
+        "degree_distribution": degree_distribution(metadata, found),
+        "files": sorted(found.files, key=lambda entry: str(entry["path"])),
+    }
+
+
+def _refusal(fatal: list[Defect], destination: Store) -> InvalidInputError:
+    shown = [defect.sentence() for defect in fatal[:SHOWN]]
+    more = f"; and {len(fatal) - SHOWN} more" if len(fatal) > SHOWN else ""
+    choices = {defect.check for defect in fatal if len(CHECKS[defect.check].actions) > 1}
+    remedies = [f"--on-defect {check}=warn" for check in sorted(choices)]
+    expected = sorted({CHECKS[defect.check].finding for defect in fatal})
     return InvalidInputError(
-        f"The graph has {len(defects)} kinds of defects that a partitioner cannot work on",
-        found="; ".join(defect.sentence() for defect in defects),
-        expected="no duplicate and no self-loop edges within an edge type",
-        remedy="Remove them, or go on with --on-defect warn: they stay in the graph and the partitioner does"
-        f" not see them. The report is {destination.uri_of(artifacts.VALIDATION_REPORT)}.",
+        f"{len(fatal)} checks failed" if len(fatal) > 1 else f"The check {fatal[0].check} failed",
+        found="; ".join(shown) + more,
+        expected="that it never happens that " + ", or that ".join(expected),
+        remedy=("Mend the input" + (", or let it pass with " + " ".join(remedies) if remedies else ""))
+        + f". The report is {destination.uri_of(artifacts.VALIDATION_REPORT)}.",
     )

@@ -1,0 +1,28 @@
+"""How much memory there is, and how much was used."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+import psutil
+
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def memory_limit() -> int:
+    """Bytes that this machine, or the cgroup around this process, allows."""
+    limit = int(psutil.virtual_memory().total)
+    for path in CGROUP_LIMITS:
+        try:
+            limit = min(limit, int(Path(path).read_text()))
+        except (OSError, ValueError):  # no such cgroup, or "max"
+            continue
+    return limit
+
+
+def peak_memory() -> int:
+    """Peak resident memory of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
