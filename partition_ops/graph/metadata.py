@@ -237,6 +237,14 @@ def _check_names(names: Sequence[str], kind: str, where: str) -> None:
                 f"{where}: the {kind} {name!r} cannot be the name of a file or a key of DGL",
                 expected=f"printable, at most {LONGEST_NAME} bytes, without '/', '\\' and ':'",
             )
+    ambiguous = {"node type": "_N", "edge type": "_N:_E:_N"}[kind]
+    if ambiguous in names and len(names) > 1:
+        raise InvalidInputError(
+            f"{where}: the {kind} {ambiguous!r} is DGL's own name for the only one of a homogeneous graph",
+            found=f"it among {len(names)}",
+            expected="another name, where there are several",
+            remedy="DGL's partition book would answer wrongly for it: rename it in metadata.json.",
+        )
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
         raise InvalidInputError(f"{where}: the {kind} {twice!r} is listed twice", expected="each name once")

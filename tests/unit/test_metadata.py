@@ -91,6 +91,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     ),
     "an unknown node type": (lambda d: d.update(edge_type=["a:r:c", "b:s:b"]), "unknown node type.*'c'"),
     "a type listed twice": (lambda d: d.update(node_type=["b", "b"]), "'b' is listed twice|unknown node"),
+    "DGL's name of the only type": (lambda d: d.update(node_type=["a", "b", "_N"]), "'_N' is DGL's own name"),
     "a type that is a path": (lambda d: d.update(node_type=["a", "b", "../x"]), r"'\.\./x'"),
     "an edge type without files": (lambda d: d["edges"].pop("b:s:b"), "no files for edge type 'b:s:b'"),
     "a format that is not read": (
