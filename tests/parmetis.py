@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,6 @@ class ParmetisOutput:
     new_ids: np.ndarray
     parts: np.ndarray
     digits: str = ""
-    texts: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,4 +96,29 @@ def parmetis_output(
             output.edges[parts[dst]].append(row)
     for rows in (*output.nodes, *output.edges):
         rng.shuffle(rows)
+    return output
+
+
+def pm_dglpart(folder: Path, name: str, num_parts: int, *, seed: int = 0) -> ParmetisOutput:
+    """Partition the three files in a folder at random, and write what ParmetisOutput describes there."""
+    nodes = [line.split() for line in (folder / f"{name}_nodes.txt").read_text().splitlines()]
+    edges = [line.split() for line in (folder / f"{name}_edges.txt").read_text().splitlines()]
+    stats = (folder / f"{name}_stats.txt").read_text().split()
+    if list(map(int, stats)) != [len(nodes), len(edges), len(nodes[0]) - 2]:
+        raise ValueError(f"{stats} do not describe the files")
+    rng = np.random.default_rng(seed)
+    parts = rng.integers(0, num_parts, len(nodes))
+    order = np.lexsort([[int(node[0]) for node in nodes], parts])
+    new_ids = np.empty(len(nodes), np.int64)
+    new_ids[order] = np.arange(len(nodes))
+    graph = SmallGraph({}, {}, name=name)
+    output = ParmetisOutput(
+        graph, [[] for _ in range(num_parts)], [[] for _ in range(num_parts)], [], new_ids, parts, "03d"
+    )
+    for old, node in enumerate(nodes):
+        output.nodes[parts[old]].append((new_ids[old], *node))
+    for edge in edges:
+        src, dst = int(edge[0]), int(edge[1])
+        output.edges[parts[dst]].append((new_ids[src], new_ids[dst], *edge))
+    output.write(folder)
     return output

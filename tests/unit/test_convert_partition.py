@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,15 @@ import numpy as np
 import pytest
 
 from partition_ops.cli import main
-from partition_ops.config import ConvertPartitionConfig
+from partition_ops.config import ConvertPartitionConfig, PrepareConfig
 from partition_ops.convert import convert_parmetis
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import InvalidInputError
+from partition_ops.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
 from tests.graphs import SHAPES, Edges, SmallGraph, library, social
-from tests.parmetis import ParmetisOutput, offsets, parmetis_output, schema
+from tests.parmetis import ParmetisOutput, offsets, parmetis_output, pm_dglpart, schema
 
 
 def convert(output: ParmetisOutput, folder: Path, *, plain: bool = False, **options: Any) -> Path:
@@ -176,31 +180,50 @@ def test_any_white_space_will_do(tmp_path: Path) -> None:
     check(output, config, attributes=True)
 
 
-def test_prepared_text_goes_round_through_a_partitioner(tmp_path: Path) -> None:
-    """What 'prepare' writes, with the columns that pm_dglpart adds in front."""
-    graph = SHAPES["duplicates and self-loops"]
-    source = str(graph.write(tmp_path / "input"))
-    text = tmp_path / "prepared" / "prepare"
-    assert main(["prepare", source, "--output", str(text.parent), "--format", "parmetis"]) == 0
-    assert main(["schema", source, "--output", str(tmp_path / "schema.json")]) == 0
-    nodes = (text / "small_nodes.txt").read_text().splitlines()
-    new_ids = [3, 1, 0, 2]
-    for part in range(2):
-        chosen = [(new, line) for new, line in zip(new_ids, nodes, strict=True) if new // 2 == part]
-        lines = [f"{new} {line}\n" for new, line in chosen]
-        (text / f"p00{part}-small_nodes.txt").write_text("".join(lines))
-        edges = [line.split() for line in (text / "small_edges.txt").read_text().splitlines()]
-        lines = [
-            f"{new_ids[int(a)]} {new_ids[int(b)]} {a} {b} {edge} {kind}\n"
-            for a, b, edge, kind in edges
-            if new_ids[int(b)] // 2 == part
-        ]
-        (text / f"p00{part}-small_edges.txt").write_text("".join(lines))
-    arguments = ["--input-dir", str(text), "--graph-name", "small", "--num-parts", "2"]
-    arguments += ["--schema", str(tmp_path / "schema.json"), "--num-node-weights", "1"]
-    assert main(["convert-partition", *arguments, "--output", str(tmp_path / "out")]) == 0
-    output = ParmetisOutput(graph, [[], []], [[], []], [], np.array(new_ids), np.array(new_ids) // 2)
-    check(output, tmp_path / "out" / "small.json")
+def _run_the_guide(folder: Path) -> None:
+    """The commands of the guide, as they stand there, in a folder with the graph of ``_mag``."""
+    guide = (Path(__file__).parents[2] / "docs" / "parmetis.md").read_text().replace("\\\n", " ")
+    commands = [
+        shlex.split(line) for line in guide.splitlines() if re.match(r"    (partition-ops|\(cd) ", line)
+    ]
+    assert [words[:2] for words in commands[:2]] == [
+        ["partition-ops", "schema"],
+        ["partition-ops", "prepare"],
+    ]
+    for words in commands:
+        if words[0] == "partition-ops":
+            assert main(words[1:]) == 0
+        else:
+            assert words[-3:] == ["pm_dglpart", "mag", "2)"]
+            pm_dglpart(folder / "out" / "prepare", "mag", 4)
+
+
+def test_the_guide_goes_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = replace(library(), name="mag")
+    cites = graph.edges["paper:cites:paper"]
+    doubled = Edges([*cites.src, *cites.src[:5], 3], [*cites.dst, *cites.dst[:5], 3])
+    graph = replace(graph, edges={**graph.edges, "paper:cites:paper": doubled}, edge_values=[])
+    graph.write(tmp_path / "graphs" / "mag")
+    _run_the_guide(tmp_path)
+    assert len((tmp_path / "out/prepare/mag_removed_edges.txt").read_text().splitlines()) == 6
+    output = pm_dglpart(tmp_path / "out" / "prepare", "mag", 4)
+    check(replace(output, graph=graph), tmp_path / "out" / "dgl" / "mag.json")
+
+
+@pytest.mark.parametrize("num_parts", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_prepared_text_goes_round(shape: str, num_parts: int, tmp_path: Path) -> None:
+    graph = SHAPES[shape]
+    source = open_store(str(graph.write(tmp_path / "input")))
+    target = open_store(str(tmp_path / "out"))
+    prepare_graph(PrepareConfig(format="parmetis"), source, target)
+    output = pm_dglpart(tmp_path / "out" / "prepare", "small", num_parts)
+    config = ConvertPartitionConfig(
+        graph_name="small", num_parts=num_parts, num_node_weights=len(graph.nodes)
+    )
+    convert_parmetis(config, target.child("prepare"), schema(graph), target.child("dgl"))
+    check(replace(output, graph=graph), tmp_path / "out" / "dgl" / "small.json")
 
 
 def test_missing_edges_are_refused_or_accepted(tmp_path: Path) -> None:
@@ -362,11 +385,26 @@ def test_wrong_arguments(
     assert "Traceback" not in printed
 
 
-def test_from_s3_to_s3(written: Path, s3_root: str, s3_settings: StorageSettings, tmp_path: Path) -> None:
-    config = ConvertPartitionConfig(graph_name="small", num_parts=2, num_node_weights=3)
+def test_from_s3_to_s3(
+    written: Path,
+    s3_root: str,
+    s3_settings: StorageSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", str(s3_settings.endpoint_url))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", str(s3_settings.access_key))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", str(s3_settings.secret_key))
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with open_store(s3_root, s3_settings) as store:
         upload_folder(written / "text", store.child("text"))
-        convert_parmetis(config, store.child("text"), schema(library()), store.child("out"))
+        store.write_json("schema.json", schema(library()))
+        places = {
+            "input_dir": f"{s3_root}/text",
+            "schema": f"{s3_root}/schema.json",
+            "output": f"{s3_root}/out",
+        }
+        assert main(_arguments(written, **places)) == 0
         for entry in store.list("out/"):
             path = tmp_path / "fetched" / entry.key
             path.parent.mkdir(parents=True, exist_ok=True)

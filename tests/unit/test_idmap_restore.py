@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +229,28 @@ def test_one_type_must_be_named(run: Store, capsys: pytest.CaptureFixture[str]) 
     assert stopped.value.code == 2
     with pytest.raises(UsageError, match="Name one type"):
         RemapConfig()
+
+
+def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of docs/id-maps.md but the export, as it stands there."""
+    run = finished(library(), tmp_path, 4)
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    Path(run.uri).rename("out/mag")
+    rows = np.random.default_rng(0).random((40, 2))
+    np.save("feat.npy", rows)
+    guide = (Path(__file__).parents[2] / "docs" / "id-maps.md").read_text().replace("\\\n", " ")
+    commands = [shlex.split(line)[1:] for line in guide.splitlines() if line.startswith("    partition-ops")]
+    verbs = [words for words in commands if words[1] in ("restore", "apply")]
+    for words in sorted(verbs):  # apply first: it makes the inputs of restore
+        assert len(words) > 6
+        if words[1] == "restore":
+            shutil.copy("new/feat.npy", "emb.npy")
+            shutil.copytree("new", "emb", dirs_exist_ok=True)
+        assert main(words) == 0
+        if words[1] == "restore":
+            assert np.array_equal(np.load("restored.npy"), rows)
+    assert len(verbs) == 4
 
 
 def test_on_s3(run: Store, tmp_path: Path, s3_root: str, s3_settings: StorageSettings) -> None:
