@@ -77,22 +77,25 @@ def bucket(part: int, edge_type_id: int, chunk: int) -> str:
 BUCKET_COUNTS = f"{SCRATCH}/convert/counts.json"
 
 
+IDMAP = "idmap"
+
+
 def node_id_map(node_type: str) -> str:
-    return f"idmap/nodes/{node_type}.parquet"
+    return f"{IDMAP}/nodes/{node_type}.parquet"
 
 
 def edge_id_map(edge_type: str) -> str:
-    return f"idmap/edges/{edge_type}.parquet"
+    return f"{IDMAP}/edges/{edge_type}.parquet"
 
 
 def node_id_vector(node_type: str) -> str:
     """Original IDs by type-wise new ID, as an int64 NumPy file."""
-    return f"idmap/nodes/{node_type}.npy"
+    return f"{IDMAP}/nodes/{node_type}.npy"
 
 
 def edge_id_vector(edge_type: str) -> str:
     """Original IDs by type-wise new ID, as an int64 NumPy file."""
-    return f"idmap/edges/{edge_type}.npy"
+    return f"{IDMAP}/edges/{edge_type}.npy"
 
 
 # partitions by homogeneous ID of the input graph; named and placed as DGL does

@@ -1,10 +1,11 @@
 """``partition-ops idmap VERB``."""
 
-from partition_ops.commands import idmap_apply, idmap_export, idmap_restore
+from partition_ops.commands import idmap_apply, idmap_carry_over, idmap_export, idmap_restore
 
 NAME = "idmap"
 SUMMARY = "export the ID maps, restore the original order"
 DESCRIPTION = """\
 Where every node and edge of the input went: 'export' writes it down, 'restore' puts embeddings that were
-saved in new-ID order back into original order, and 'apply' does the inverse."""
-COMMANDS = (idmap_export, idmap_restore, idmap_apply)
+saved in new-ID order back into original order, 'apply' does the inverse, and 'carry-over' leads from the
+new IDs of one run to those of another."""
+COMMANDS = (idmap_export, idmap_restore, idmap_apply, idmap_carry_over)
