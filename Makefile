@@ -27,7 +27,7 @@ status: $(READY) ## Say what runs, and where
 	@$(PYTHON) -m local_stack status
 
 test: $(READY) ## Run every test
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup
+	@$(PYTHON) -m pytest -n 2
 
 lint: $(READY) ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff check .

@@ -70,10 +70,11 @@ class Service:
         """
         end = time.monotonic() + seconds
         while not ready():
-            self.check()
+            self.check()  # also below: something else may answer in place of a service that has ended
             if time.monotonic() > end:
                 raise StackError(f"{self.name} did not answer within {seconds:.0f} s.\n{tail(self.log)}")
             time.sleep(0.2)
+        self.check()
 
     def wait_until_done(self, *, seconds: float) -> None:
         """Wait until the program has ended well.

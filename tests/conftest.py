@@ -11,6 +11,7 @@ from local_stack.s3_server import start_s3_server
 from partition_ops.storage import StorageSettings
 
 BUCKET = "test-bucket"
+E2E = "tests/e2e/"
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +33,18 @@ def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageSet
 def s3_root(s3_settings: StorageSettings) -> str:
     """URI of an empty place on the server that no other test uses."""
     return f"s3://{BUCKET}/{secrets.token_hex(8)}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give each worker whole files, and all end-to-end tests to one, so that one Airflow is started.
+
+    The marker ``xdist_group`` would say the same, but pytest-xdist 3.8 does not see it with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return E2E if nodeid.startswith(E2E) else nodeid.split("::")[0]
+
+    return ByFile(config, log)
