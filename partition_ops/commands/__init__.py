@@ -8,6 +8,7 @@ A module has ``NAME``, ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` a
 from partition_ops.commands import (
     convert,
     convert_partition,
+    fetch,
     idmap,
     partition,
     prepare,
@@ -30,5 +31,6 @@ COMMANDS = (
     quality,
     publish,
     verify,
+    fetch,
     convert_partition,
 )
