@@ -1,4 +1,8 @@
-"""A real Airflow with its real scheduler and a real S3 server, once for all end-to-end tests."""
+"""A real Airflow with its real scheduler and a real S3 server, once for all end-to-end tests.
+
+Run them in one process, ``pytest -m e2e``: every process of pytest-xdist would start an Airflow of its own,
+and its groups have no effect with pytest 9.2.
+"""
 
 from __future__ import annotations
 

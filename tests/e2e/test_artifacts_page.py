@@ -10,7 +10,7 @@ import requests
 from partition_ops.storage import open_store
 from tests.e2e.airflow_site import Run, Site
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
+pytestmark = pytest.mark.e2e
 TASKS = [
     "validate",
     "schema",

@@ -13,7 +13,7 @@ from partition_ops.storage import Store, open_store
 from partition_ops.verify import verify_output
 from tests.e2e.airflow_site import BROKEN, DAG_ID, INPUT, OUTPUT, ROW, VALUE, Run, Site, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
+pytestmark = pytest.mark.e2e
 PARTS = 3
 TABLES = ("xcom", "rendered_task_instance_fields", "asset_event", "dag_run", "task_instance")
 STAGES = [

@@ -13,7 +13,6 @@ from tests.e2e.browser import PROGRAM, Browser
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.xdist_group("e2e"),
     pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium"),
 ]
 
