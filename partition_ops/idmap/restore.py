@@ -36,7 +36,8 @@ def restore_rows(
         run: Root of a run whose ID maps have been exported.
         inputs: One file with a row for each node or edge of the type, or several that are that file cut into
             pieces, in order. As many as there are partitions are taken as one for each.
-        output: Row i of it is that of the type-wise ID i of the input graph. Same dtype, same shape.
+        output: Row i of it is that of the type-wise ID i of the input graph. Same dtype, same shape of a
+            row; zeros for edges that validation dropped.
         progress: Shows the rows written.
 
     Returns:
@@ -53,10 +54,10 @@ def restore_rows(
     type_map = TypeMap(run, node_type=config.node_type, edge_type=config.edge_type)
     rows = open_rows(inputs)
     _check_parts(rows, type_map)
-    _check_total(rows, type_map)
+    _check_total(rows, type_map, type_map.count)
     step = rows_at_once(rows.shape, rows.dtype)
     with (
-        output.create(rows.shape, rows.dtype) as restored,
+        output.create((type_map.orig_count, *rows.shape[1:]), rows.dtype) as restored,
         (progress or NoProgress()).step("Restoring rows", type_map.count, "rows") as advance,
     ):
         for first, orig in type_map.batches(step):
@@ -78,7 +79,8 @@ def apply_rows(
     Args:
         config: Which type.
         run: Root of a run whose ID maps have been exported.
-        inputs: One file with a row for each type-wise ID of the input graph, or several in order.
+        inputs: One file with a row for each type-wise ID of the input graph, or several in order. The rows
+            of edges that validation dropped are passed over.
         output: Row i of it is that of the type-wise new ID i. With ``{part}`` in its name, there is one file
             for each partition up to the last that has nodes or edges of the type.
         progress: Shows the rows written.
@@ -93,7 +95,7 @@ def apply_rows(
     """
     type_map = TypeMap(run, node_type=config.node_type, edge_type=config.edge_type)
     rows = open_rows(inputs)
-    _check_total(rows, type_map)
+    _check_total(rows, type_map, type_map.orig_count)
     parts = enumerate(pairwise(accumulate(type_map.part_sizes, initial=0)))
     written = []
     with (progress or NoProgress()).step("Applying the ID map", type_map.count, "rows") as advance:
@@ -130,13 +132,14 @@ def _check_parts(rows: Rows, type_map: TypeMap) -> None:
             )
 
 
-def _check_total(rows: Rows, type_map: TypeMap) -> None:
-    if rows.shape[0] != type_map.count:
+def _check_total(rows: Rows, type_map: TypeMap, expected: int) -> None:
+    if rows.shape[0] != expected:
         names = rows.files[0].where if len(rows.files) == 1 else f"the {len(rows.files)} input files together"
+        dropped = f" ({type_map.dropped} were dropped by validation)" if type_map.dropped else ""
         raise InvalidInputError(
             f"The number of rows of {names} is wrong",
             found=f"{rows.shape[0]} rows",
-            expected=f"{type_map.count}, one for each of the {type_map.what}",
+            expected=f"{expected}, one for each of the {type_map.what}{dropped}",
         )
 
 
@@ -144,6 +147,7 @@ def _summary(rows: Rows, type_map: TypeMap, written: list[str]) -> dict[str, Any
     return {
         "type": type_map.what,
         "rows": type_map.count,
+        "dropped": type_map.dropped,
         "row_shape": list(rows.shape[1:]),
         "dtype": str(rows.dtype),
         "output": written,

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from partition_ops import artifacts
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.dropped import DroppedEdges
 from partition_ops.graph.tables import parquet_file
 from partition_ops.storage import Store
 
@@ -27,6 +28,11 @@ class TypeMap:
         node_type: The node type, or
         edge_type: the edge type, as ``src:rel:dst``.
 
+    Attributes:
+        what: The type, for messages.
+        where: URI of the map.
+        dropped: Number of edges of the type in the input that validation has dropped.
+
     Raises:
         InvalidInputError: There is no map of that type; from every method, the map is damaged.
     """
@@ -40,6 +46,7 @@ class TypeMap:
             raise _no_map(run, key, self.what)
         self._path = run.local_copy(key)
         self.where = run.uri_of(key)
+        self.dropped = _dropped(run, edge_type)
 
     @cached_property
     def part_sizes(self) -> list[int]:
@@ -54,8 +61,13 @@ class TypeMap:
 
     @property
     def count(self) -> int:
-        """Number of nodes or edges of the type."""
+        """Number of nodes or edges of the type in the partitions."""
         return sum(self.part_sizes)
+
+    @property
+    def orig_count(self) -> int:
+        """Number of nodes or edges of the type in the input."""
+        return self.count + self.dropped
 
     def batches(self, rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, Ids]]:
         """First type-wise new ID and (n,) int64 original IDs, at most ``rows`` at a time.
@@ -66,7 +78,7 @@ class TypeMap:
             end: The one behind the last; None for all.
 
         Raises:
-            InvalidInputError: The original IDs are not 0 to `count` - 1: edges were dropped.
+            InvalidInputError: An original ID is not from 0 to `orig_count` - 1.
         """
         end = self.count if end is None else end
         with parquet_file(self._path, self.where) as file:
@@ -80,11 +92,12 @@ class TypeMap:
                 first += batch.num_rows
 
     def _check(self, orig: Ids) -> None:
-        if len(orig) and (orig.min() < 0 or orig.max() >= self.count):
+        if len(orig) and (orig.min() < 0 or orig.max() >= self.orig_count):
             raise InvalidInputError(
-                f"{self.where}: the original IDs have gaps, so that there is no row for each",
-                found=f"{int(orig.max())}",
-                expected=f"0 to {self.count - 1}",
+                f"{self.where} is not the map of the {self.what}: an original ID is out of range",
+                found=f"{int(orig.max() if orig.min() >= 0 else orig.min())}",
+                expected=f"0 to {self.orig_count - 1}",
+                remedy="Export the ID maps again: partition-ops idmap export.",
             )
 
 
@@ -94,6 +107,12 @@ def _overlapping(file: pq.ParquetFile, begin: int, end: int) -> tuple[list[int],
     bounds = list(pairwise(accumulate(sizes, initial=0)))
     groups = [index for index, (start, stop) in enumerate(bounds) if start < end and stop > begin]
     return groups, bounds[groups[0]][0] if groups else 0
+
+
+def _dropped(run: Store, edge_type: str | None) -> int:
+    if edge_type is None or edge_type not in DroppedEdges(run).digests:
+        return 0
+    return len(np.load(run.local_copy(artifacts.dropped_edges(edge_type)), mmap_mode="r"))
 
 
 def _no_map(run: Store, key: str, what: str) -> InvalidInputError:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from partition_ops.cli import main
-from partition_ops.config import ConvertConfig, IdMapConfig, PartitionConfig, RemapConfig
+from partition_ops.config import ConvertConfig, IdMapConfig, PartitionConfig, RemapConfig, ValidateConfig
 from partition_ops.convert import convert_graph
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import InvalidInputError, UsageError
@@ -21,6 +21,7 @@ from partition_ops.idmap import RowFile, apply_rows, export_id_maps, restore_row
 from partition_ops.partition import partition_nodes
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.transfer import upload_folder
+from partition_ops.validate import validate_graph
 from tests.graphs import Edges, SmallGraph, library
 
 PARTS = 3
@@ -129,6 +130,22 @@ def test_a_type_without_nodes(tmp_path: Path) -> None:
         output = RowFile(open_store(str(tmp_path)), name)
         restore_rows(RemapConfig(node_type="none"), run, [rows], output)
         assert output.open().shape[0] == 0
+
+
+def test_edges_that_validation_dropped_have_rows_of_zeros(tmp_path: Path) -> None:
+    graph = SmallGraph({"a": 6}, {"a:r:a": Edges([0, 0, 1, 2, 2, 3, 3], [1, 1, 1, 3, 3, 4, 5])})
+    source, run = open_store(str(graph.write(tmp_path / "input"))), open_store(str(tmp_path / "run"))
+    validate_graph(ValidateConfig(on_defect="drop"), source, run)
+    finished(graph, tmp_path)
+    config, store = RemapConfig(edge_type="a:r:a"), open_store(str(tmp_path))
+    rows = save(tmp_path / "rows.npy", np.arange(10, 17))
+    apply_rows(config, run, [rows], RowFile(store, "applied.npy"))
+    assert sorted(RowFile(store, "applied.npy").open()) == [10, 13, 15, 16]
+    result = restore_rows(config, run, [RowFile(store, "applied.npy")], RowFile(store, "back.npy"))
+    assert RowFile(store, "back.npy").open().tolist() == [10, 0, 0, 13, 0, 15, 16]
+    assert (result["rows"], result["dropped"]) == (4, 3)
+    with pytest.raises(InvalidInputError, match=r"Expected: 7, .* \(3 were dropped"):
+        apply_rows(config, run, [RowFile(store, "applied.npy")], RowFile(store, "wrong.npy"))
 
 
 def test_command_there_and_back(run: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
