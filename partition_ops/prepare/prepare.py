@@ -67,9 +67,7 @@ def prepare_graph(
 class _Preparation:
     """The two passes over the edges: count the neighbours of each node, then fill them in."""
 
-    def __init__(
-        self, metadata: GraphMetadata, reader: EdgeReader, task: Task, progress: Progress
-    ) -> None:
+    def __init__(self, metadata: GraphMetadata, reader: EdgeReader, task: Task, progress: Progress) -> None:
         self.metadata = metadata
         self.reader = reader
         self.task = task
