@@ -17,6 +17,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 TEMPLATES = Path(__file__).parent / "pages"
 _VIEWS = __name__
 SITE_FOLDER = "data_docs/"
+_NO_ASSET = "${data_asset} ${data_asset_name}\n "
 SITE: dict[str, Any] = {
     "class_name": "SiteBuilder",
     "show_how_to_buttons": False,
@@ -52,6 +53,12 @@ class PageView(DefaultJinjaPageView):
             self.env.loader = ChoiceLoader([FileSystemLoader(TEMPLATES), *theirs])
             PageView._environment = self.env
         self.env = PageView._environment
+
+    def render_string_template(self, template: Any) -> Any:
+        """Leave out the line of a page's header that says that there is no asset name."""
+        if isinstance(template, dict):
+            template["template"] = template.get("template", "").replace(_NO_ASSET, "")
+        return super().render_string_template(template)
 
 
 class IndexView(PageView):
