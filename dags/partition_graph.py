@@ -81,9 +81,10 @@ PARAMS = {
     "on_defect": Param(
         "fail",
         type="string",
-        enum=["fail", "warn"],
+        enum=["fail", "exclude", "drop", "warn"],
         title="On duplicate or self-loop edges",
-        description="fail, or warn and keep them; the engine does not see them. Other defects always fail.",
+        description="fail; exclude: the engine does not see them, the partitions have them; drop: nobody has"
+        " them; warn. What no later stage could work on always fails.",
     ),
     "graph_name": Param(
         None,

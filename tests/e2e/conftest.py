@@ -1,7 +1,6 @@
 """A real Airflow with its real scheduler and a real S3 server, once for all end-to-end tests.
 
-Run them in one process, ``pytest -m e2e``: every process of pytest-xdist would start an Airflow of its own,
-and its groups have no effect with pytest 9.2.
+Session fixtures are once for each process of pytest: ``tests/conftest.py`` gives this folder to one of them.
 """
 
 from __future__ import annotations

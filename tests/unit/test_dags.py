@@ -9,7 +9,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from airflow.sdk import DAG
@@ -110,10 +110,18 @@ def test_form_refuses(dag: DAG, name: str, value: object) -> None:
         dag.params.validate()
 
 
-def test_engines_of_the_form_are_those_of_the_library(dag: DAG) -> None:
+def test_choices_of_the_form_are_those_of_the_library(dag: DAG) -> None:
+    from partition_ops.checks import choices
+    from partition_ops.config import Balance
     from partition_ops.partition import ENGINES
 
-    assert set(dag.params.get_param("engine").schema["enum"]) == set(ENGINES)
+    library = {
+        "engine": ENGINES,
+        "balance": get_args(Balance),
+        "on_defect": choices()["duplicate_edges"],
+    }
+    for name, known in library.items():
+        assert set(dag.params.get_param(name).schema["enum"]) == set(known)
 
 
 def test_examples_of_the_documentation_are_dags() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.operators.base import GraphStageOperator
@@ -26,13 +26,14 @@ class ValidateGraphOperator(GraphStageOperator):
         )
 
     Args:
-        on_defect: ``fail`` or ``warn`` on duplicate and self-loop edges; other defects always fail.
+        on_defect: What to do about duplicate and self-loop edges: ``fail``, ``exclude``, ``drop`` or
+            ``warn``; or a dict with the action of each check of `partition_ops.checks`.
         kwargs: As for `GraphStageOperator`.
     """
 
     template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "on_defect")
 
-    def __init__(self, *, on_defect: str = "fail", **kwargs: Any) -> None:
+    def __init__(self, *, on_defect: str | Mapping[str, str] = "fail", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.on_defect = on_defect
 
