@@ -58,7 +58,7 @@ class PageView(DefaultJinjaPageView):
         """Leave out the line of a page's header that says that there is no asset name."""
         if isinstance(template, dict):
             template["template"] = template.get("template", "").replace(_NO_ASSET, "")
-        return super().render_string_template(template)
+        return super().render_string_template(template)  # type: ignore[no-untyped-call]
 
 
 class IndexView(PageView):
