@@ -10,6 +10,9 @@ MANIFEST = "manifest.json"
 LATEST = "latest.json"
 
 VALIDATION_REPORT = "validation/report.json"
+DROPPED = "dropped"  # kinds of lists of edges, also keys of the report
+DROPPED_SELF_LOOPS = "dropped_self_loops"
+EXCLUDED = "excluded"
 
 PREPARED_GRAPH = "prepare/graph.parhip"
 PREPARED_IN_DEGREES = "prepare/in_degrees.npy"
@@ -35,9 +38,14 @@ def schema_file(graph_name: str) -> str:
     return f"schema/{graph_name}.json"
 
 
-def dropped_edges(edge_type: str) -> str:
-    """Ascending type-wise IDs of the edges that validation dropped, as an int64 NumPy file."""
-    return f"validation/dropped/{edge_type}.npy"
+def edge_list(kind: str, edge_type: str) -> str:
+    """Ascending type-wise IDs of edges that validation has listed, as an int64 NumPy file.
+
+    Args:
+        kind: `DROPPED`, `DROPPED_SELF_LOOPS` (some of the former) or `EXCLUDED`.
+        edge_type: As ``src:rel:dst``.
+    """
+    return f"validation/{kind}/{edge_type}.npy"
 
 
 def assignment_text(node_type: str) -> str:
@@ -86,6 +94,11 @@ def node_id_map(node_type: str) -> str:
 
 def edge_id_map(edge_type: str) -> str:
     return f"{IDMAP}/edges/{edge_type}.parquet"
+
+
+def dropped_edge_map(edge_type: str) -> str:
+    """The edges that are not in the output, with the check for which they were dropped."""
+    return f"{IDMAP}/dropped/edges/{edge_type}.parquet"
 
 
 def node_id_vector(node_type: str) -> str:

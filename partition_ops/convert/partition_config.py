@@ -60,13 +60,14 @@ def partition_document(metadata: GraphMetadata, assignment: Assignment, edges: C
     Args:
         metadata: The graph's metadata.
         assignment: The partition of every node.
-        edges: (edge types, partitions) int64, the number of edges that each partition owns.
+        edges: (edge types, partitions) int64, the number of edges that each partition owns; fewer than those
+            of the input where validation has dropped some.
     """
     edge_types = [str(edge_type) for edge_type in metadata.edge_types]
     document = {
         "graph_name": metadata.graph_name,
         "num_nodes": sum(metadata.num_nodes),
-        "num_edges": sum(metadata.num_edges),
+        "num_edges": int(edges.sum()),
         "part_method": assignment.algo_name,
         "num_parts": assignment.num_parts,
         "halo_hops": HALO_HOPS,

@@ -139,9 +139,12 @@ class EdgeReader:
 
     def _kept(self, chunk: EdgeChunk, block: EdgeBlock) -> EdgeBlock:
         dropped = self._dropped.get(chunk.edge_type_id)
-        if dropped is None or len(dropped) == 0:
+        if dropped is None or len(block.edge_ids) == 0:
             return block
-        keep = np.isin(block.edge_ids, dropped, assume_unique=True, invert=True)
+        first, last = block.edge_ids[[0, -1]]
+        here = dropped[np.searchsorted(dropped, first) : np.searchsorted(dropped, last, side="right")]
+        keep = np.ones(len(block.edge_ids), np.bool_)
+        keep[here - first] = False
         return EdgeBlock(block.edge_ids[keep], block.src[keep], block.dst[keep])
 
     def _check_range(self, chunk: EdgeChunk, start: int, src: Ids, dst: Ids) -> None:

@@ -15,7 +15,9 @@ from partition_ops import artifacts
 from partition_ops.config import IdMapConfig
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.dropped import DroppedEdges, DroppedSelfLoops
 from partition_ops.graph.metadata import load_metadata
+from partition_ops.idmap.dropped import write_dropped_edges
 from partition_ops.idmap.targets import ParquetTarget, PartMapTarget, Target, VectorTarget
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
@@ -32,7 +34,7 @@ def export_id_maps(
     Columns: ``orig_id`` (type-wise ID of the input), ``new_id`` (homogeneous), ``type_new_id``
     (type-wise, counted over the partitions), ``part_id``; sorted by ``new_id``, a row group or more for
     each partition. The options add arrays; see `IdMapConfig`. Files appear when all those of nodes, or of
-    edges, are whole.
+    edges, are whole. Edges that validation has dropped are in files of their own; see `write_dropped_edges`.
 
     Args:
         config: Options.
@@ -41,16 +43,18 @@ def export_id_maps(
         progress: Shows the partitions read.
 
     Returns:
-        The number of rows of all maps.
+        The number of rows of all maps, and of dropped edges.
 
     Raises:
         InvalidInputError: A partition is missing, or is not the one that the partition config describes.
 
-    Peak memory: 8 bytes a node and edge of one partition, and 30 MiB; as many open files as there are types.
+    Peak memory: 8 bytes a node and edge of one partition, 8 bytes a dropped edge, and 30 MiB; as many open
+    files as there are types.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     book = destination.read_json(artifacts.partition_config(metadata.graph_name))
     parts = range(book["num_parts"])
+    dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
 
     def work(task: Task) -> dict[str, Any]:
         with (progress or NoProgress()).step("Exporting ID maps", 2 * len(parts), "files") as advance:
@@ -59,12 +63,12 @@ def export_id_maps(
             edge_types = [str(edge_type) for edge_type in metadata.edge_types]
             edges = EDGES.targets(config, task, edge_types, metadata.num_edges)
             rows += _Export(task, EDGES.orig_ids, book["edge_map"], advance).run(edges)
-        return {"rows": rows}
+        return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata)}
 
     return run_task(
         "idmap",
         destination,
-        options=config.options(),
+        options={**config.options(), "dropped": dropped},
         after=["convert-config", *(f"convert-part{part}" for part in parts)],
         work=work,
     )

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from partition_ops import artifacts
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.dropped import DroppedEdges
 from partition_ops.graph.tables import parquet_file
 from partition_ops.storage import Store
 
@@ -110,9 +109,11 @@ def _overlapping(file: pq.ParquetFile, begin: int, end: int) -> tuple[list[int],
 
 
 def _dropped(run: Store, edge_type: str | None) -> int:
-    if edge_type is None or edge_type not in DroppedEdges(run).digests:
+    key = artifacts.dropped_edge_map(edge_type or "")
+    if edge_type is None or not run.exists(key):
         return 0
-    return len(np.load(run.local_copy(artifacts.dropped_edges(edge_type)), mmap_mode="r"))
+    with parquet_file(run.local_copy(key), run.uri_of(key)) as file:
+        return int(file.metadata.num_rows)
 
 
 def _no_map(run: Store, key: str, what: str) -> InvalidInputError:

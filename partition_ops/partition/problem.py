@@ -38,7 +38,7 @@ class Problem:
 
     @cached_property
     def in_degrees(self) -> npt.NDArray[np.int64]:
-        """(nodes,) int64, in-degree in the input graph by homogeneous ID."""
+        """(nodes,) int64, in-degree by homogeneous ID; edges that validation hides do not count."""
         degrees: npt.NDArray[np.int64] = np.load(self.artifacts.local_copy(artifacts.PREPARED_IN_DEGREES))
         return degrees
 

@@ -32,7 +32,8 @@ def prepare_parmetis_text(
     each node type: 1 for its own, 0 for the others. An edge that is a self-loop, or that is in its edge
     type already, is not in the edge file but in ``<graph>_removed_edges.txt``, in the same columns:
     homogeneous source and destination, type-wise edge ID, edge type ID, all of the input graph. Of
-    duplicates the first stays. Format: DGL guide, chapter 7.1.
+    duplicates the first stays. Edges that validation has dropped are in neither file. Format: DGL guide,
+    chapter 7.1.
 
     Args:
         config: Options.
@@ -50,7 +51,6 @@ def prepare_parmetis_text(
     in the same edge type; see `RepeatedEdges`.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-
     dropped = DroppedEdges(destination)
 
     def work(task: Task) -> dict[str, Any]:

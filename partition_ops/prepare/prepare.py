@@ -9,7 +9,7 @@ import numpy as np
 
 from partition_ops import artifacts
 from partition_ops.config import PrepareConfig
-from partition_ops.graph.dropped import DroppedEdges
+from partition_ops.graph.dropped import HiddenEdges
 from partition_ops.graph.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.graph.parhip import write_header
@@ -32,8 +32,9 @@ def prepare_graph(
     With the format ``parmetis``, text files are written instead: see `prepare_parmetis_text`.
 
     Every edge is there in both directions, on homogeneous IDs; duplicates, also across edge types and
-    directions, are merged; self-loops and edges that validation dropped are left out. The in-degrees are
-    those of the input graph, nothing merged, as ``dgl.distributed.partition_graph`` balances them.
+    directions, are merged; self-loops, and edges that validation has dropped or excluded, are left out. The
+    in-degrees count all edges but the latter, nothing merged, as ``dgl.distributed.partition_graph`` balances
+    them.
 
     Args:
         config: Options.
@@ -53,14 +54,14 @@ def prepare_graph(
     if config.format == "parmetis":
         return prepare_parmetis_text(config, source, destination, progress=progress)
     metadata = load_metadata(source, graph_name=config.graph_name)
-    dropped = DroppedEdges(destination)
+    hidden = HiddenEdges(destination)
 
     def work(task: Task) -> dict[str, Any]:
-        reader = EdgeReader(source, metadata, dropped.ids(metadata))
+        reader = EdgeReader(source, metadata, hidden.ids(metadata))
         return _Preparation(metadata, reader, task, progress or NoProgress()).write()
 
     inputs = input_objects(source, metadata)
-    options = {**config.options(), "dropped": dropped.digests}
+    options = {**config.options(), **hidden.digests}
     return run_task("prepare", destination, options=options, inputs=inputs, work=work)
 
 
@@ -87,7 +88,7 @@ class _Preparation:
             "version": STATS_VERSION,
             "num_nodes": nodes,
             "num_half_edges": int(unique.sum()),
-            "num_edges": sum(self.metadata.num_edges),
+            "num_edges": int(in_degrees.sum()),
             "self_loops": self_loops,
         }
         self.task.write_json(artifacts.PREPARED_STATS, stats)

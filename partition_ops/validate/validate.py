@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from partition_ops import artifacts
 from partition_ops.checks import CHECKS
 from partition_ops.config import ValidateConfig
@@ -15,12 +13,16 @@ from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store, StoredObject
 from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.validate.affected import AffectedEdges
 from partition_ops.validate.defects import Defect
 from partition_ops.validate.measure import Measurement, measure_graph
 from partition_ops.validate.tables import degree_distribution, metrics
 
 REPORT_VERSION = 1
 SHOWN = 5
+NO_LISTS: dict[str, dict[str, str]] = {
+    kind: {} for kind in (artifacts.DROPPED, artifacts.DROPPED_SELF_LOOPS, artifacts.EXCLUDED)
+}
 
 
 def validate_graph(
@@ -29,8 +31,10 @@ def validate_graph(
     """Check a graph, write ``validation/report.json``, and refuse what a later stage could not work on.
 
     Every file is read once, on all cores; what is wrong is collected, so that one call names it all. The
-    checks are in `partition_ops.validate.checks`. Edges that are to be dropped are listed by type-wise ID
-    in ``validation/dropped/<src:rel:dst>.npy``; later stages leave them out.
+    checks are in `partition_ops.checks`. Edges that are to leave the output are listed by type-wise ID in
+    ``validation/dropped/<src:rel:dst>.npy`` (those that are dropped as self-loops once more, in
+    ``validation/dropped_self_loops/``), those that are to be kept from the partitioner in
+    ``validation/excluded/``; there is a list only where it has an edge.
 
     Args:
         config: Options, among them what to do about the findings of each check.
@@ -39,7 +43,8 @@ def validate_graph(
         progress: Shows the edges checked.
 
     Returns:
-        Counts of nodes and edges, of the findings of each check, and of edges dropped.
+        Counts of nodes and edges, of the findings of each check, and of the duplicate and self-loop edges
+        that each action affects.
 
     Raises:
         InvalidInputError: Something is wrong that must not pass; the message names file, type, row and
@@ -55,10 +60,11 @@ def validate_graph(
     def work(task: Task) -> dict[str, Any]:
         found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
         defects = _decided(found, actions)
-        dropped = _write_dropped(task, metadata, found, defects)
-        report = _report(metadata, found, defects, actions, dropped)
-        task.write_json(artifacts.VALIDATION_REPORT, report)
         fatal = [defect for defect in defects if defect.action == "fail"]
+        affected = AffectedEdges(found.repeated, found.self_loops, actions)
+        lists = NO_LISTS if fatal else affected.write(task, metadata)
+        report = {**_report(metadata, found, defects, actions), **lists}
+        task.write_json(artifacts.VALIDATION_REPORT, report)
         if fatal:
             raise _refusal(fatal, destination)
         return {
@@ -66,7 +72,7 @@ def validate_graph(
             "nodes": sum(metadata.num_nodes),
             "edges": sum(metadata.num_edges),
             "defects": {f"{defect.check} {defect.name}": defect.count for defect in defects},
-            "edges_dropped": sum(len(ids) for ids in _to_drop(found, defects).values()),
+            **affected.counts(),
         }
 
     inputs = _present_objects(source, metadata)
@@ -86,35 +92,11 @@ def _decided(found: Measurement, actions: dict[str, str]) -> list[Defect]:
     return [replace(defect, action=actions.get(defect.check, "fail")) for defect in found.defects.all()]
 
 
-def _to_drop(found: Measurement, defects: list[Defect]) -> dict[int, Any]:
-    """By edge type ID, ascending IDs of the edges to drop."""
-    dropping = {defect.check for defect in defects if defect.action == "drop"}
-    empty = np.empty(0, np.int64)
-    union = {}
-    for type_id in range(len(found.edge_rows)):
-        repeated = found.repeated.get(type_id, empty) if "duplicate_edges" in dropping else empty
-        loops = found.self_loops.get(type_id, empty) if "self_loop_edges" in dropping else empty
-        union[type_id] = np.union1d(repeated, loops)
-    return {type_id: ids for type_id, ids in union.items() if len(ids)}
-
-
-def _write_dropped(
-    task: Task, metadata: GraphMetadata, found: Measurement, defects: list[Defect]
-) -> dict[str, str]:
-    """SHA-256 of the list of each edge type from which edges are dropped."""
-    digests = {}
-    for type_id, ids in _to_drop(found, defects).items():
-        edge_type = str(metadata.edge_types[type_id])
-        digests[edge_type] = task.write_array(artifacts.dropped_edges(edge_type), ids).sha256
-    return digests
-
-
 def _report(
     metadata: GraphMetadata,
     found: Measurement,
     defects: list[Defect],
     actions: dict[str, str],
-    dropped: dict[str, str],
 ) -> dict[str, Any]:
     return {
         "version": REPORT_VERSION,
@@ -124,7 +106,6 @@ def _report(
         "passed": not any(defect.action == "fail" for defect in defects),
         "actions": actions,
         "defects": [{**defect.to_json(), "severity": CHECKS[defect.check].severity} for defect in defects],
-        "dropped": dropped,
         "metrics": metrics(metadata, found),
         "degree_distribution": degree_distribution(metadata, found),
         "files": sorted(found.files, key=lambda entry: str(entry["path"])),
