@@ -3,51 +3,91 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.edges import EdgeChunk
 from partition_ops.graph.metadata import FileFormat
 from partition_ops.graph.tables import csv_layout
 from partition_ops.storage import Store
 from partition_ops.validate.defects import EXAMPLES
 
-BadRows = dict[str, tuple[int, list[dict[str, Any]]]]
+Ids = npt.NDArray[np.int64]
+INTEGER = re.compile(r"\s*-?[0-9]{1,25}\s*")
+ROWS_AT_ONCE = 1 << 16
 
 
-def scan_bad_rows(source: Store, key: str, file_format: FileFormat) -> tuple[int, BadRows]:
-    """Count the rows that are no edges.
+class BadRows:
+    """Sorts the rows of a file into edges and what is none.
 
-    Args:
-        source: The graph's root.
-        key: The file.
-        file_format: How it is written.
-
-    Returns:
-        The number of rows, and by check how many are bad with the first examples. Rows are counted from
-        0, lines of the file from 1.
+    Attributes:
+        rows: How many rows there are, blank lines not counted; once `scan` is through.
+        found: By check, how many rows are bad, with the first examples.
+        complete: Whether the end of the file was reached.
     """
-    path = source.local_copy(key)
-    _, header = csv_layout(path, file_format, source.uri_of(key))
-    bad: BadRows = {}
-    row = -1 - int(header)
-    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
-        lines = csv.reader(_without_nul(stream), delimiter=file_format.delimiter)
-        for fields in lines:
-            row += bool(fields)
-            check = _wrong(fields) if fields and row >= 0 else None
-            if check is None:
-                continue
-            count, examples = bad.get(check, (0, []))
-            if len(examples) < EXAMPLES:
-                text = file_format.delimiter.join(fields)[:100]
-                place = f"row {row} (line {lines.line_num}) of {source.uri_of(key)}"
-                examples.append(
-                    {"file": key, "row": row, "line": lines.line_num, "sentence": f"{text!r} in {place}"}
-                )
-            bad[check] = count + 1, examples
-    return row + 1, bad
+
+    def __init__(self, source: Store, chunk: EdgeChunk, file_format: FileFormat) -> None:
+        self._source = source
+        self._chunk = chunk
+        self._format = file_format
+        self.rows = 0
+        self.complete = False
+        self.found: dict[str, tuple[int, list[dict[str, Any]]]] = {}
+
+    def scan(self) -> Iterator[tuple[Ids, Ids, Ids]]:
+        """Row, source and destination of every row that is an edge, block by block.
+
+        Rows are counted from 0. A file that cannot be read even so ends the rows.
+        """
+        sound: list[tuple[int, int, int]] = []
+        try:
+            for line, fields in self._lines():
+                check = _wrong(fields)
+                if check is None:
+                    sound.append((self.rows, int(fields[0]), int(fields[1])))
+                else:
+                    self._note(check, line, fields)
+                self.rows += 1
+                if len(sound) == ROWS_AT_ONCE:
+                    yield _arrays(sound)
+                    sound = []
+            self.complete = True
+        except (InvalidInputError, csv.Error):  # what the fast reader said is reported
+            pass
+        yield _arrays(sound)
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Number from 1 and fields of every line that is not blank and no header."""
+        path = self._source.local_copy(self._chunk.key)
+        _, header = csv_layout(path, self._format, self._source.uri_of(self._chunk.key))
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+            lines = csv.reader(_without_nul(stream), delimiter=self._format.delimiter)
+            for index, fields in enumerate(filter(None, lines)):
+                if index >= int(header):
+                    yield lines.line_num, fields
+
+    def _note(self, check: str, line: int, fields: list[str]) -> None:
+        count, examples = self.found.get(check, (0, []))
+        if len(examples) < EXAMPLES:
+            text = self._format.delimiter.join(fields)[:100]
+            key = self._chunk.key
+            place = f"row {self.rows} (line {line}) of {key}"
+            where = {"file": key, "chunk": self._chunk.index, "row": self.rows, "line": line}
+            examples.append({**where, "sentence": f"{text!r} in {place}"})
+        self.found[check] = count + 1, examples
 
 
-def _without_nul(lines: Any) -> Any:
+def _arrays(rows: list[tuple[int, int, int]]) -> tuple[Ids, Ids, Ids]:
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1].copy(), table[:, 2].copy()
+
+
+def _without_nul(lines: Iterable[str]) -> Iterator[str]:
     """Python's csv module refuses NUL characters; they are no part of a number either."""
     return (line.replace("\0", "\ufffd") for line in lines)
 
@@ -61,7 +101,4 @@ def _wrong(fields: list[str]) -> str | None:
 
 
 def _is_integer(field: str) -> bool:
-    try:
-        return -(2**63) <= int(field) < 2**63 and "_" not in field
-    except ValueError:
-        return False
+    return INTEGER.fullmatch(field) is not None and -(2**63) <= int(field) < 2**63

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.validate.places import Places
+
 EXAMPLES = 10
 
 
@@ -62,6 +65,16 @@ class Defects:
             found = [*defect.examples, *examples]
             found.sort(key=lambda example: (example.get("chunk", 0), example.get("row", 0)))
             defect.examples = found[:EXAMPLES]
+
+    def number_edges(self, metadata: GraphMetadata, places: Places) -> None:
+        """Complete the examples that are edges by their IDs, which are known once all chunks are counted."""
+        type_ids = {str(edge_type): type_id for type_id, edge_type in enumerate(metadata.edge_types)}
+        for defect in self._found.values():
+            for example in defect.examples:
+                if "src" in example and "edge_id" not in example:
+                    start = places.start(type_ids[defect.name], example["chunk"])
+                    example["edge_id"] = start + example["row"]
+                    example["sentence"] = f"edge {example['edge_id']} {example['sentence']}"
 
     def count(self, check: str, name: str) -> int:
         defect = self._found.get((check, name))

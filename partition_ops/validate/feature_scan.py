@@ -12,9 +12,10 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.graph.features import ChunkLayout, FeatureReader, is_supported
 from partition_ops.graph.metadata import Feature
 from partition_ops.storage import Store
-from partition_ops.validate.defects import Defects
+from partition_ops.validate.defects import EXAMPLES, Defects
 
-VALUES_AT_ONCE = 1 << 22
+Values = npt.NDArray[Any]
+VALUES_AT_ONCE = 1 << 20  # few enough to stay in the cache between the two looks at them
 
 
 @dataclass
@@ -44,77 +45,91 @@ def scan_feature(source: Store, feature: Feature, reader: FeatureReader, defects
         defects: Takes what is wrong.
 
     Returns:
-        Its figures. Peak memory: one chunk where it cannot be mapped, and 36 MB.
+        Its figures. Peak memory: one chunk where it cannot be mapped, and some MB.
     """
-    figures = FeatureScan()
-    counts: list[int | None] = []
-    first: ChunkLayout | None = None
-    for index, key in enumerate(feature.data.files):
-        if source.stat(key) is None:
-            counts.append(None)  # reported with all files that are missing
-            continue
+    scan = _Scan(feature, defects)
+    counts = [
+        scan.look_at(index, reader) if source.exists(key) else None  # a missing file is reported elsewhere
+        for index, key in enumerate(feature.data.files)
+    ]
+    scan.check_rows(reader, counts)
+    return scan.figures
+
+
+class _Scan:
+    """The look at one feature."""
+
+    def __init__(self, feature: Feature, defects: Defects) -> None:
+        self.feature = feature
+        self.figures = FeatureScan()
+        self._defects = defects
+        self._first: ChunkLayout | None = None
+        self._is_csv = feature.data.format.name == "csv"
+
+    def look_at(self, index: int, reader: FeatureReader) -> int | None:
+        """Report what is wrong in one chunk; its rows, or None if it cannot be read."""
         try:
             values = reader.read_chunk(index)
         except InvalidInputError as error:
-            defects.add("unreadable_files", feature.key, 1, [_example(feature, index, str(error))])
-            counts.append(None)
-            continue
+            self._report("unreadable_files", index, str(error))
+            return None
         layout = ChunkLayout(values.dtype.newbyteorder("="), values.shape[1:], len(values))
-        counts.append(layout.rows)
-        if not is_supported(layout.dtype):
-            what = f"{layout.dtype} in {reader.where(index)}"
-            defects.add("unsupported_dtype", feature.key, 1, [_example(feature, index, what)])
-            continue
-        if first is None and (layout.rows or feature.data.format.name != "csv"):
-            first = layout
-            figures.dtype, figures.shape = str(layout.dtype), layout.shape
-        if first is not None and not _alike(first, layout, feature):
-            what = f"{reader.where(index)} has {layout}, the chunks before it {first}"
-            defects.add("layout_mismatches", feature.key, 1, [_example(feature, index, what)])
-        figures.rows += layout.rows
-        figures.values += values.size
-        _count_nonfinite(feature, index, values, reader, defects)
-    _check_rows(feature, reader, counts, defects)
-    return figures
+        if is_supported(layout.dtype):
+            self._compare(index, layout)
+            self.figures.rows += layout.rows
+            self.figures.values += values.size
+            self._look_for_nonfinite(index, values)
+        else:
+            self._report("unsupported_dtype", index, f"{layout.dtype} in {self._where(index)}")
+        return layout.rows
 
+    def check_rows(self, reader: FeatureReader, counts: list[int | None]) -> None:
+        """Compare the rows with the metadata: chunk by chunk where the chunks are those of the type."""
+        expected = reader.rows_per_chunk
+        if expected is not None and len(expected) == len(counts):
+            for index, (found, rows) in enumerate(zip(counts, expected, strict=True)):
+                if found is not None and found != rows:
+                    what = f"{found} rows in {self._where(index)}, where metadata.json says {rows}"
+                    self._report("wrong_count_files", index, what)
+        elif None not in counts and sum(filter(None, counts)) != reader.rows:
+            total = sum(filter(None, counts))
+            what = f"{total} rows in {len(counts)} files, where the type has {reader.rows} nodes or edges"
+            self._defects.add("wrong_count_files", self.feature.key, 1, [{"sentence": what}])
 
-def _alike(first: ChunkLayout, layout: ChunkLayout, feature: Feature) -> bool:
-    if feature.data.format.name == "csv":  # text has no dtype, and an empty file no columns
-        return layout.rows == 0 or layout.shape == first.shape
-    return (layout.dtype, layout.shape) == (first.dtype, first.shape)
+    def _compare(self, index: int, layout: ChunkLayout) -> None:
+        if self._is_csv and not layout.rows:  # an empty file says nothing about its columns
+            return
+        if self._first is None:
+            self._first = layout
+            self.figures.dtype, self.figures.shape = str(layout.dtype), layout.shape
+        same_dtype = self._is_csv or layout.dtype == self._first.dtype  # text has no dtype
+        if not same_dtype or layout.shape != self._first.shape:
+            what = f"{self._where(index)} has {layout}, the chunks before it {self._first}"
+            self._report("layout_mismatches", index, what)
 
+    def _look_for_nonfinite(self, index: int, values: Values) -> None:
+        if values.dtype.kind != "f" or values.size == 0:
+            return
+        rows = max(VALUES_AT_ONCE * len(values) // values.size, 1)
+        for start in range(0, len(values), rows):
+            finite = np.isfinite(values[start : start + rows])
+            if not finite.all():
+                found = np.argwhere(~finite)
+                found[:, 0] += start
+                places = map(tuple, found[:EXAMPLES].tolist())
+                examples = [self._nonfinite(index, values, place) for place in places]
+                self._defects.add("nonfinite_values", self.feature.key, len(found), examples)
 
-def _count_nonfinite(
-    feature: Feature, index: int, values: npt.NDArray[Any], reader: FeatureReader, defects: Defects
-) -> None:
-    if values.dtype.kind != "f" or values.size == 0:
-        return
-    rows = max(VALUES_AT_ONCE * len(values) // values.size, 1)
-    for start in range(0, len(values), rows):
-        wrong = ~np.isfinite(values[start : start + rows])
-        found = np.argwhere(wrong)
-        if len(found) == 0:
-            continue
-        place = found[0].tolist()
-        value = values[start + place[0], *place[1:]]
-        what = f"{value} at {(start + place[0], *place[1:])} of {reader.where(index)}"
-        example = {**_example(feature, index, what), "row": start + place[0]}
-        defects.add("nonfinite_values", feature.key, len(found), [example])
+    def _nonfinite(self, index: int, values: Values, place: tuple[int, ...]) -> dict[str, Any]:
+        what = f"{values[place]} at {list(place)} of {self._where(index)}"
+        return {**self._example(index, what), "row": place[0]}
 
+    def _report(self, check: str, index: int, sentence: str) -> None:
+        self._defects.add(check, self.feature.key, 1, [self._example(index, sentence)])
 
-def _check_rows(feature: Feature, reader: FeatureReader, counts: list[int | None], defects: Defects) -> None:
-    expected = reader.rows_per_chunk
-    files = len(feature.data.files)
-    if expected is not None and len(expected) == files:
-        for index, (found, rows) in enumerate(zip(counts, expected, strict=True)):
-            if found is not None and found != rows:
-                what = f"{found} rows in {reader.where(index)}, where metadata.json says {rows}"
-                defects.add("wrong_count_files", feature.key, 1, [_example(feature, index, what)])
-    elif None not in counts and sum(found or 0 for found in counts) != reader.rows:
-        total = sum(found or 0 for found in counts)
-        what = f"{total} rows in {files} files, where the type has {reader.rows} nodes or edges"
-        defects.add("wrong_count_files", feature.key, 1, [{"sentence": what}])
+    def _example(self, index: int, sentence: str) -> dict[str, Any]:
+        return {"file": self.feature.data.files[index], "chunk": index, "sentence": sentence}
 
-
-def _example(feature: Feature, index: int, sentence: str) -> dict[str, Any]:
-    return {"file": feature.data.files[index], "chunk": index, "sentence": sentence}
+    def _where(self, index: int) -> str:
+        name, type_name = self.feature.name, self.feature.type_name
+        return f"{self.feature.data.files[index]} (feature {name!r} of {type_name!r}, chunk {index})"

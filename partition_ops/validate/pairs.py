@@ -1,4 +1,4 @@
-"""Duplicate edges, found by sorting: in memory where they fit, else bucket by bucket from the disk.
+"""The two ends of all edges, kept where they fit: in memory, else in buckets on the disk.
 
 Edge types whose ends have the same two node types make up a group, because only among those can an edge
 of one type lie over an edge of another. The two ends of an edge are packed into one 64-bit key whose last
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,26 +20,14 @@ import numpy.typing as npt
 
 from partition_ops.errors import EngineError
 from partition_ops.graph.metadata import GraphMetadata
-from partition_ops.parallel import map_in_threads
+from partition_ops.parallel import cores, map_in_threads
+from partition_ops.validate.overlaps import Keys, Overlaps, find_overlaps
 
 Ids = npt.NDArray[np.int64]
-BYTES_PER_EDGE = 32  # key and ID, and the copies that sorting makes
+BYTES_PER_EDGE = 24  # the key, the copy that is sorted, and what compares it
+BYTES_PER_BUCKET_EDGE = 48  # its place as well, and the row as it was read
+MOST_BUCKETS = 1024
 MIX = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: spreads consecutive keys over all buckets
-
-
-@dataclass(frozen=True)
-class Overlaps:
-    """What is found in one group of edge types.
-
-    Attributes:
-        duplicates: By edge type ID, ascending type-wise IDs of the edges that repeat an earlier one.
-        parallel: Edges that lie over an edge of another type of the same direction.
-        reversed: Pairs of nodes with edges in both directions.
-    """
-
-    duplicates: dict[int, Ids]
-    parallel: int
-    reversed: int
 
 
 @dataclass
@@ -49,18 +37,23 @@ class _Group:
     Attributes:
         node_types: The two, the smaller node type ID first.
         width: Number of nodes of the second: pairs are first * width + second.
+        edges: How many there are.
         edge_types: Their edge type IDs.
-        keys: Blocks of keys and of type-wise edge IDs, by edge type, where they are in memory.
+        keys: Keys by edge type, where they are in memory.
     """
 
     node_types: tuple[int, int]
     width: int
+    edges: int = 0
     edge_types: list[int] = field(default_factory=list)
-    keys: dict[int, list[tuple[Ids, Ids]]] = field(default_factory=dict)
+    keys: dict[int, list[Keys]] = field(default_factory=dict)
 
 
 class PairStore:
-    """The pairs of all edges.
+    """The ends of all edges; usable from several threads.
+
+    Peak memory: ``memory``, and 16 bytes for each edge that has a duplicate; with more than a thousand
+    times as many bytes of keys as ``memory`` has, a thousandth of those.
 
     Args:
         metadata: The graph's metadata.
@@ -74,37 +67,35 @@ class PairStore:
     def __init__(self, metadata: GraphMetadata, *, memory: int, scratch: Path) -> None:
         self._lock = threading.Lock()
         self._scratch = Path(tempfile.mkdtemp(dir=scratch))
-        needed = sum(metadata.num_edges) * BYTES_PER_EDGE
-        self.buckets = 1 if needed <= memory else min(-(-needed // max(memory, 1)) * 2, 1024)
         self._groups: dict[tuple[int, int], _Group] = {}
         self._group_of: list[tuple[_Group, bool]] = []
-        for type_id, edge_type in enumerate(metadata.edge_types):
-            ends = metadata.node_type_id(edge_type.src), metadata.node_type_id(edge_type.dst)
-            first, second = min(ends), max(ends)
-            width = max(metadata.num_nodes[second], 1)
-            if metadata.num_nodes[first] * width >= 2**62:
-                raise EngineError(f"{edge_type} has too many pairs of nodes to look for duplicates")
-            group = self._groups.setdefault((first, second), _Group((first, second), width))
-            group.edge_types.append(type_id)
-            self._group_of.append((group, ends[0] > ends[1]))
+        for type_id in range(len(metadata.edge_types)):
+            self._add_type(metadata, type_id)
+        self.buckets = _buckets(sum(metadata.num_edges), self._groups.values(), memory)
+        # a graph with more edges than it says is refused; its keys must not fill the memory before
+        self._room = max(sum(metadata.num_edges), memory // BYTES_PER_EDGE)
 
-    def add(self, type_id: int, edge_ids: Ids, src: Ids, dst: Ids) -> None:
+    def add(self, type_id: int, places: Ids, src: Ids, dst: Ids) -> None:
         """Add edges of one type.
 
         Args:
             type_id: Edge type ID.
-            edge_ids: (n,) int64, type-wise IDs of the edges.
+            places: (n,) int64, ascending, where the edges are: IDs, or whatever else tells them apart.
             src: (n,) int64, type-wise IDs of the sources.
             dst: (n,) int64, type-wise IDs of the destinations.
         """
         group, backwards = self._group_of[type_id]
+        with self._lock:
+            self._room -= len(src)
+            if self._room < 0:
+                return
         keys = _keys(src, dst, group, backwards)
         if self.buckets == 1:
             with self._lock:
-                group.keys.setdefault(type_id, []).append((keys, edge_ids))
+                group.keys.setdefault(type_id, []).append(Keys(keys, _shortened(places)))
             return
         order, ends = _bucket_order(keys, self.buckets)
-        rows = np.stack([keys[order], edge_ids[order]], axis=1)
+        rows = np.stack([keys[order], places[order]], axis=1)
         with self._lock:
             for bucket, piece in enumerate(np.split(rows, ends[:-1])):
                 if len(piece):
@@ -114,27 +105,50 @@ class PairStore:
     def overlaps(self) -> Iterator[Overlaps]:
         """What is found, group by group and bucket by bucket; several at a time."""
         jobs = [(group, bucket) for group in self._groups.values() for bucket in range(self.buckets)]
-        return map_in_threads(lambda job: _overlaps_of(self._load(*job)), jobs)
+        return map_in_threads(lambda job: find_overlaps(self._load(*job)), jobs)
+
+    def _add_type(self, metadata: GraphMetadata, type_id: int) -> None:
+        edge_type = metadata.edge_types[type_id]
+        ends = metadata.node_type_id(edge_type.src), metadata.node_type_id(edge_type.dst)
+        first, second = min(ends), max(ends)
+        width = max(metadata.num_nodes[second], 1)
+        if metadata.num_nodes[first] * width >= 2**62:
+            raise EngineError(f"{edge_type} has too many pairs of nodes to look for duplicates")
+        group = self._groups.setdefault((first, second), _Group((first, second), width))
+        group.edge_types.append(type_id)
+        group.edges += metadata.num_edges[type_id]
+        self._group_of.append((group, ends[0] > ends[1]))
 
     def _file(self, type_id: int, bucket: int) -> Path:
         return self._scratch / f"{type_id}-{bucket}"
 
-    def _load(self, group: _Group, bucket: int) -> dict[int, tuple[Ids, Ids]]:
-        """Keys and edge IDs of one bucket by edge type; they are forgotten here."""
+    def _load(self, group: _Group, bucket: int) -> dict[int, list[Keys]]:
+        """Keys of one bucket by edge type; they are forgotten here."""
+        if self.buckets == 1:
+            keys, group.keys = group.keys, {}
+            return {type_id: keys.get(type_id, []) for type_id in group.edge_types}
         found = {}
         for type_id in group.edge_types:
-            if self.buckets == 1:
-                blocks = group.keys.pop(type_id, [])
-                empty = np.empty(0, np.int64)
-                found[type_id] = (
-                    np.concatenate([empty, *(keys for keys, _ in blocks)]),
-                    np.concatenate([empty, *(ids for _, ids in blocks)]),
-                )
-            elif self._file(type_id, bucket).exists():
-                rows = np.fromfile(self._file(type_id, bucket), np.int64).reshape(-1, 2)
-                self._file(type_id, bucket).unlink()
-                found[type_id] = rows[:, 0].copy(), rows[:, 1].copy()
+            path = self._file(type_id, bucket)
+            if path.exists():
+                rows = np.fromfile(path, np.int64).reshape(-1, 2)
+                path.unlink()
+                found[type_id] = [Keys(rows[:, 0].copy(), rows[:, 1].copy())]
         return found
+
+
+def _buckets(edges: int, groups: Iterable[_Group], memory: int) -> int:
+    """One where all keys fit into memory; else so many that a bucket for each core does."""
+    if edges * BYTES_PER_EDGE <= memory:
+        return 1
+    most = max(group.edges for group in groups) * BYTES_PER_BUCKET_EDGE * cores()
+    return min(max(-(-most // memory), 2), MOST_BUCKETS)
+
+
+def _shortened(places: Ids) -> Ids | int:
+    """The first place alone, where they are consecutive."""
+    consecutive = len(places) > 0 and int(places[-1] - places[0]) == len(places) - 1
+    return int(places[0]) if consecutive else places
 
 
 def _keys(src: Ids, dst: Ids, group: _Group, backwards: bool) -> Ids:
@@ -153,29 +167,3 @@ def _bucket_order(keys: Ids, buckets: int) -> tuple[Ids, Ids]:
     hashed = ((pairs * MIX) >> np.uint64(40)) % np.uint64(buckets)
     bucket = hashed.astype(np.uint16)
     return np.argsort(bucket, kind="stable"), np.cumsum(np.bincount(bucket, minlength=buckets))
-
-
-def _overlaps_of(types: dict[int, tuple[Ids, Ids]]) -> Overlaps:
-    duplicates, distinct = {}, []
-    for type_id, (keys, edge_ids) in types.items():
-        ordered = np.sort(keys)
-        again = ordered[1:] == ordered[:-1]
-        if again.any():
-            duplicates[type_id] = _repeated(keys, edge_ids, np.unique(ordered[1:][again]))
-            ordered = np.concatenate([ordered[:1], ordered[1:][~again]])
-        distinct.append(ordered)
-    merged = (
-        distinct[0] if len(distinct) == 1 else np.sort(np.concatenate([np.empty(0, np.int64), *distinct]))
-    )
-    same = merged[1:] == merged[:-1]
-    directed = merged[np.concatenate([np.ones(min(len(merged), 1), bool), ~same])]
-    return Overlaps(duplicates, int(same.sum()), int(((directed[1:] >> 1) == (directed[:-1] >> 1)).sum()))
-
-
-def _repeated(keys: Ids, edge_ids: Ids, repeated_keys: Ids) -> Ids:
-    """IDs of the edges with one of the keys, but for the first edge of each key; ascending."""
-    place = np.searchsorted(repeated_keys, keys).clip(max=len(repeated_keys) - 1)
-    candidates = np.flatnonzero(repeated_keys[place] == keys)
-    order = candidates[np.lexsort((edge_ids[candidates], keys[candidates]))]
-    later = np.concatenate([np.zeros(1, bool), keys[order][1:] == keys[order][:-1]])
-    return np.sort(edge_ids[order[later]])

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.edges import EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.progress import Advance
 from partition_ops.storage import Store
-from partition_ops.validate.bad_rows import scan_bad_rows
+from partition_ops.validate.bad_rows import BadRows
 from partition_ops.validate.connectivity import Connectivity
 from partition_ops.validate.defects import EXAMPLES, Defects
 from partition_ops.validate.pairs import PairStore
+from partition_ops.validate.places import places_of
 
 Ids = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -34,9 +34,9 @@ class EdgeScan:
         metadata: Its metadata.
         reader: Reads its edges.
         defects: Takes what is wrong.
-        pairs: Takes the ends of every sound edge.
-        connectivity: Likewise.
-        self_loops: By edge type ID, takes the IDs of self-loops.
+        pairs: Takes the ends of every sound edge, with its place.
+        connectivity: Takes the ends of every sound edge.
+        self_loops: By edge type ID, takes the places of self-loops.
     """
 
     source: Store
@@ -47,84 +47,79 @@ class EdgeScan:
     connectivity: Connectivity
     self_loops: dict[int, list[Ids]]
 
-    def scan(self, chunk: EdgeChunk, first_id: int, advance: Advance) -> int:
+    def scan(self, chunk: EdgeChunk, advance: Advance) -> int | None:
         """Scan one chunk.
 
         Args:
             chunk: Which one.
-            first_id: Type-wise ID of its first edge.
             advance: Told of the rows read.
 
         Returns:
-            The number of rows.
+            The number of rows; None where nobody can count them.
         """
         row = 0
         try:
             for batch in self.reader.batches(chunk):
-                self._scan_rows(chunk, batch, row, first_id)
+                self._scan_batch(chunk, batch, row)
                 row += batch.num_rows
                 advance(batch.num_rows)
         except InvalidInputError as error:
-            return self._scan_unreadable(chunk, error)
+            return self._scan_slowly(chunk, row, error)
         return row
 
-    def _scan_rows(self, chunk: EdgeChunk, batch: pa.RecordBatch, row: int, first_id: int) -> None:
+    def _scan_batch(self, chunk: EdgeChunk, batch: pa.RecordBatch, row: int) -> None:
+        rows = np.arange(row, row + batch.num_rows)
+        src, dst = batch.column(0), batch.column(1)
+        if src.null_count or dst.null_count:
+            sound = np.asarray(src.is_valid()) & np.asarray(dst.is_valid())
+            self._report_nulls(chunk, rows, src, dst, sound)
+            keep = pa.array(sound)
+            rows, src, dst = rows[sound], src.filter(keep), dst.filter(keep)
+        self._scan_rows(chunk, rows, _numbers(src), _numbers(dst))
+
+    def _scan_rows(self, chunk: EdgeChunk, rows: Ids, src: Numbers, dst: Numbers) -> None:
         edge_type = self.metadata.edge_types[chunk.edge_type_id]
         src_type = self.metadata.node_type_id(edge_type.src)
         dst_type = self.metadata.node_type_id(edge_type.dst)
-        src, dst = batch.column(0), batch.column(1)
-        edge_ids = np.arange(first_id + row, first_id + row + batch.num_rows)
-        if src.null_count or dst.null_count:
-            null = pc.or_(src.is_null(), dst.is_null()).to_numpy(zero_copy_only=False)
-            self._report(chunk, "null_ids", null, row, first_id, src, dst)
-            keep = pa.array(~null)
-            src, dst, edge_ids = src.filter(keep), dst.filter(keep), edge_ids[~null]
-        ends = _int64(src), _int64(dst)
         counts = self.metadata.num_nodes[src_type], self.metadata.num_nodes[dst_type]
-        wrong = _out_of_range(*ends, *counts)
+        wrong = _out_of_range(src, dst, *counts)
         if wrong is not None:
-            rows = edge_ids - first_id
-            self._report(chunk, "out_of_range_ids", wrong, 0, first_id, src, dst, rows)
-            ends, edge_ids = (ends[0][~wrong], ends[1][~wrong]), edge_ids[~wrong]
+            self._report(chunk, "out_of_range_ids", wrong, rows, src, dst)
+            rows, src, dst = rows[~wrong], src[~wrong], dst[~wrong]
+        ends = src.astype(np.int64, copy=False), dst.astype(np.int64, copy=False)
+        places = places_of(chunk, rows)
         if src_type == dst_type:
-            self._note_self_loops(chunk, first_id, edge_ids, *ends)
-        self.pairs.add(chunk.edge_type_id, edge_ids, *ends)
+            self._note_self_loops(chunk, rows, places, *ends)
+        self.pairs.add(chunk.edge_type_id, places, *ends)
         offsets = self.metadata.node_offsets
         self.connectivity.add(*ends, offsets[src_type], offsets[dst_type])
 
-    def _note_self_loops(self, chunk: EdgeChunk, first_id: int, edge_ids: Ids, src: Ids, dst: Ids) -> None:
-        loops = np.flatnonzero(src == dst)
-        if len(loops) == 0:
-            return
-        self.self_loops[chunk.edge_type_id].append(edge_ids[loops])
-        examples = (
-            self.example(chunk, int(edge_ids[i]) - first_id, int(edge_ids[i]), int(src[i]), int(dst[i]))
-            for i in loops[:EXAMPLES]
-        )
-        self.defects.add("self_loop_edges", self._name(chunk), len(loops), examples)
+    def _note_self_loops(self, chunk: EdgeChunk, rows: Ids, places: Ids, src: Ids, dst: Ids) -> None:
+        loops = src == dst
+        if loops.any():
+            self.self_loops[chunk.edge_type_id].append(places[loops])
+            self._report(chunk, "self_loop_edges", loops, rows, src, dst)
 
     def _report(
-        self,
-        chunk: EdgeChunk,
-        check: str,
-        wrong: Mask,
-        row: int,
-        first_id: int,
-        src: pa.Array,
-        dst: pa.Array,
-        rows: Ids | None = None,
+        self, chunk: EdgeChunk, check: str, found: Mask, rows: Ids, src: Numbers, dst: Numbers
     ) -> None:
-        places = np.flatnonzero(wrong)
-        found = []
-        for place in places[:EXAMPLES].tolist():
-            at = int(rows[place]) if rows is not None else row + place
-            found.append(self.example(chunk, at, first_id + at, src[place].as_py(), dst[place].as_py()))
-        self.defects.add(check, self._name(chunk), len(places), found)
+        places = np.flatnonzero(found)
+        examples = [
+            self.example(chunk, int(rows[place]), int(src[place]), int(dst[place]))
+            for place in places[:EXAMPLES].tolist()
+        ]
+        self.defects.add(check, self._name(chunk), len(places), examples)
 
-    def example(
-        self, chunk: EdgeChunk, row: int, edge_id: int, src: int | None, dst: int | None
-    ) -> dict[str, Any]:
-        """One edge, as the report shows it."""
+    def _report_nulls(self, chunk: EdgeChunk, rows: Ids, src: pa.Array, dst: pa.Array, sound: Mask) -> None:
+        places = np.flatnonzero(~sound)
+        examples = [
+            self.example(chunk, int(rows[place]), src[place].as_py(), dst[place].as_py())
+            for place in places[:EXAMPLES].tolist()
+        ]
+        self.defects.add("null_ids", self._name(chunk), len(places), examples)
+
+    def example(self, chunk: EdgeChunk, row: int, src: int | None, dst: int | None) -> dict[str, Any]:
+        """One edge, as the report shows it once its ID is known."""
         edge_type = self.metadata.edge_types[chunk.edge_type_id]
         ends = "".join(
             f", {role} {'missing' if found is None else found} of {self._range(node_type)}"
@@ -137,10 +132,9 @@ class EdgeScan:
             "file": chunk.key,
             "chunk": chunk.index,
             "row": row,
-            "edge_id": edge_id,
             "src": src,
             "dst": dst,
-            "sentence": f"edge {edge_id} in row {row} of {self.source.uri_of(chunk.key)}{ends}",
+            "sentence": f"in row {row} of {chunk.key}{ends}",
         }
 
     def _range(self, node_type: str) -> str:
@@ -150,32 +144,31 @@ class EdgeScan:
     def _name(self, chunk: EdgeChunk) -> str:
         return str(self.metadata.edge_types[chunk.edge_type_id])
 
-    def _scan_unreadable(self, chunk: EdgeChunk, error: InvalidInputError) -> int:
-        """Find every bad row of a file that the fast reader gave up on."""
+    def _scan_slowly(self, chunk: EdgeChunk, done: int, error: InvalidInputError) -> int | None:
+        """Find every bad row of a file that the fast reader gave up on, and look at the sound ones."""
         file_format = self.metadata.edges[chunk.edge_type_id].format
-        rows = 0
-        found: Iterator[tuple[str, int, list[dict[str, Any]]]] = iter(())
+        bad = BadRows(self.source, chunk, file_format)
         if file_format.name == "csv":
-            rows, bad = scan_bad_rows(self.source, chunk.key, file_format)
-            found = ((check, count, examples) for check, (count, examples) in bad.items())
-        named = False
-        for check, count, examples in found:
-            named = True
-            located = [{"chunk": chunk.index, **example} for example in examples]
-            self.defects.add(check, self._name(chunk), count, located)
-        if not named:
-            example = {"file": chunk.key, "chunk": chunk.index, "sentence": str(error)}
-            self.defects.add("unreadable_files", self._name(chunk), 1, [example])
-        return rows
+            for rows, src, dst in bad.scan():
+                fresh = rows >= done
+                self._scan_rows(chunk, rows[fresh], src[fresh], dst[fresh])
+        for check, (count, examples) in bad.found.items():
+            self.defects.add(check, self._name(chunk), count, examples)
+        if bad.found and bad.complete:
+            return bad.rows
+        example = {"file": chunk.key, "chunk": chunk.index, "sentence": str(error)}
+        self.defects.add("unreadable_files", self._name(chunk), 1, [example])
+        return None
 
 
-def _int64(column: pa.Array) -> Ids:
-    """The IDs; what does not fit becomes negative, and is out of range then."""
-    ids: Ids = column.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False)
-    return ids
+def _numbers(column: pa.Array) -> Numbers:
+    """The IDs, as 64-bit integers with or without sign."""
+    kind = pa.uint64() if column.type == pa.uint64() else pa.int64()
+    numbers: Numbers = column.cast(kind).to_numpy(zero_copy_only=False)
+    return numbers
 
 
-def _out_of_range(src: Ids, dst: Ids, sources: int, destinations: int) -> Mask | None:
+def _out_of_range(src: Numbers, dst: Numbers, sources: int, destinations: int) -> Mask | None:
     """Rows with an end outside its type; None where there is none, which costs least."""
     if len(src) == 0:
         return None

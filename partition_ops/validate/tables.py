@@ -38,7 +38,7 @@ def degree_distribution(metadata: GraphMetadata, found: Measurement) -> dict[str
     }
 
 
-def _binned(degrees: npt.NDArray[np.int64]) -> list[int]:
+def _binned(degrees: npt.NDArray[np.integer[Any]]) -> list[int]:
     bins = np.searchsorted(DEGREE_BINS, degrees, side="right") - 1
     return [int(count) for count in np.bincount(bins, minlength=len(DEGREE_BINS))]
 

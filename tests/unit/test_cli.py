@@ -136,7 +136,7 @@ def test_bad_input_exits_3_with_the_place(graph: Path, tmp_path: Path) -> None:
     edges.write_text(edges.read_text().replace("\n", "\n99,0\n", 1))
     done = call("run", bad, tmp_path / "out", "--num-parts", 2)
     assert done.returncode == 3
-    assert "row 1 is outside the range of node type 'author'" in done.stderr
+    assert "edge 1 in row 1 of edges/0-0.csv, source 99 of 'author' (0 to 19)" in done.stderr
     assert "99 in the edge 99 -> 0" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out/manifest.json").exists()
