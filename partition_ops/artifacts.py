@@ -48,6 +48,11 @@ def edge_list(kind: str, edge_type: str) -> str:
     return f"validation/{kind}/{edge_type}.npy"
 
 
+def data_docs(name: str) -> str:
+    """A page of Great Expectations' Data Docs, or something that a page needs."""
+    return f"validation/data_docs/{name}"
+
+
 def assignment_text(node_type: str) -> str:
     """One partition number a line, line i for type-wise ID i; relative to the assignment's folder."""
     return f"{node_type}.txt"

@@ -84,6 +84,13 @@ CHECKS = {
             "the loss becomes NaN after the first batch that meets one",
         ),
         Check(
+            "expectations",
+            "error",
+            ("fail",),
+            "an expectation of the user's own suites is not met",
+            "whatever the user wants to be safe from; an expectation with the action warn only warns",
+        ),
+        Check(
             "parallel_edges",
             "information",
             ("warn", "fail"),

@@ -51,10 +51,13 @@ class ValidateConfig(StageConfig):
             leave the output) or ``warn``. One word alone means duplicate and self-loop edges. What no later
             stage could work on fails whatever this says.
         memory: Bytes that the search for duplicates may take; a quarter of what there is if left out.
+        data_docs: Whether Great Expectations judges the metrics and writes Data Docs. It does in any case
+            where the user has expectations of their own.
     """
 
     on_defect: str | Mapping[str, str] = "fail"
     memory: int | None = None
+    data_docs: bool = False
 
     @property
     def actions(self) -> dict[str, str]:
@@ -204,13 +207,19 @@ class RunConfig:
     seed: int = 0
     on_defect: str | Mapping[str, str] = "fail"
     memory: int | None = None
+    data_docs: bool = False
 
     def __post_init__(self) -> None:
         _ = (self.validate, self.partition)  # a wrong option is refused here, before any work
 
     @property
     def validate(self) -> ValidateConfig:
-        return ValidateConfig(graph_name=self.graph_name, on_defect=self.on_defect, memory=self.memory)
+        return ValidateConfig(
+            graph_name=self.graph_name,
+            on_defect=self.on_defect,
+            memory=self.memory,
+            data_docs=self.data_docs,
+        )
 
     @property
     def partition(self) -> PartitionConfig:

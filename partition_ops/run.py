@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from partition_ops import artifacts
 from partition_ops.config import (
@@ -36,6 +37,7 @@ def run_job(
     source: Store,
     destination: Store,
     *,
+    expectations: Store | None = None,
     progress: Progress | None = None,
     report: Report = lambda result: None,
 ) -> list[StageResult]:
@@ -48,6 +50,7 @@ def run_job(
         config: Options.
         source: Root of the input graph.
         destination: Root of the output.
+        expectations: Folder with the user's own expectation suites.
         progress: Shows the steps of each stage.
         report: Called with the result of each task as it ends.
 
@@ -59,18 +62,25 @@ def run_job(
 
     Peak memory: that of the stage which needs most, as its docstring says.
     """
-    return _Job(config, source, destination, progress or NoProgress(), report).run()
+    return _Job(config, source, destination, expectations, progress or NoProgress(), report).run()
 
 
 class _Job:
     """The chain of stages over one graph."""
 
     def __init__(
-        self, config: RunConfig, source: Store, destination: Store, progress: Progress, report: Report
+        self,
+        config: RunConfig,
+        source: Store,
+        destination: Store,
+        expectations: Store | None,
+        progress: Progress,
+        report: Report,
     ) -> None:
         self.config = config
         self.source = source
         self.destination = destination
+        self.expectations = expectations
         self.progress = progress
         self.report = report
         self.results: list[StageResult] = []
@@ -78,7 +88,7 @@ class _Job:
     def run(self) -> list[StageResult]:
         engine = find_engine(self.config.engine)
         name = self.config.graph_name
-        self._do(validate_graph, self.config.validate)
+        self._do(partial(validate_graph, expectations=self.expectations), self.config.validate)
         self._do(write_schema, SchemaConfig(graph_name=name))
         if engine.needs_graph:
             self._do(prepare_graph, PrepareConfig(graph_name=name))

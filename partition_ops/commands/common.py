@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, get_args
 
 from partition_ops.checks import choices
@@ -62,6 +64,24 @@ def add_on_defect(parser: argparse.ArgumentParser) -> None:
         type=parse_size,
         help="memory for the search for duplicates, such as 512M or 4G (default: a quarter of what there is)",
     )
+
+
+def add_expectations(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--expectations",
+        metavar="DIR",
+        help="your own expectation suites, files of Great Expectations in a folder or s3://…",
+    )
+
+
+@contextmanager
+def open_expectations(arguments: argparse.Namespace) -> Iterator[Store | None]:
+    """The folder with the user's expectation suites, if one was named."""
+    if arguments.expectations is None:
+        yield None
+        return
+    with open_store(arguments.expectations, settings(arguments)) as store:
+        yield store
 
 
 def parse_size(text: str) -> int:

@@ -27,6 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", metavar="OUTPUT", help="root of the output, a folder or s3://…")
     common.add_partition_options(parser)
     common.add_on_defect(parser)
+    common.add_expectations(parser)
+    parser.add_argument(
+        "--data-docs", action="store_true", help="also write Great Expectations' Data Docs, some seconds more"
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
@@ -38,14 +42,26 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         seed=arguments.seed,
         on_defect=parse_actions(arguments.on_defect),
         memory=arguments.memory,
+        data_docs=arguments.data_docs,
     )
     from partition_ops.run import run_job
 
     def report(result: StageResult) -> None:
         common.show_result(console, result)
 
-    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
-        results = run_job(config, source, destination, progress=common.progress(arguments), report=report)
+    with (
+        common.open_input(arguments) as source,
+        common.open_output(arguments) as destination,
+        common.open_expectations(arguments) as expectations,
+    ):
+        results = run_job(
+            config,
+            source,
+            destination,
+            expectations=expectations,
+            progress=common.progress(arguments),
+            report=report,
+        )
         quality = destination.read_json(artifacts.QUALITY_REPORT)
         partition_config = destination.uri_of(artifacts.partition_config(quality["graph_name"]))
         page = destination.uri_of(artifacts.QUALITY_PAGE)

@@ -27,6 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument("--output", metavar="DIR", help="root of the output; nothing is kept without it")
     common.add_on_defect(parser)
+    common.add_expectations(parser)
+    parser.add_argument(
+        "--no-data-docs",
+        action="store_true",
+        help="leave Great Expectations out, unless there are expectations of your own: some seconds less",
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
@@ -34,6 +40,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         graph_name=arguments.graph_name,
         on_defect=parse_actions(arguments.on_defect),
         memory=arguments.memory,
+        data_docs=not arguments.no_data_docs,
     )
     from partition_ops.validate import validate_graph
 
@@ -41,7 +48,14 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         output = open_store(arguments.output or scratch, common.settings(arguments))
         with common.open_input(arguments) as source, output as destination:
             try:
-                result = validate_graph(config, source, destination, progress=common.progress(arguments))
+                with common.open_expectations(arguments) as expectations:
+                    result = validate_graph(
+                        config,
+                        source,
+                        destination,
+                        expectations=expectations,
+                        progress=common.progress(arguments),
+                    )
             finally:
                 if destination.exists(artifacts.VALIDATION_REPORT):
                     report = destination.read_json(artifacts.VALIDATION_REPORT)

@@ -15,6 +15,7 @@ from partition_ops.storage import Store, StoredObject
 from partition_ops.tasks import StageResult, Task, run_task
 from partition_ops.validate.affected import AffectedEdges
 from partition_ops.validate.defects import Defect
+from partition_ops.validate.judged import judge_if_wanted, keep_data_docs, outcomes_json, suites_in, unmet
 from partition_ops.validate.measure import Measurement, measure_graph
 from partition_ops.validate.tables import degree_distribution, metrics
 
@@ -26,7 +27,12 @@ NO_LISTS: dict[str, dict[str, str]] = {
 
 
 def validate_graph(
-    config: ValidateConfig, source: Store, destination: Store, *, progress: Progress | None = None
+    config: ValidateConfig,
+    source: Store,
+    destination: Store,
+    *,
+    expectations: Store | None = None,
+    progress: Progress | None = None,
 ) -> StageResult:
     """Check a graph, write ``validation/report.json``, and refuse what a later stage could not work on.
 
@@ -34,12 +40,15 @@ def validate_graph(
     checks are in `partition_ops.checks`. Edges that are to leave the output are listed by type-wise ID in
     ``validation/dropped/<src:rel:dst>.npy`` (those that are dropped as self-loops once more, in
     ``validation/dropped_self_loops/``), those that are to be kept from the partitioner in
-    ``validation/excluded/``; there is a list only where it has an edge.
+    ``validation/excluded/``; there is a list only where it has an edge. Where the config or the user's
+    own expectations ask for it, Great Expectations judges the metrics in a process of its own, which gets
+    ready while the files are read, and its Data Docs go to ``validation/data_docs/``.
 
     Args:
         config: Options, among them what to do about the findings of each check.
         source: Root of the input graph.
         destination: Root of the run.
+        expectations: Folder with the user's own expectation suites.
         progress: Shows the edges checked.
 
     Returns:
@@ -56,14 +65,20 @@ def validate_graph(
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     actions = config.actions
+    suites = suites_in(expectations)
 
     def work(task: Task) -> dict[str, Any]:
-        found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
-        defects = _decided(found, actions)
+        with judge_if_wanted(data_docs=config.data_docs, suites=suites) as judge:
+            found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
+            verdict = judge.judge(metrics(metadata, found)) if judge else None
+            if verdict:
+                keep_data_docs(task, verdict)
+        defects = _decided(found, actions) + (unmet(verdict) if verdict else [])
         fatal = [defect for defect in defects if defect.action == "fail"]
         affected = AffectedEdges(found.repeated, found.self_loops, actions)
         lists = NO_LISTS if fatal else affected.write(task, metadata)
         report = {**_report(metadata, found, defects, actions), **lists}
+        report["expectations"] = outcomes_json(verdict)
         task.write_json(artifacts.VALIDATION_REPORT, report)
         if fatal:
             raise _refusal(fatal, destination)
@@ -78,6 +93,7 @@ def validate_graph(
     inputs = _present_objects(source, metadata)
     options = config.options()
     options.pop("memory")  # it changes how the result is reached, not the result
+    options["expectations"] = [suite.document for suite in suites]
     return run_task("validate", destination, options=options, inputs=inputs, work=work)
 
 
