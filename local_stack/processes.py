@@ -56,9 +56,13 @@ class Service:
     def pid(self) -> int:
         return self._process.pid
 
+    def status(self) -> int | None:
+        """Exit status, or None while the program runs."""
+        return self._process.poll()
+
     def check(self) -> None:
         """Raise an error with the last lines of the log if the program has ended."""
-        status = self._process.poll()
+        status = self.status()
         if status is not None:
             raise StackError(f"{self.name} ended with status {status}.\n{tail(self.log)}")
 
