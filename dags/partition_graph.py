@@ -12,7 +12,8 @@ original to the new IDs, a quality report and a manifest.
 7. **publish**: the manifest, then `latest.json`; the asset `partitioned_graphs` is updated.
 
 Everything goes to `<output>/<graph>/runs/<run>/`. The button **Artifacts** of each task shows what it
-wrote. A task that is cleared finds out itself what need not be done again.
+wrote, the button **Data Docs** of `validate` what was expected of the graph and what was found. A task
+that is cleared finds out itself what need not be done again.
 """
 
 from __future__ import annotations
@@ -86,6 +87,13 @@ PARAMS = {
         description="fail; exclude: the engine does not see them, the partitions have them; drop: nobody has"
         " them; warn. What no later stage could work on always fails.",
     ),
+    "expectations_uri": Param(
+        None,
+        type=["null", "string"],
+        title="Expectations of your own",
+        description="Folder with suites of Great Expectations: s3://bucket/prefix, or a path on the workers.",
+        section="More",
+    ),
     "graph_name": Param(
         None,
         type=["null", "string"],
@@ -139,7 +147,11 @@ with DAG(
         **GRAPH,
     },
 ) as dag:
-    validate = ValidateGraphOperator(task_id="validate", on_defect="{{ params.on_defect }}")
+    validate = ValidateGraphOperator(
+        task_id="validate",
+        on_defect="{{ params.on_defect }}",
+        expectations_uri="{{ params.expectations_uri or '' }}",
+    )
     schema = WriteSchemaOperator(task_id="schema")
     prepare = PrepareGraphOperator(task_id="prepare")
     partition = PartitionNodesOperator(

@@ -1,4 +1,4 @@
-"""The button on a task's page that leads to what the task wrote."""
+"""The buttons on a task's page that lead to what the task wrote."""
 
 from __future__ import annotations
 
@@ -35,3 +35,14 @@ class ArtifactsLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         path = task_path(ti_key.dag_id, ti_key.run_id, ti_key.task_id, ti_key.map_index)
         return f"{base_path()}{PREFIX}{path}"
+
+
+class DataDocsLink(ArtifactsLink):
+    """Leads to the Data Docs that ``validate`` wrote, also when it failed."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        from partition_ops.artifacts import data_docs
+
+        return f"{super().get_link(operator, ti_key=ti_key)}/files/{data_docs('index.html')}"

@@ -86,10 +86,10 @@ class Site:
         answer = self.call("GET", f"{run.path}/taskInstances/{task_id}/logs/1?full_content=true")
         return [entry for entry in answer["content"] if isinstance(entry, dict)]
 
-    def link(self, run: Run, task_id: str, map_index: int = -1) -> str:
-        """Where the button on a task's page leads."""
+    def link(self, run: Run, task_id: str, map_index: int = -1, *, name: str = "Artifacts") -> str:
+        """Where a button on a task's page leads."""
         found = self.call("GET", f"{run.path}/taskInstances/{task_id}/links?map_index={map_index}")
-        return self.url(found["extra_links"]["Artifacts"])
+        return self.url(found["extra_links"][name])
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         answer = self.session().request(method, self.url(f"/api/v2/{path}"), timeout=30, **options)

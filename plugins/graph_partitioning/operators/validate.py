@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import GraphStageOperator
 
 if TYPE_CHECKING:
@@ -28,18 +31,38 @@ class ValidateGraphOperator(GraphStageOperator):
     Args:
         on_defect: What to do about duplicate and self-loop edges: ``fail``, ``exclude``, ``drop`` or
             ``warn``; or a dict with the action of each check of `partition_ops.checks`.
+        expectations_uri: Folder with expectation suites of your own, local or ``s3://…``; None or ``""``
+            for none.
+        data_docs: Whether to write Data Docs where there are no expectations of your own.
         kwargs: As for `GraphStageOperator`.
     """
 
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "on_defect")
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "on_defect", "expectations_uri")
+    operator_extra_links = (*GraphStageOperator.operator_extra_links, DataDocsLink())
 
-    def __init__(self, *, on_defect: str | Mapping[str, str] = "fail", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        on_defect: str | Mapping[str, str] = "fail",
+        expectations_uri: str | None = None,
+        data_docs: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.on_defect = on_defect
+        self.expectations_uri = expectations_uri
+        self.data_docs = data_docs
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.config import ValidateConfig
         from partition_ops.validate import validate_graph
 
-        config = ValidateConfig(**self.graph, on_defect=self.on_defect)
-        return validate_graph(config, source, destination, progress=progress)
+        config = ValidateConfig(**self.graph, on_defect=self.on_defect, data_docs=self.data_docs)
+        with self._expectations() as suites:
+            return validate_graph(config, source, destination, expectations=suites, progress=progress)
+
+    def _expectations(self) -> AbstractContextManager[Store | None]:
+        """The folder with the user's suites."""
+        if not self.expectations_uri:
+            return nullcontext()
+        return GraphStorageHook(self.storage_conn_id).open(self.expectations_uri)

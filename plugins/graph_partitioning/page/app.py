@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response, Streamin
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import base_path
-from graph_partitioning.page.listing import media_type, read_listing
+from graph_partitioning.page.listing import FINDINGS, media_type, read_findings, read_listing
 from graph_partitioning.page.lookup import TaskKey, graph_run, published_runs, tasks_of_run
 from graph_partitioning.page.render import render
 from graph_partitioning.runs import GraphRun
@@ -51,14 +51,16 @@ def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Respo
     """What one task wrote."""
     run = _run_of(task, session)
     siblings = tasks_of_run(session, task.dag_id, task.run_id)
-    return _page("task.html", task=task, run=run, siblings=siblings, listing=read_listing(run))
+    listing = read_listing(run)
+    findings = [] if listing else read_findings(run)
+    return _page("task.html", task=task, run=run, siblings=siblings, listing=listing, findings=findings)
 
 
 def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep) -> Response:
-    """One artifact of a task, in chunks."""
+    """One artifact of a task, or one finding of a validation that failed, in chunks."""
     run = _run_of(task, session)
     listing = read_listing(run)
-    if listing is None or not listing.may_serve(key):
+    if not (listing.may_serve(key) if listing else FINDINGS.fullmatch(key)):
         raise HTTPException(404, f"{key} is no artifact of {task.task_id}")
     shown_as = media_type(key)
     size, chunks = GraphStorageHook(run.storage_conn_id).stream(run.root, key)

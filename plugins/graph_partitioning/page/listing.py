@@ -1,4 +1,7 @@
-"""What a task wrote, as the record that it left says; nothing else of the storage is served."""
+"""What a task wrote, as the record that it left says; of a failed validation, what it found.
+
+Nothing else of the storage is served.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,11 @@ from graph_partitioning.runs import GraphRun
 from partition_ops.artifacts import MANIFEST, SCRATCH
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
+from partition_ops.storage import StoredObject
 
 RECORD = re.compile(r"records/[A-Za-z0-9_.-]+\.json")
+FINDINGS = re.compile(r"validation/(report\.json|data_docs/([a-z_]+/)?[a-z_]+\.html)")
+"""What ``validate`` leaves before it fails, when there is no record that could list it."""
 SHOWN_AS = {
     ".csv": "text/plain; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -64,6 +70,16 @@ def read_listing(run: GraphRun) -> Listing | None:
         schema = "manifest" if run.record == MANIFEST else "record"
         check_document(document, schema, where=store.uri_of(run.record))
     return Listing(run.record, document)
+
+
+def read_findings(run: GraphRun) -> list[StoredObject]:
+    """What a validation of this run has found, whether or not it has finished well.
+
+    Raises:
+        PartitionOpsError: The storage cannot be reached.
+    """
+    with GraphStorageHook(run.storage_conn_id).open(run.root) as store:
+        return [entry for entry in store.list("validation/") if FINDINGS.fullmatch(entry.key)]
 
 
 def media_type(key: str) -> str | None:

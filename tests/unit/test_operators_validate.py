@@ -1,0 +1,67 @@
+"""The operator of ``validate``: expectations, Data Docs and the button that leads there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.page.listing import FINDINGS
+
+from tests.graphs import library
+from tests.unit.test_operators import TaskInstance
+
+
+def operator(tmp_path: Path, **options: Any) -> ValidateGraphOperator:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    return ValidateGraphOperator(task_id="validate", **where, **options)
+
+
+def docs(tmp_path: Path) -> list[str]:
+    out = tmp_path / "out"
+    return [path.relative_to(out).as_posix() for path in (out / "validation/data_docs").rglob("*.html")]
+
+
+def test_an_expectation_of_ones_own_fails_the_task_and_leaves_data_docs(tmp_path: Path) -> None:
+    suite = tmp_path / "suites" / "mine.json"
+    suite.parent.mkdir()
+    kwargs = {"column": "nodes", "max_value": 1}
+    expectation = {"type": "expect_column_values_to_be_between", "kwargs": kwargs}
+    suite.write_text(json.dumps({"name": "node_types", "expectations": [expectation]}))
+    with pytest.raises(
+        AirflowFailException, match=r"has nodes \d+; expected: nodes values must be less than"
+    ):
+        TaskInstance().run(operator(tmp_path, expectations_uri=str(suite.parent)))
+    assert "validation/data_docs/index.html" in docs(tmp_path)
+    assert all(FINDINGS.fullmatch(key) for key in docs(tmp_path))
+
+
+def test_data_docs_can_be_left_out(tmp_path: Path) -> None:
+    TaskInstance().run(operator(tmp_path, expectations_uri="", data_docs=False))
+    assert docs(tmp_path) == []
+
+
+def test_the_button_leads_to_the_first_page(tmp_path: Path) -> None:
+    one = operator(tmp_path)
+    links = {link.name: link for link in one.operator_extra_links}
+    key = SimpleNamespace(dag_id="d", run_id="r 1", task_id="validate", map_index=-1)
+    where = links["Artifacts"].get_link(one, ti_key=key)  # type: ignore[arg-type]
+    assert where.endswith("/dags/d/runs/r%201/tasks/validate/-1")
+    assert links["Data Docs"].get_link(one, ti_key=key) == f"{where}/files/validation/data_docs/index.html"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "validation/data_docs/../report.json",
+        "validation/data_docs/a/b/c.html",
+        "validation/dropped/x.npy",
+        "",
+    ],
+)
+def test_no_other_keys_are_findings(key: str) -> None:
+    assert not FINDINGS.fullmatch(key)
