@@ -6,6 +6,9 @@ those that a retry cannot help into ``AirflowFailException``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class PartitionOpsError(Exception):
     """Base of every error that this library raises on purpose.
@@ -72,4 +75,14 @@ class TransientStorageError(StorageError):
 
 
 class VerificationError(PartitionOpsError):
-    """A finished output breaks an invariant."""
+    """A finished output breaks an invariant.
+
+    Attributes:
+        report: The outcome of every check, as JSON.
+    """
+
+    def __init__(
+        self, problem: str, *, report: Mapping[str, Any], found: object, remedy: str | None = None
+    ) -> None:
+        super().__init__(problem, found=found, remedy=remedy)
+        self.report = report

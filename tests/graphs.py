@@ -249,6 +249,10 @@ SHAPES = {
         {"many": 12, "few": 2}, {"many:r:few": (list(range(12)), [0, 1] * 6)}
     ),
     "duplicates and self-loops": _shape({"a": 4}, {"a:r:a": ([0, 0, 0, 1, 2, 2], [1, 1, 1, 1, 3, 3])}),
+    "self-loops that are there twice": _shape(
+        {"a": 4, "b": 2},
+        {"a:r:a": ([1, 1, 0, 0, 2, 1], [1, 1, 1, 1, 3, 1]), "a:s:b": ([1, 1], [1, 1]), "b:t:b": ([0], [0])},
+    ),
     "a star": _shape({"hub": 1, "leaf": 20}, {"leaf:r:hub": (list(range(20)), [0] * 20)}),
     "the same relation between other types": _shape(
         {"a": 5, "b": 5}, {"a:r:b": ([0, 1], [1, 2]), "b:r:a": ([4, 3], [0, 0]), "a:r:a": ([0], [1])}

@@ -1,6 +1,6 @@
 """Changes to a finished output, each of which breaks one invariant.
 
-The output is `tests.graphs.library` in three partitions.
+The output is `tests.graphs.library` with duplicates and self-loops, which are dropped, in three partitions.
 """
 
 from __future__ import annotations
@@ -110,6 +110,11 @@ def swap(first: int, second: int) -> Callable[[Any], None]:
     return change
 
 
+def swap_reasons(checks: Any) -> None:
+    """The first duplicate as a self-loop."""
+    checks[list(checks).index("duplicate_edges")] = "self_loop_edges"
+
+
 def in_column(name: str, change: Callable[[Any], None]) -> Callable[[Any], None]:
     return lambda columns: change(columns[name])
 
@@ -166,6 +171,43 @@ def with_extra_field(graph: Any) -> None:
     graph.edata["weight"] = graph.edata["_ID"]
 
 
+def first_dropped(output: Path, edge_type: str) -> int:
+    return int(pq.read_table(output / f"idmap/dropped/edges/{edge_type}.parquet")["orig_id"][0].as_py())
+
+
+def keep_dropped_edge(output: Path) -> None:
+    """Give the first edge of partition 1 the original ID of a dropped edge."""
+    edit_field("edata", "orig_id", put(0, first_dropped(output, "author:writes:paper")))(output)
+
+
+def list_one_more(output: Path) -> None:
+    """List an edge as dropped that is there, and that nothing is wrong with."""
+    path = output / DROPPED
+    there = int(pq.read_table(output / CITES)["orig_id"][0].as_py())
+    table = pq.read_table(path).to_pylist()
+    rows = sorted([*table, {"orig_id": there, "check": "duplicate_edges"}], key=lambda row: row["orig_id"])
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def list_type_without_any(output: Path) -> None:
+    shutil.copy(output / DROPPED, output / "idmap/dropped/edges/venue:none:venue.parquet")
+
+
+def choose(action: str, *documents: tuple[str, tuple[str, ...]]) -> Change:
+    """Say that something else was to be done about duplicates."""
+
+    def mutate(output: Path) -> None:
+        for key, path in documents:
+            document = json.loads((output / key).read_text())
+            place = document
+            for step in path:
+                place = place[step]
+            place["duplicate_edges"] = action
+            (output / key).write_text(json.dumps(document))
+
+    return mutate
+
+
 def move_first_node(output: Path) -> None:
     """Another assignment than the one that was converted, in both of its files."""
     text = output / "assignment/paper.txt"
@@ -212,6 +254,9 @@ def remove(key: str) -> Change:
 
 
 CONFIG, SCHEMA = "partitions/small.json", "schema/small.json"
+DROPPED = "idmap/dropped/edges/paper:cites:paper.parquet"
+ACTIONS = ("validation/report.json", ("actions",))
+OPTIONS = ("manifest.json", ("options", "validate", "on_defect"))
 PAPERS, CITES = "idmap/nodes/paper.parquet", "idmap/edges/paper:cites:paper.parquet"
 MUTATIONS: dict[str, tuple[str, Change]] = {
     "a schema range is shifted": ("schema", edit_json(SCHEMA, lambda d: put(1, 99)(d["nid"]["paper"]))),
@@ -274,6 +319,37 @@ MUTATIONS: dict[str, tuple[str, Change]] = {
     "an inner node too many": ("every-node-once", edit_field("ndata", "inner_node", put(-1, 1))),
     "an edge is missing": ("every-edge-once", edit_graph(without_last_edge)),
     "an edge is there twice": ("every-edge-once", edit_graph(with_last_edge_twice)),
+    "a dropped edge is there": ("dropped-edges", keep_dropped_edge),
+    "a good edge is listed as dropped": ("dropped-edges", list_one_more),
+    "a dropped edge is not listed": (
+        "dropped-edges",
+        edit_table(DROPPED, lambda c: c.update({name: values[1:] for name, values in c.items()})),
+    ),
+    "a dropped edge is listed twice": (
+        "dropped-edges",
+        edit_table(
+            DROPPED,
+            lambda c: c.update({name: values[[0, *range(len(values))]] for name, values in c.items()}),
+        ),
+    ),
+    "another edge is listed as dropped": (
+        "dropped-edges",
+        edit_table(DROPPED, in_column("orig_id", add(0, -1))),
+    ),
+    "a dropped edge has another reason": (
+        "dropped-edges",
+        edit_table(DROPPED, in_column("check", swap_reasons)),
+    ),
+    "a dropped edge has no known reason": (
+        "dropped-edges",
+        edit_table(DROPPED, in_column("check", put(0, "parallel_edges"))),
+    ),
+    "reasons are missing": ("dropped-edges", edit_table(DROPPED, lambda c: c.pop("check"))),
+    "a list of dropped edges is gone": ("dropped-edges", remove(DROPPED)),
+    "a type without dropped edges has a list": ("dropped-edges", list_type_without_any),
+    "duplicates were only to be warned of": ("dropped-edges", choose("warn", ACTIONS, OPTIONS)),
+    "the manifest has another choice": ("dropped-edges", choose("exclude", OPTIONS)),
+    "the choice is not known": ("dropped-edges", remove("validation/report.json")),
     "original node IDs swapped": (
         "original-ids",
         edit_tensors("orig_nids.dgl", in_column("paper", swap(0, 1))),

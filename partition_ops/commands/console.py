@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from partition_ops.errors import PartitionOpsError
+from partition_ops.errors import PartitionOpsError, VerificationError
 
 
 class Console:
@@ -45,7 +45,8 @@ class Console:
             keys = ("problem", "found", "expected", "remedy")
             described = {key: getattr(error, key) for key in keys if getattr(error, key) is not None}
             kind = {"kind": type(error).__name__, "exit_code": error.exit_code}
-            print(json.dumps({"error": {**kind, **described}}, default=str))
+            report = {"report": error.report} if isinstance(error, VerificationError) else {}
+            print(json.dumps({"error": {**kind, **described}, **report}, default=str))
         self.note(f"partition-ops: error: {error.problem}")
         for name in ("found", "expected"):
             if getattr(error, name) is not None:

@@ -22,7 +22,8 @@ def check_id_maps(findings: Findings, output: Output, truth: Truth) -> None:
         with findings.check("node-id-maps"):
             columns = output.id_map(artifacts.node_id_map(node_type))
             where = f"node type {node_type!r}"
-            if _is_id_map(findings, "node-id-maps", where, columns, truth.nodes, type_id):
+            every = np.ones(truth.metadata.num_nodes[type_id], np.bool_)
+            if _is_id_map(findings, "node-id-maps", where, columns, truth.nodes, type_id, every):
                 owners = truth.parts[type_id]
                 if _agrees(findings, "node-id-maps", where, columns, owners, truth.nodes, type_id):
                     truth.take_node_order(type_id, columns["orig_id"])
@@ -30,7 +31,8 @@ def check_id_maps(findings: Findings, output: Output, truth: Truth) -> None:
         with findings.check("edge-id-maps"):
             columns = output.id_map(artifacts.edge_id_map(str(edge_type)))
             where = f"edge type {str(edge_type)!r}"
-            if _is_id_map(findings, "edge-id-maps", where, columns, truth.edge_ranges, type_id):
+            left = truth.left(type_id)
+            if _is_id_map(findings, "edge-id-maps", where, columns, truth.edge_ranges, type_id, left):
                 owners = truth.edge_parts(type_id)
                 if _agrees(findings, "edge-id-maps", where, columns, owners, truth.edge_ranges, type_id):
                     truth.orig_edges[type_id] = columns["orig_id"]
@@ -52,9 +54,15 @@ def _agrees(
 
 
 def _is_id_map(
-    findings: Findings, name: str, where: str, columns: Mapping[str, Array], ranges: Ranges, type_id: int
+    findings: Findings,
+    name: str,
+    where: str,
+    columns: Mapping[str, Array],
+    ranges: Ranges,
+    type_id: int,
+    wanted: Array,
 ) -> bool:
-    """Whether the columns are those of a bijection that agrees with the ranges."""
+    """Whether the columns are those of a bijection onto the ``wanted`` IDs that agrees with the ranges."""
     if not findings.same(name, f"{where}: the list of columns", list(columns), list(ID_MAP_COLUMNS)):
         return False
     dtypes = {column: str(values.dtype) for column, values in columns.items()}
@@ -65,17 +73,18 @@ def _is_id_map(
         name, f"{where}: type_new_id", columns["type_new_id"], np.arange(len(expected), dtype=np.int64)
     )
     good &= findings.equal(name, f"{where}: part_id", columns["part_id"], ranges.parts_of(type_id))
-    return good and _is_bijection(findings, name, where, columns["orig_id"], len(expected))
+    return good and _is_bijection(findings, name, where, columns["orig_id"], wanted)
 
 
-def _is_bijection(findings: Findings, name: str, where: str, orig: Ids, count: int) -> bool:
+def _is_bijection(findings: Findings, name: str, where: str, orig: Ids, wanted: Array) -> bool:
+    count = len(wanted)
     outside = np.flatnonzero((orig < 0) | (orig >= count))
     if len(outside):
         findings.fail(name, f"{where}: orig_id {orig[outside[0]]} in row {outside[0]}, of {count}")
         return False
     times = np.bincount(orig, minlength=count)
     return findings.equal(
-        name, f"{where}: times that an orig_id is there", times, np.ones(count, np.int64), at="orig_id"
+        name, f"{where}: times that an orig_id is there", times, wanted.astype(np.int64), at="orig_id"
     )
 
 

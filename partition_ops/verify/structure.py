@@ -41,9 +41,11 @@ class Seen:
             findings.fail(check, f"{where}: original ID {again[0]} is there again ({len(again)} such)")
         seen[unique] = True
 
-    def check_all(self, findings: Findings, check: str) -> None:
-        """Once every partition has been added: nothing is missing."""
-        for name, seen in zip(self._names, self._seen, strict=True):
+    def check_all(self, findings: Findings, check: str, but: Mapping[int, Array] | None = None) -> None:
+        """Once every partition has been added: nothing is missing, ``but`` some IDs of some type IDs."""
+        for type_id, (name, seen) in enumerate(zip(self._names, self._seen, strict=True)):
+            if but and type_id in but:
+                seen[but[type_id]] = True
             missing = np.flatnonzero(~seen)
             if len(missing):
                 findings.fail(check, f"{name!r}: original ID {missing[0]} is nowhere ({len(missing)} such)")
@@ -129,6 +131,20 @@ def check_edges(findings: Findings, part: int, graph: PartitionGraph, truth: Tru
         with findings.check("every-edge-once"):
             mine = _of_type(graph.edata, type_id, truth)
             seen.add(findings, "every-edge-once", part, type_id, graph.edata["orig_id"][mine])
+
+
+def check_absent(findings: Findings, part: int, graph: PartitionGraph, truth: Truth) -> None:
+    """No edge that was to be dropped is there."""
+    with findings.check("dropped-edges"):
+        for type_id, dropped in truth.dropped.items():
+            orig = graph.edata["orig_id"][_of_type(graph.edata, type_id, truth)]
+            here = orig[np.isin(orig, dropped)]
+            if len(here):
+                where = f"part {part}, {str(truth.metadata.edge_types[type_id])!r}"
+                findings.fail(
+                    "dropped-edges",
+                    f"{where}: original ID {here[0]} was to be dropped, and is there ({len(here)} such)",
+                )
 
 
 def _check_ends(findings: Findings, part: int, graph: PartitionGraph, type_id: int, truth: Truth) -> None:

@@ -1,4 +1,4 @@
-"""What the output should be, derived from the input and the assignment alone.
+"""What the output should be, derived from the input, the assignment and the choice of what to drop alone.
 
 Nothing here depends on the order in which the conversion numbers the nodes of one type in one
 partition: that order is read from the ID maps, once they have been found to be bijections.
@@ -6,6 +6,7 @@ partition: that order is read from the ID maps, once they have been found to be 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.verify.input import Ids
 
 Counts = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -82,16 +84,18 @@ class Truth:
         num_parts: Number of partitions.
         parts: By node type, (nodes,) the partition of each node by original ID.
         edges: By edge type, sources and destinations by original edge ID, type-wise original node IDs.
+        dropped: By edge type ID, original IDs of the edges that are not in the output.
         nodes: The ranges of the new node IDs.
         edge_ranges: The ranges of the new edge IDs.
         orig_nodes: By node type, (nodes,) the original ID by type-wise new ID.
-        orig_edges: By edge type, (edges,) the original ID by type-wise new ID.
+        orig_edges: By edge type, (edges left,) the original ID by type-wise new ID.
     """
 
     metadata: GraphMetadata
     num_parts: int
     parts: list[Ids]
     edges: list[tuple[Ids, Ids]]
+    dropped: Mapping[int, Ids] = field(default_factory=dict)
     nodes: Ranges = field(init=False)
     edge_ranges: Ranges = field(init=False)
     orig_nodes: list[Ids] = field(init=False)
@@ -99,14 +103,22 @@ class Truth:
 
     def __post_init__(self) -> None:
         self.nodes = Ranges(self._counts(self.parts))
-        self.edge_ranges = Ranges(self._counts([self.edge_parts(t) for t in range(len(self.edges))]))
+        types = range(len(self.edges))
+        self.edge_ranges = Ranges(self._counts([self.edge_parts(t)[self.left(t)] for t in types]))
         self.orig_nodes = [in_order(parts) for parts in self.parts]
-        self.orig_edges = [in_order(self.edge_parts(type_id)) for type_id in range(len(self.edges))]
+        self.orig_edges = [self._edges_in_order(type_id) for type_id in types]
 
     def edge_parts(self, edge_type_id: int) -> Ids:
         """(edges,) the partition of each edge by original ID: that of its destination."""
         dst_type = self.metadata.node_type_id(self.metadata.edge_types[edge_type_id].dst)
         return self.parts[dst_type][self.edges[edge_type_id][1]]
+
+    def left(self, edge_type_id: int) -> Mask:
+        """(edges,) bool, by original ID whether an edge of the input is in the output."""
+        left = np.ones(len(self.edges[edge_type_id][0]), np.bool_)
+        if edge_type_id in self.dropped:
+            left[self.dropped[edge_type_id]] = False
+        return left
 
     @cached_property
     def new_nodes(self) -> list[Ids]:
@@ -157,6 +169,10 @@ class Truth:
         start, end = self.nodes.part(part)
         wanted[start:end] = False
         return np.flatnonzero(wanted)
+
+    def _edges_in_order(self, edge_type_id: int) -> Ids:
+        order = in_order(self.edge_parts(edge_type_id))
+        return order[self.left(edge_type_id)[order]] if edge_type_id in self.dropped else order
 
     def _counts(self, parts: list[Ids]) -> Counts:
         return np.stack([np.bincount(p, minlength=self.num_parts) for p in parts], axis=1).astype(np.int64)

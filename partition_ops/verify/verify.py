@@ -10,12 +10,20 @@ from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
 from partition_ops.verify.book import check_book, check_load
 from partition_ops.verify.contents import Features, check_original_ids
+from partition_ops.verify.dropped import check_dropped, find_dropped, read_actions
 from partition_ops.verify.id_maps import check_id_maps
 from partition_ops.verify.input import read_edges
 from partition_ops.verify.manifest import check_manifest
 from partition_ops.verify.output import Output
 from partition_ops.verify.report import Findings, VerifyReport
-from partition_ops.verify.structure import STRUCTURE_CHECKS, Seen, check_edges, check_fields, check_nodes
+from partition_ops.verify.structure import (
+    STRUCTURE_CHECKS,
+    Seen,
+    check_absent,
+    check_edges,
+    check_fields,
+    check_nodes,
+)
 from partition_ops.verify.truth import Truth
 from partition_ops.verify.whole import (
     check_config,
@@ -35,9 +43,9 @@ def verify_output(
 ) -> VerifyReport:
     """Check every invariant of a finished output against the graph that it was made of.
 
-    The output is compared with what follows from the input and the assignment alone, by code that
-    shares nothing with the code that wrote it. All checks run, also after a failure; a check whose
-    ground is missing counts as failed. Nothing is written.
+    The output is compared with what follows from the input, the assignment and the choice of what to do
+    about duplicates and self-loops, by code that shares nothing with the code that wrote it. All checks
+    run, also after a failure; a check whose ground is missing counts as failed. Nothing is written.
 
     Args:
         source: Root of the input graph.
@@ -76,7 +84,9 @@ def _truth(findings: Findings, source: Store, output: Output, metadata: GraphMet
     assignment = read_assignment(findings, output, metadata)
     if assignment is None:
         return None
-    truth = Truth(metadata, *assignment, edges)
+    dropped = find_dropped(metadata, edges, read_actions(findings, output.store))
+    check_dropped(findings, output.store, metadata, dropped)
+    truth = Truth(metadata, *assignment, edges, {type_id: each.ids for type_id, each in dropped.items()})
     if config is not None:
         check_config(findings, output, config, truth)
         check_ranges(findings, config, truth)
@@ -100,7 +110,7 @@ def _check_partitions(
             check_load(findings, part, output, truth)
             advance(1)
     nodes.check_all(findings, "every-node-once")
-    edges.check_all(findings, "every-edge-once")
+    edges.check_all(findings, "every-edge-once", truth.dropped)
 
 
 def _check_graph(
@@ -116,3 +126,4 @@ def _check_graph(
     check_fields(findings, part, graph, truth)
     check_nodes(findings, part, graph, truth, nodes)
     check_edges(findings, part, graph, truth, edges)
+    check_absent(findings, part, graph, truth)

@@ -78,7 +78,7 @@ def check_config(findings: Findings, output: Output, config: dict[str, Any], tru
     expected = {
         "graph_name": metadata.graph_name,
         "num_nodes": sum(metadata.num_nodes),
-        "num_edges": sum(metadata.num_edges),
+        "num_edges": truth.edge_ranges.total,
         "num_parts": truth.num_parts,
         "halo_hops": HALO_HOPS,
         "ntypes": {name: index for index, name in enumerate(metadata.node_types)},

@@ -12,13 +12,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.config import RunConfig
+from partition_ops.partition import engines
 from partition_ops.run import run_job
 from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
-from tests.graphs import SHAPES, SmallGraph
+from tests.defects import CHOICES, with_defects
+from tests.graphs import SHAPES, SmallGraph, library
 from tests.strategies import graphs
 
-ENGINES = ("random", "metis")
+ENGINES = tuple(engines.ENGINES)
 BALANCES = ("node-types", "edges", "none")
 
 settings.register_profile("default", max_examples=60, deadline=None, print_blob=True)
@@ -50,6 +52,13 @@ def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str, num_par
     run_and_verify(SHAPES[shape], config)
 
 
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_choice_about_defects(choice: dict[str, str], engine: str) -> None:
+    config = RunConfig(num_parts=3, engine=engine, balance="edges", on_defect=choice)
+    run_and_verify(with_defects(library()), config)
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     graph=graphs(),
@@ -59,7 +68,7 @@ def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str, num_par
         engine=st.sampled_from(ENGINES),
         balance=st.sampled_from(BALANCES),
         seed=st.integers(0, 99),
-        on_defect=st.just("warn"),
+        on_defect=st.sampled_from(CHOICES),
     ),
 )
 def test_any_graph(graph: SmallGraph, config: RunConfig) -> None:

@@ -11,6 +11,7 @@ from partition_ops.config import RunConfig
 from partition_ops.run import run_job
 from partition_ops.storage import open_store
 from partition_ops.verify import CHECKS, VerifyReport, verify_output
+from tests.defects import with_defects
 from tests.graphs import library
 from tests.mutations import MUTATIONS
 
@@ -19,8 +20,9 @@ from tests.mutations import MUTATIONS
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ``input`` and ``output``."""
     folder = tmp_path_factory.mktemp("good")
-    source = open_store(str(library().write(folder / "input")))
-    run_job(RunConfig(num_parts=3, engine="random"), source, open_store(str(folder / "output")))
+    source = open_store(str(with_defects(library()).write(folder / "input")))
+    config = RunConfig(num_parts=3, engine="random", on_defect="drop")
+    run_job(config, source, open_store(str(folder / "output")))
     return folder
 
 

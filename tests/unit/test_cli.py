@@ -70,8 +70,13 @@ def test_verify_fails_on_a_changed_output(graph: Path, output: Path) -> None:
     )
     done = call("verify", graph, other)
     assert done.returncode == 1
-    assert "node-features" in done.stderr
+    assert "found:    node-features" in done.stderr
+    details = [line for line in done.stdout.splitlines() if line.startswith("FAIL  node-features")]
+    assert len(details) == 1
+    assert details[0].partition("node-features")[2].strip() not in done.stderr  # they are told once
     assert "Traceback" not in done.stderr
+    report = json.loads(call("verify", graph, other, "--json").stdout)["report"]
+    assert not next(check for check in report["checks"] if check["name"] == "node-features")["passed"]
 
 
 def test_the_verbs_make_up_the_job(graph: Path, output: Path) -> None:
