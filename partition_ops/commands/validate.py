@@ -12,6 +12,7 @@ from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.commands.tables import validation_lines
 from partition_ops.config import ValidateConfig
+from partition_ops.errors import UsageError
 from partition_ops.storage import open_store
 
 NAME = "validate"
@@ -26,6 +27,13 @@ validation/report.json below --output."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument("--output", metavar="DIR", help="root of the output; nothing is kept without it")
+    parser.add_argument(
+        "--parmetis",
+        metavar="NAME",
+        help="INPUT is a folder with NAME_nodes.txt, NAME_edges.txt and NAME_stats.txt for ParMETIS instead;"
+        " with --schema",
+    )
+    parser.add_argument("--schema", metavar="FILE", help="with --parmetis: the schema to check against")
     common.add_on_defect(parser)
     common.add_expectations(parser)
     parser.add_argument(
@@ -36,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    if arguments.parmetis is not None or arguments.schema is not None:
+        return _validate_parmetis(arguments, console)
     config = ValidateConfig(
         graph_name=arguments.graph_name,
         on_defect=parse_actions(arguments.on_defect),
@@ -63,3 +73,19 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                         console.line(line)
     common.show_result(console, result)
     return {**result.to_json(), "report": report}
+
+
+def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
+    if arguments.parmetis is None or arguments.schema is None:
+        raise UsageError("--parmetis and --schema go together", expected="both or neither")
+    from partition_ops.schema import read_schema
+    from partition_ops.validate.parmetis import validate_parmetis_text
+
+    root, key = common.split_file_uri(arguments.schema, "--schema")
+    with open_store(root, common.settings(arguments)) as folder, common.open_input(arguments) as source:
+        schema = read_schema(folder, key)
+        counts = validate_parmetis_text(
+            source, arguments.parmetis, schema, progress=common.progress(arguments)
+        )
+    console.line(f"{arguments.parmetis} is sound: {common.summary(counts)}")
+    return counts

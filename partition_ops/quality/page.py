@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 Report = dict[str, Any]
 
@@ -88,12 +88,13 @@ def _halo_chart(report: Report) -> str:
     partitions = report["partitions"]
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     axes = figure.subplots()
-    names = [str(entry["part"]) for entry in partitions]
+    places = [entry["part"] for entry in partitions]
     inner = [entry["inner_nodes"] for entry in partitions]
-    axes.bar(names, inner, color="#1f6f8b", label="inner")
+    axes.bar(places, inner, color="#1f6f8b", label="inner")
     halo = [entry["halo_nodes"] for entry in partitions]
-    axes.bar(names, halo, bottom=inner, color="#e0a458", label="halo")
+    axes.bar(places, halo, bottom=inner, color="#e0a458", label="halo")
     axes.set_xlabel("partition")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
     axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return _svg(figure, "Inner and halo nodes by partition")

@@ -35,7 +35,7 @@ def test_the_snippet_runs_on_a_finished_output(tmp_path: Path) -> None:
 
 
 def test_the_verbs_are_those_of_the_command_line() -> None:
-    named = set(re.findall(r"partition-ops ([a-z][a-z-]+)", (ROOT / "README.md").read_text()))
+    named = set(re.findall(r"(?:`|bin/)partition-ops ([a-z][a-z-]+)", (ROOT / "README.md").read_text()))
     assert named <= {command.NAME for command in COMMANDS}
     assert {"run", "validate", "verify"} <= named
 
