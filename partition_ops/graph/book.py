@@ -156,7 +156,8 @@ class PartitionBook:
     def edge_id_map(self, etype: Any) -> IdMap:
         """The whole ID map of an edge type, as mapped arrays."""
         name, count = self.edges.names.name_of(etype), self.edges.count(etype)
-        return self._maps.get(artifacts.edge_id_map(name), count, gaps=True)
+        dropped = artifacts.dropped_edge_map(name)
+        return self._maps.get(artifacts.edge_id_map(name), count, dropped_key=dropped)
 
 
 def _look_up(ids: Any, table: Ids, what: str) -> Any:

@@ -31,11 +31,11 @@ class IdMap:
         where: Its URI, for messages.
         count: Number of nodes or edges of the type in the output.
         folder: Where the two arrays go; 16 bytes of disk for each node or edge.
-        gaps: Whether original IDs may be missing, because validation dropped their edges.
+        dropped: Number of edges of the type in the input that validation has dropped.
 
     Attributes:
         orig: (count,) int64, original IDs by type-wise new ID.
-        new: int64, type-wise new IDs by original ID; -1 where the original was dropped.
+        new: (count + dropped,) int64, type-wise new IDs by original ID; -1 where the original was dropped.
 
     Raises:
         InvalidInputError: The file is damaged, or an ID is missing or there twice.
@@ -43,14 +43,13 @@ class IdMap:
     Peak memory: 48 MiB beside what the kernel keeps of the files.
     """
 
-    def __init__(self, path: Path, where: str, count: int, folder: Path, *, gaps: bool = False) -> None:
+    def __init__(self, path: Path, where: str, count: int, folder: Path, *, dropped: int = 0) -> None:
         self._where = where
         self._count = count
-        self._gaps = gaps
         self.orig: Ids = _array(folder / "orig.npy", count)
+        self.new: Ids = _array(folder / "new.npy", count + dropped)
         with parquet_file(path, where) as file:
             self._read(file)
-        self.new: Ids = _array(folder / "new.npy", max(count, _largest(self.orig) + 1))
         self._invert()
 
     def _read(self, file: pq.ParquetFile) -> None:
@@ -59,8 +58,8 @@ class IdMap:
             raise self._broken(f"{file.metadata.num_rows} rows of {', '.join(file.schema_arrow.names)}")
         for batch in file.iter_batches(batch_size=PARQUET_BATCH, columns=COLUMNS):
             orig, new = (batch.column(name).to_numpy(zero_copy_only=False) for name in COLUMNS)
-            self._check(orig, len(orig) and self._gaps and int(orig.max()) + 1)
-            self._check(new)
+            self._check(orig, len(self.new))
+            self._check(new, self._count)
             self.orig[new] = orig
         if self._count and min(block.min() for block in _blocks(self.orig)) < 0:
             raise self._broken("a type_new_id that is there twice")
@@ -73,8 +72,8 @@ class IdMap:
         if sum(np.count_nonzero(block >= 0) for block in _blocks(self.new)) != self._count:
             raise self._broken("an orig_id that is there twice")
 
-    def _check(self, ids: Any, end: int = 0) -> None:
-        if ids.dtype != np.int64 or (len(ids) and (ids.min() < 0 or ids.max() >= max(end, self._count))):
+    def _check(self, ids: Any, end: int) -> None:
+        if ids.dtype != np.int64 or (len(ids) and (ids.min() < 0 or ids.max() >= end)):
             raise self._broken(f"{ids.dtype} values outside the range")
 
     def _broken(self, found: str) -> InvalidInputError:
@@ -100,13 +99,19 @@ class IdMaps:
         self._folder: Path | None = None
         self._maps: dict[str, IdMap] = {}
 
-    def get(self, key: str, count: int, *, gaps: bool = False) -> IdMap:
-        """The ID map of the type whose Parquet file is ``key``; see `IdMap` for the rest."""
+    def get(self, key: str, count: int, *, dropped_key: str | None = None) -> IdMap:
+        """The ID map of a type.
+
+        Args:
+            key: Its Parquet file.
+            count: Number of nodes or edges of the type in the output.
+            dropped_key: The file with those that validation has dropped, where there are some.
+        """
         if key not in self._maps:
             path, where = self._output.local_copy(key), self._output.uri_of(key)
             # a number as its name: that of a type may be too long with what is before it
             folder = self._temporary() / str(len(self._maps))
-            self._maps[key] = IdMap(path, where, count, folder, gaps=gaps)
+            self._maps[key] = IdMap(path, where, count, folder, dropped=self._rows(dropped_key))
         return self._maps[key]
 
     def close(self) -> None:
@@ -114,6 +119,12 @@ class IdMaps:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    def _rows(self, key: str | None) -> int:
+        if key is None or not self._output.exists(key):
+            return 0
+        with parquet_file(self._output.local_copy(key), self._output.uri_of(key)) as file:
+            return int(file.metadata.num_rows)
 
     def _temporary(self) -> Path:
         if self._folder is None:
@@ -137,7 +148,3 @@ def _blocks(array: Ids) -> Iterator[Ids]:
     """Views of consecutive parts of an array."""
     for begin in range(0, len(array), PARQUET_BATCH):
         yield array[begin : begin + PARQUET_BATCH]
-
-
-def _largest(array: Ids) -> int:
-    return max((int(block.max()) for block in _blocks(array)), default=-1)

@@ -16,13 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition_ops import artifacts
-from partition_ops.config import RunConfig
+from partition_ops.config import IdMapConfig, RunConfig
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.book import PartitionBook
+from partition_ops.idmap import export_id_maps
 from partition_ops.run import run_job
 from partition_ops.storage import StorageSettings, open_store
-from tests.graphs import SHAPES, SmallGraph, library
+from tests.graphs import SHAPES, Edges, SmallGraph, library
 from tests.strategies import graphs
 
 
@@ -245,16 +246,22 @@ def test_a_map_that_is_no_bijection_is_refused(output: Path, tmp_path: Path, ori
         book.nid_orig2new(0, "venue")
 
 
-def test_edges_that_validation_dropped_leave_gaps(output: Path, tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    config = open_store(str(output)).read_json("partitions/small.json")
-    count = sum(end - begin for begin, end in config["edge_map"]["paper:in:venue"])
-    store.write_json("partitions/small.json", config)
-    path = tmp_path / artifacts.edge_id_map("paper:in:venue")
-    path.parent.mkdir(parents=True)
-    pq.write_table(pa.table({"orig_id": 2 * np.arange(count)[::-1], "type_new_id": np.arange(count)}), path)
-    with PartitionBook(store, graph_name="small") as book:
-        assert book.eid_new2orig([0, count - 1], "in").tolist() == [2 * count - 2, 0]
-        assert book.eid_orig2new([2, 0], "in").tolist() == [count - 2, count - 1]
-        with pytest.raises(ValueError, match=r"original edge ID 1 has no counterpart"):
-            book.eid_orig2new([0, 1], "in")
+def test_edges_that_validation_dropped_leave_gaps(tmp_path: Path) -> None:
+    """Of the edges 0 to 5, the two that repeat another one and the last, a self-loop, are dropped."""
+    graph = SmallGraph({"a": 4}, {"a:r:a": Edges([0, 0, 0, 1, 2, 2], [1, 1, 1, 1, 3, 2])})
+    source, store = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
+    run_job(RunConfig(num_parts=2, on_defect="drop"), source, store)
+    dropped = np.load(store.local_copy(artifacts.edge_list(artifacts.DROPPED, "a:r:a"))).tolist()
+    kept = [edge for edge in range(6) if edge not in dropped]
+    assert 0 < len(kept) < 6
+    with PartitionBook(store) as book:
+        assert sorted(book.eid_new2orig(np.arange(len(kept)), "r").tolist()) == kept
+        assert book.eid_new2orig(book.eid_orig2new(kept, "r"), "r").tolist() == kept
+        for edge in dropped:
+            with pytest.raises(ValueError, match=rf"original edge ID {edge} has no counterpart"):
+                book.eid_orig2new([kept[0], edge], "r")
+        with pytest.raises(ValueError, match=r"Found: 6\. Expected: 0 to 5"):
+            book.eid_orig2new(6, "r")
+    export_id_maps(IdMapConfig(part_maps=True), source, store)
+    parts = np.load(store.local_copy(artifacts.EDGE_MAP))
+    assert np.flatnonzero(parts < 0).tolist() == dropped
