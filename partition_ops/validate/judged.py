@@ -16,11 +16,16 @@ from partition_ops.validate.expectations import Judge, Outcome, Suite, Verdict
 
 @contextmanager
 def judge_if_wanted(*, data_docs: bool, suites: list[Suite]) -> Iterator[Judge | None]:
-    """A judge that gets ready while the caller measures; None where nobody asked for one."""
+    """A judge that gets ready while the caller measures; None where nobody asked for one.
+
+    With suites of the user's it is waited for: a mistake in them is told now, not after hours.
+    """
     if not data_docs and not suites:
         yield None
         return
     with Judge(suites) as judge:
+        if suites:
+            judge.wait_until_ready()
         yield judge
 
 
@@ -33,8 +38,9 @@ def keep_data_docs(task: Task, verdict: Verdict) -> None:
 
 
 def unmet(verdict: Verdict) -> list[Defect]:
-    """The expectations that are not met, but for those about checks that have findings of their own."""
-    return [_defect(outcome) for outcome in verdict.failures if outcome.check not in CHECKS]
+    """The expectations that are not met, but for ours about checks that have findings of their own."""
+    told = [one for one in verdict.failures if one.ours and one.check in CHECKS]
+    return [_defect(one) for one in verdict.failures if one not in told and one.action != "info"]
 
 
 def _defect(outcome: Outcome) -> Defect:

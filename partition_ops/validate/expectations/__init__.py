@@ -3,7 +3,7 @@
 from partition_ops.validate.expectations.judge import Judge
 from partition_ops.validate.expectations.metrics import METRICS
 from partition_ops.validate.expectations.process import JudgeError
-from partition_ops.validate.expectations.suites import Suite, none_of, read_suites
+from partition_ops.validate.expectations.suites import Suite, read_suites
 from partition_ops.validate.expectations.verdict import Outcome, Verdict
 
-__all__ = ["METRICS", "Judge", "JudgeError", "Outcome", "Suite", "Verdict", "none_of", "read_suites"]
+__all__ = ["METRICS", "Judge", "JudgeError", "Outcome", "Suite", "Verdict", "read_suites"]

@@ -66,7 +66,8 @@ def _expectation(entry: dict[str, Any], position: int) -> Any:
         raise RefusedError(
             f"{entry['where']}: there is no such expectation", expected="one of " + ", ".join(like)
         )
-    config["meta"] = {**config.get("meta", {}), "where": entry["where"], "position": position}
+    ours = {"where": entry["where"], "ours": entry["ours"], "position": position}
+    config["meta"] = {**config.get("meta", {}), **ours}
     try:
         return ExpectationConfiguration(**config).to_domain_obj()
     except Exception as error:  # pydantic's and GX's own errors, and whatever a broken argument causes

@@ -19,6 +19,7 @@ def outcome_of(table: str, result: Any) -> dict[str, Any]:
     observed = result.result.get("observed_value")
     return {
         "table": table,
+        "ours": config.meta["ours"],
         "expectation": config.type,
         "column": config.kwargs.get("column"),
         "check": config.meta.get("check"),

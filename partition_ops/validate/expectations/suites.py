@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,12 @@ class Suite:
     Attributes:
         where: URI of the file, for messages.
         document: The parsed file, in the format of ``schemas/expectation_suite.schema.json``.
+        ours: Whether it belongs to this project, and not to the user.
     """
 
     where: str
     document: dict[str, Any]
+    ours: bool = False
 
     @property
     def table(self) -> str:
@@ -37,24 +39,8 @@ class Suite:
 
 def base_suites() -> list[Suite]:
     """The suites of this project, in ``schemas/expectations/``."""
-    return [read_suite(schema_folder() / "expectations" / f"{table}.json") for table in METRICS]
-
-
-def none_of(checks: Iterable[str]) -> Suite:
-    """A suite for checks of the whole graph that a user wants to fail, though a finding is usual there.
-
-    Args:
-        checks: Columns of table ``graph``, such as ``parallel_edges``, that shall be 0.
-    """
-    expectations = [
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": check, "value_set": [0]},
-            "meta": {"check": check, "action": "fail"},
-        }
-        for check in checks
-    ]
-    return Suite("the options", {"name": "graph", "expectations": expectations})
+    files = [read_suite(schema_folder() / "expectations" / f"{table}.json") for table in METRICS]
+    return [replace(suite, ours=True) for suite in files]
 
 
 def read_suites(store: Store) -> list[Suite]:
@@ -120,14 +106,14 @@ def merge_suites(suites: Iterable[Suite]) -> dict[str, list[dict[str, Any]]]:
     """The expectations of each table, in the order of the suites.
 
     Returns:
-        For each table of `METRICS` its expectations, each with a ``where`` for messages beside the
-        ``config`` that Great Expectations takes.
+        For each table of `METRICS` its expectations, each with ``where`` for messages and ``ours``
+        beside the ``config`` that Great Expectations takes.
     """
     merged: dict[str, list[dict[str, Any]]] = {table: [] for table in METRICS}
     for suite in suites:
         for position, expectation in enumerate(suite.document["expectations"]):
             where = f"{suite.where}: expectations[{position}] ({expectation['type']})"
-            merged[suite.table].append({"where": where, "config": expectation})
+            merged[suite.table].append({"where": where, "ours": suite.ours, "config": expectation})
     return merged
 
 

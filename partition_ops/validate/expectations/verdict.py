@@ -12,6 +12,7 @@ class Outcome:
 
     Attributes:
         table: The table that it is about.
+        ours: Whether it is from a suite of this project, and not of the user.
         expectation: Its type, such as ``expect_column_values_to_be_between``.
         column: The column that it is about; None where it is about several or none.
         check: Name of the check, from ``meta.check``; None for an expectation without one.
@@ -26,6 +27,7 @@ class Outcome:
     """
 
     table: str
+    ours: bool
     expectation: str
     column: str | None
     check: str | None
