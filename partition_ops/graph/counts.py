@@ -35,9 +35,9 @@ def read_counts(document: Mapping[str, Any], what: str, types: Sequence[str], wh
                 expected=f"{len(types)}, one for each type",
             )
     per_chunk = (
-        tuple(tuple(c) for c in document[chunk_key]) if chunk_key in document else (None,) * len(types)
+        tuple(_integers(c) for c in document[chunk_key]) if chunk_key in document else (None,) * len(types)
     )
-    totals = tuple(document[type_key]) if type_key in document else tuple(sum(c or ()) for c in per_chunk)
+    totals = _integers(document[type_key]) if type_key in document else tuple(sum(c or ()) for c in per_chunk)
     for name, chunks, total in zip(types, per_chunk, totals, strict=True):
         if chunks is not None and sum(chunks) != total:
             raise InvalidInputError(
@@ -46,3 +46,8 @@ def read_counts(document: Mapping[str, Any], what: str, types: Sequence[str], wh
                 expected=f"{total}",
             )
     return per_chunk, totals
+
+
+def _integers(counts: Sequence[float]) -> tuple[int, ...]:
+    """For JSON Schema, 3.0 is an integer as well."""
+    return tuple(int(count) for count in counts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ Values = npt.NDArray[Any]
 def read_numpy(path: Path, where: str) -> Values:
     try:
         values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
+    except Exception as error:  # numpy parses the header as Python, and opens what looks like a zip file
         raise InvalidInputError(f"{where} cannot be read as .npy: {first_sentence(error)}") from error
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         raise InvalidInputError(f"{where}: the array has no rows", expected="at least one dimension")
@@ -34,6 +33,13 @@ def read_parquet(path: Path, where: str) -> Values:
         values = _matrix(file.read(), where)
         shape = _written_shape(file.schema_arrow, where)
     return values if shape is None else _reshaped(values, shape, where)
+
+
+def parquet_blocks(path: Path, where: str, rows: int) -> Iterator[Values]:
+    """The values as `read_parquet` gives them, at most ``rows`` at a time; flat where it would reshape them."""
+    with parquet_file(path, where) as file:
+        for batch in file.iter_batches(batch_size=rows):
+            yield _matrix(pa.Table.from_batches([batch]), where)
 
 
 def parquet_layout(path: Path, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
@@ -92,7 +98,7 @@ def _written_shape(schema: pa.Schema, where: str) -> tuple[int, ...] | None:
     text = (schema.metadata or {}).get(b"shape")
     if text is None:
         return None
-    if not re.fullmatch(rb"\(\s*\d+(\s*,\s*\d+)*\s*,?\s*\)", text):
+    if not re.fullmatch(rb"\(\s*\d{1,18}(\s*,\s*\d{1,18})*\s*,?\s*\)", text):
         raise InvalidInputError(
             f"{where}: the 'shape' in the file's metadata is none",
             found=repr(text[:100]),
@@ -102,13 +108,14 @@ def _written_shape(schema: pa.Schema, where: str) -> tuple[int, ...] | None:
 
 
 def _reshaped(values: Values, shape: tuple[int, ...], where: str) -> Values:
-    if values.size != math.prod(shape):
+    try:
+        return values.reshape(shape)
+    except ValueError as error:
         raise InvalidInputError(
             f"{where}: the 'shape' in the file's metadata does not fit",
             found=f"{shape}",
             expected=f"a shape with {values.size} values",
-        )
-    return values.reshape(shape)
+        ) from error
 
 
 def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
@@ -117,8 +124,9 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
         return np.empty((0,), np.float64)
     names = [f"column {index}" for index in range(columns)]
     read, parse = csv_options(file_format, names, header)
+    convert = pa_csv.ConvertOptions(null_values=[""])  # "nan" is a number here, which validation reports
     try:
-        table = pa_csv.read_csv(path, read_options=read, parse_options=parse)
+        table = pa_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
     except pa.ArrowInvalid as error:
         if "Empty CSV" not in str(error):
             raise InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}") from error

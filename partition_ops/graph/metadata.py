@@ -19,11 +19,14 @@ from partition_ops import artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.counts import read_counts
+from partition_ops.graph.metadata_document import read_metadata_document
 from partition_ops.storage import Store
 from partition_ops.storage.base import check_key
 
 GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DELIMITER = re.compile(r"[\t !#-*,/:-@\[-^`{-~]")
 LONGEST_NAME = 200  # bytes; with its ending it must fit the 255 of common file systems
+LONGEST_PART = 255
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,11 @@ def load_metadata(source: Store, *, graph_name: str | None = None) -> GraphMetad
         InvalidInputError: The file is missing, is no JSON, or says what cannot be.
     """
     where = source.uri_of(artifacts.METADATA)
-    metadata = parse_metadata(source.read_json(artifacts.METADATA), where=where, root=source.uri)
+    document = read_metadata_document(source)
+    try:
+        metadata = parse_metadata(document, where=where, root=source.uri)
+    except RecursionError as error:
+        raise InvalidInputError(f"{where} is nested too deeply", expected="lists of lists at most") from error
     return replace(metadata, graph_name=check_graph_name(graph_name, where)) if graph_name else metadata
 
 
@@ -276,11 +283,11 @@ class _FileSets:
                     expected="one of " + ", ".join(map(repr, types)),
                 )
             for name, spec in specs.items():
-                if "/" in name or not name:
+                if "/" in name or not name.strip() or not name.isprintable():
                     raise InvalidInputError(
                         f"{self.where}: {key!r} of {type_name!r} names a feature that DGL cannot hold",
                         found=repr(name),
-                        expected="a name without '/'",
+                        expected="a printable name without '/'",
                     )
                 what = f"feature {name!r} of {type_name!r}"
                 data = self._file_set(spec, what, ("numpy", "parquet", "csv"))
@@ -296,11 +303,12 @@ class _FileSets:
                 found=repr(name),
                 expected="one of " + ", ".join(map(repr, readable)),
             )
-        if len(delimiter) != 1 or delimiter in '\r\n"' or not delimiter.isascii():
+        if not DELIMITER.fullmatch(delimiter):
             raise InvalidInputError(
                 f"{self.where}: {what} has a delimiter that is not read",
                 found=repr(delimiter),
-                expected="one ASCII character, no quote and no line break",
+                expected="one ASCII character that is no part of a number or a word: no letter, digit, quote,"
+                " sign, dot or line break",
             )
         files = tuple(self._key(path, what) for path in spec["data"])
         return FileSet(FileFormat(name, delimiter, given.get("header")), files)
@@ -310,6 +318,13 @@ class _FileSets:
         absolute = PurePosixPath(path)
         if path.startswith("/") and self.root.startswith("/") and absolute.is_relative_to(self.root):
             plain = str(absolute.relative_to(self.root))
+        longest = max(len(part.encode(errors="replace")) for part in plain.split("/"))
+        if longest > LONGEST_PART or not plain.isprintable():
+            raise InvalidInputError(
+                f"{self.where}: {what} has a path that no file system could hold",
+                found=repr(path[:100]),
+                expected=f"printable characters, at most {LONGEST_PART} bytes between two slashes",
+            )
         try:
             return check_key(plain)
         except InvalidInputError as error:

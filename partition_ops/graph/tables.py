@@ -39,7 +39,10 @@ def csv_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bo
         raise InvalidInputError(f"{where} is not a text file", found=f"the bytes {first[:20]!r}") from error
     if not text:
         return 0, False
-    fields = next(csv.reader([text], delimiter=file_format.delimiter))
+    try:
+        fields = next(csv.reader([text], delimiter=file_format.delimiter))
+    except csv.Error as error:
+        raise InvalidInputError(f"{where} cannot be read as CSV: {error}", found=repr(text[:20])) from error
     guessed = not any(VALUE.fullmatch(field) or not field.strip() for field in fields)
     return len(fields), guessed if file_format.header is None else file_format.header
 
@@ -62,7 +65,7 @@ def parquet_file(path: Path, where: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path) as file:
             yield file
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise InvalidInputError(
             f"{where} cannot be read as Parquet: {first_sentence(error)}",
             remedy="Write the file again, or correct its format in metadata.json.",

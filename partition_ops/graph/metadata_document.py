@@ -1,0 +1,39 @@
+"""Reading ``metadata.json`` as JSON, with what JSON allows and we cannot take refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from partition_ops import artifacts
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store
+
+
+def read_metadata_document(source: Store) -> Any:
+    """The parsed ``metadata.json`` at the root of a graph.
+
+    Args:
+        source: The graph's root.
+
+    Raises:
+        InvalidInputError: There is none, it is no JSON, or an object in it has a name twice: of two
+            features with one name, most readers take the last and say nothing.
+    """
+    data = source.read_bytes(artifacts.METADATA)
+    try:
+        return json.loads(data, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{source.uri_of(artifacts.METADATA)} is not valid JSON: {error}",
+            remedy="Mend or replace the file.",
+        ) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the name {twice!r} twice")
+    return found

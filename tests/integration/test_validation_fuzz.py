@@ -1,0 +1,67 @@
+"""A thousand damaged graphs: each is refused in our own words, or passes and its output verifies."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from partition_ops import artifacts
+from partition_ops.config import RunConfig
+from partition_ops.errors import PartitionOpsError
+from partition_ops.run import run_job
+from partition_ops.storage import open_store
+from partition_ops.verify import verify_output
+from tests.damage import base_graphs, damage
+
+GRAPHS = base_graphs()
+SEEDS = 1200
+BLOCKS = 24
+PATIENCE = 30  # seconds for one graph of 14 nodes
+
+
+@pytest.fixture(autouse=True)
+def _no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take most of the time of a run this small, and don't depend on the input's files."""
+    monkeypatch.setattr("partition_ops.quality.quality.quality_page", lambda *given: "")
+
+
+def run_damaged(folder: Path, seed: int) -> str:
+    """Run one damaged graph; anything but the allowed outcomes is an error of another type."""
+    name = list(GRAPHS)[seed % len(GRAPHS)]
+    graph = GRAPHS[name].write(folder / "graph")
+    what = f"seed {seed}: {name}: {damage(graph, seed)}"
+    source, destination = open_store(str(graph)), open_store(str(folder / "out"))
+    began = time.monotonic()
+    try:
+        run_job(RunConfig(num_parts=2, engine="random", on_defect="warn"), source, destination)
+    except PartitionOpsError as error:
+        assert error.exit_code == 3, f"{what}: {error!r}"
+        assert not error.transient, what
+        assert not destination.exists(artifacts.MANIFEST), what
+        outcome = "refused"
+    else:
+        report = verify_output(source, destination)
+        assert report.passed, f"{what}: {report.summary()}"
+        outcome = "passed"
+    assert time.monotonic() - began < PATIENCE, what
+    return outcome
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_damage_is_refused_or_harmless(tmp_path: Path, block: int) -> None:
+    outcomes = {"refused": 0, "passed": 0}
+    for seed in range(block, SEEDS, BLOCKS):
+        outcomes[run_damaged(tmp_path / str(seed), seed)] += 1
+    assert outcomes["refused"] > outcomes["passed"]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_undamaged_graphs_pass(tmp_path: Path, name: str) -> None:
+    source, destination = (
+        open_store(str(GRAPHS[name].write(tmp_path / "graph"))),
+        open_store(f"{tmp_path}/out"),
+    )
+    run_job(RunConfig(num_parts=2, engine="random"), source, destination)
+    assert verify_output(source, destination).passed
