@@ -36,6 +36,8 @@ from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
 from graph_partitioning.operators.validate import ValidateGraphOperator
 
+from partition_ops.checks import choices
+
 
 def uri_param(variable: str, **options: Any) -> Param:
     """A required URI; an environment variable may give the form a first value."""
@@ -43,6 +45,26 @@ def uri_param(variable: str, **options: Any) -> Param:
     default = {"default": value} if value else {}
     return Param(**default, type="string", minLength=1, **options)
 
+
+def on_finding(check: str, title: str, **options: Any) -> Param:
+    """What to do about the findings of a check."""
+    actions = choices()[check]
+    return Param(
+        actions[0],
+        type="string",
+        enum=list(actions),
+        title=title,
+        description=". ".join(f"{action}: {MEANINGS[action]}" for action in actions),
+        **options,
+    )
+
+
+MEANINGS = {
+    "fail": "the run stops",
+    "exclude": "the engine does not see them, the partitions have them",
+    "drop": "they leave the output",
+    "warn": "the report tells of them",
+}
 
 # The form shows what has no section at once, and the others when they are unfolded.
 PARAMS = {
@@ -79,14 +101,11 @@ PARAMS = {
         description="What every partition gets the same share of: each node type; each type's nodes and"
         " their in-edges; or only nodes of any type.",
     ),
-    "on_defect": Param(
-        "fail",
-        type="string",
-        enum=["fail", "exclude", "drop", "warn"],
-        title="On duplicate or self-loop edges",
-        description="fail; exclude: the engine does not see them, the partitions have them; drop: nobody has"
-        " them; warn. What no later stage could work on always fails.",
-    ),
+    "on_duplicate_edges": on_finding("duplicate_edges", "On duplicate edges"),
+    "on_self_loop_edges": on_finding("self_loop_edges", "On self-loop edges"),
+    "on_nonfinite_values": on_finding("nonfinite_values", "On NaN and infinity in features", section="More"),
+    "on_parallel_edges": on_finding("parallel_edges", "On edges of several types", section="More"),
+    "on_reversed_edges": on_finding("reversed_edges", "On edges in both directions", section="More"),
     "expectations_uri": Param(
         None,
         type=["null", "string"],
@@ -149,7 +168,7 @@ with DAG(
 ) as dag:
     validate = ValidateGraphOperator(
         task_id="validate",
-        on_defect="{{ params.on_defect }}",
+        on_defect={check: f"{{{{ params.on_{check} }}}}" for check in choices()},
         expectations_uri="{{ params.expectations_uri or '' }}",
     )
     schema = WriteSchemaOperator(task_id="schema")

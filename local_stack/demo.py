@@ -41,7 +41,6 @@ class DemoOptions:
             "graph_name": GRAPH_NAME,
             "num_parts": self.num_parts,
             "engine": self.engine,
-            "on_defect": "warn",  # real code calls itself: there are self-loops
         }
 
 
