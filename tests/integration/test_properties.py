@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.config import RunConfig
@@ -22,16 +21,6 @@ from tests.strategies import graphs
 
 ENGINES = tuple(engines.ENGINES)
 BALANCES = ("node-types", "edges", "none")
-
-settings.register_profile("default", max_examples=60, deadline=None, print_blob=True)
-# a graph takes a third of a second, so shrinking one takes minutes: that is for a developer to wait for
-settings.register_profile(
-    "ci",
-    parent=settings.get_profile("default"),
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 def run_and_verify(graph: SmallGraph, config: RunConfig) -> None:

@@ -1,0 +1,228 @@
+"""What becomes of duplicates and self-loops: dropped, it is as if they had never been there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from partition_ops import artifacts
+from partition_ops.config import IdMapConfig, RunConfig
+from partition_ops.dgl_import import import_dgl
+from partition_ops.idmap import export_id_maps
+from partition_ops.run import run_job
+from partition_ops.storage import Store, open_store
+from tests.defects import CHECKS, CHOICES, cleaned, findings, kept_edges, with_defects
+from tests.graphs import SHAPES, SmallGraph, library, social
+from tests.strategies import graphs
+
+PARTS = 3
+GRAPHS = {
+    "library": with_defects(library()),
+    "social": with_defects(social()),
+    **{name: SHAPES[name] for name in ("duplicates and self-loops", "self-loops that are there twice")},
+}
+
+
+@contextmanager
+def output(graph: SmallGraph, config: RunConfig) -> Iterator[Store]:
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = (open_store(f"{folder}/{name}") for name in ("in", "out"))
+        graph.write(Path(folder) / "in")
+        run_job(config, source, out)
+        yield out
+
+
+def config_of(choice: dict[str, str] | str, engine: str = "metis", num_parts: int = PARTS) -> RunConfig:
+    return RunConfig(num_parts=num_parts, engine=engine, balance="edges", on_defect=choice)
+
+
+def same_bytes(one: Store, other: Store, *prefixes: str) -> None:
+    for prefix in prefixes:
+        keys = [entry.key for entry in one.list(prefix)]
+        assert keys, prefix
+        assert keys == [entry.key for entry in other.list(prefix)]
+        assert [key for key in keys if one.read_bytes(key) != other.read_bytes(key)] == []
+
+
+def tensors(store: Store, part: int, name: str) -> dict[str, Any]:
+    path = store.local_copy(artifacts.partition_file(part, name))
+    return {key: t.numpy() for key, t in import_dgl().data.utils.load_tensors(str(path)).items()}
+
+
+def same_graphs(one: Store, clean: Store, part: int, kept: dict[str, list[int]]) -> None:
+    """``graph.dgl`` and its original edge IDs; ``kept`` translates those of the clean graph."""
+    dgl, key = import_dgl(), artifacts.partition_file(part, "graph.dgl")
+    found, expected = (dgl.load_graphs(str(store.local_copy(key)))[0][0] for store in (one, clean))
+    fields = [(end.tolist(), g.ndata, g.edata) for g in (found, expected) for end in g.edges(order="eid")]
+    assert fields[0][0] == fields[2][0]
+    assert fields[1][0] == fields[3][0]
+    for mine, other, but in ((found.ndata, expected.ndata, ()), (found.edata, expected.edata, ("orig_id",))):
+        assert mine.keys() == other.keys()
+        assert all(mine[name].tolist() == other[name].tolist() for name in mine if name not in but)
+    here, there = (tensors(store, part, "orig_eids.dgl") for store in (one, clean))
+    assert {name: ids.tolist() for name, ids in here.items()} == {
+        name: [kept[name][i] for i in ids] for name, ids in there.items()
+    }
+
+
+def same_edge_maps(one: Store, clean: Store, kept: dict[str, list[int]]) -> None:
+    for name, ids in kept.items():
+        found, expected = (
+            pq.read_table(store.local_copy(artifacts.edge_id_map(name))) for store in (one, clean)
+        )
+        assert found["orig_id"].to_pylist() == [ids[i] for i in expected["orig_id"].to_pylist()]
+        assert sorted(found["orig_id"].to_pylist()) == ids
+        assert found.drop_columns(["orig_id"]) == expected.drop_columns(["orig_id"])
+
+
+def same_edge_features(one: Store, clean: Store, part: int) -> None:
+    found, expected = (tensors(store, part, "edge_feat.dgl") for store in (one, clean))
+    assert found.keys() == expected.keys()
+    for name, rows in found.items():
+        assert len(rows) == len(expected[name])
+        if len(rows):  # an empty CSV does not say what its columns are
+            assert (rows.dtype, rows.shape) == (expected[name].dtype, expected[name].shape)
+            assert rows.tobytes() == expected[name].tobytes()
+
+
+def check_dropping(graph: SmallGraph, checks: tuple[str, ...], engine: str, num_parts: int = PARTS) -> None:
+    """The output is that of the graph cleaned by hand, up to the original IDs of edges."""
+    others = {check: "warn" for check in CHECKS if check not in checks}
+    choice, strict = ({**others, **dict.fromkeys(checks, action)} for action in ("drop", "fail"))
+    kept = kept_edges(graph, checks)
+    with (
+        output(graph, config_of(choice, engine, num_parts)) as one,
+        output(cleaned(graph, checks), config_of(strict, engine, num_parts)) as clean,
+    ):
+        nodes = [
+            f"partitions/part{part}/{name}"
+            for part in range(num_parts)
+            for name in ("node_feat", "orig_nids")
+        ]
+        same_bytes(one, clean, "assignment/", "partitions/small.json", "idmap/nodes/", *nodes)
+        same_edge_maps(one, clean, kept)
+        for part in range(num_parts):
+            same_graphs(one, clean, part, kept)
+            same_edge_features(one, clean, part)
+
+
+@pytest.mark.parametrize("checks", [CHECKS, CHECKS[:1], CHECKS[1:]], ids="-".join)
+@pytest.mark.parametrize("engine", ["metis", "random"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_dropping_is_as_cleaning_by_hand(name: str, engine: str, checks: tuple[str, ...]) -> None:
+    check_dropping(GRAPHS[name], checks, engine)
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    graph=graphs(),
+    checks=st.sampled_from([CHECKS, CHECKS[:1], CHECKS[1:]]),
+    engine=st.sampled_from(["metis", "random"]),
+    num_parts=st.integers(1, 4),
+)
+def test_dropping_from_any_graph(
+    graph: SmallGraph, checks: tuple[str, ...], engine: str, num_parts: int
+) -> None:
+    check_dropping(graph, checks, engine, num_parts)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_partitioner_does_not_see_excluded_edges(name: str) -> None:
+    """It assigns as it does without them, also where in-degrees count; and every edge stays."""
+    graph = GRAPHS[name]
+    with (
+        output(graph, config_of("exclude")) as one,
+        output(cleaned(graph, CHECKS), config_of("fail")) as clean,
+    ):
+        same_bytes(one, clean, "prepare/", "assignment/")
+        total = sum(len(ends.src) for ends in graph.edges.values())
+        assert one.read_json(artifacts.partition_config("small"))["num_edges"] == total
+        assert not list(one.list(f"{artifacts.IDMAP}/{artifacts.DROPPED}/"))
+
+
+def test_the_partitioner_counts_the_in_edges_of_which_it_only_warns() -> None:
+    graph = GRAPHS["social"]
+    with output(graph, config_of("exclude")) as excluded, output(graph, config_of("warn")) as warned:
+        degrees = [np.load(store.local_copy(artifacts.PREPARED_IN_DEGREES)) for store in (excluded, warned)]
+    wrong = sum(bool(found) for name, ends in graph.edges.items() for found in findings(name, ends))
+    assert int(degrees[1].sum() - degrees[0].sum()) == wrong > 0
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
+def test_who_is_dropped_and_why_is_listed(choice: dict[str, str]) -> None:
+    graph = GRAPHS["library"]
+    with output(graph, config_of(choice, "random")) as out:
+        listed = {
+            name: pq.read_table(out.local_copy(key)).to_pydict()
+            for name in graph.edges
+            if out.exists(key := artifacts.dropped_edge_map(name))
+        }
+    expected: dict[str, dict[str, list[Any]]] = {}
+    for name, ends in graph.edges.items():
+        for orig_id, wrong in enumerate(findings(name, ends)):
+            reasons = [check for check in wrong if choice[check] == "drop"]
+            if reasons:
+                rows = expected.setdefault(name, {"orig_id": [], "check": []})
+                rows["orig_id"].append(orig_id)
+                rows["check"].append(max(reasons))  # self_loop_edges where it is both
+    assert listed == expected
+
+
+def expected_counts(graph: SmallGraph, choice: dict[str, str]) -> dict[str, int]:
+    """Every edge counts once, for the hardest action that it meets."""
+    counts = {"edges_dropped": 0, "edges_excluded": 0, "edges_warned_of": 0}
+    names = {"drop": "edges_dropped", "exclude": "edges_excluded", "warn": "edges_warned_of"}
+    for name, ends in graph.edges.items():
+        for wrong in findings(name, ends):
+            met = [action for action in names if action in {choice[check] for check in wrong}]
+            if met:
+                counts[names[met[0]]] += 1
+    return counts
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
+def test_the_run_says_how_many_edges_each_action_affects(choice: dict[str, str], tmp_path: Path) -> None:
+    graph = GRAPHS["library"]
+    source, out = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
+    first, *_ = run_job(config_of(choice, "random"), source, out)
+    counts = expected_counts(graph, choice)
+    assert sum(counts.values()) > 10
+    assert {name: first.counters[name] for name in counts} == counts
+    options = out.read_json(artifacts.MANIFEST)["options"]["validate"]
+    given = options["on_defect"]
+    assert {check: given[check] for check in CHECKS} == choice
+    assert given == out.read_json(artifacts.VALIDATION_REPORT)["actions"]
+    assert set(given) > set(CHECKS)  # in full: also those that were not chosen
+
+
+def test_part_maps_have_no_partition_for_dropped_edges(tmp_path: Path) -> None:
+    graph = GRAPHS["library"]
+    source, out = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
+    run_job(config_of("drop"), source, out)
+    export_id_maps(IdMapConfig(vectors=True, part_maps=True), source, out)
+    parts = np.load(out.local_copy(artifacts.EDGE_MAP))
+    dropped = [bool(wrong) for name, ends in graph.edges.items() for wrong in findings(name, ends)]
+    assert (parts == -1).tolist() == dropped
+    assert parts.max() == PARTS - 1
+    for name, kept in kept_edges(graph, CHECKS).items():
+        assert sorted(np.load(out.local_copy(artifacts.edge_id_vector(name))).tolist()) == kept
+
+
+def test_another_choice_leaves_nothing_of_the_one_before(tmp_path: Path) -> None:
+    source = open_store(str(GRAPHS["library"].write(tmp_path / "in")))
+    used, fresh = open_store(str(tmp_path / "used")), open_store(str(tmp_path / "fresh"))
+    run_job(config_of("drop", "random"), source, used)
+    other = config_of({"duplicate_edges": "exclude", "self_loop_edges": "drop"}, "random")
+    run_job(other, source, used)
+    run_job(other, source, fresh)
+    same_bytes(used, fresh, *(f"{folder}/" for folder in ("validation", "partitions", "idmap", "quality")))
+    assert used.read_bytes(artifacts.MANIFEST) == fresh.read_bytes(artifacts.MANIFEST)
