@@ -24,8 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser, output: str) -> None:
     parser.add_argument("--output", metavar="FILE", required=True, help=output)
 
 
-def execute(remap: Callable[..., dict[str, Any]], arguments: argparse.Namespace, console: Console) -> Any:
-    """Open what the arguments name, do the work and show it in a line."""
+def execute(
+    remap: Callable[..., dict[str, Any]],
+    arguments: argparse.Namespace,
+    console: Console,
+    more: Callable[[ExitStack], dict[str, Any]] = lambda stack: {},
+) -> Any:
+    """Open what the arguments name, do the work and show it in a line.
+
+    Args:
+        remap: Does the work.
+        arguments: Those of the command line.
+        console: Shows the result.
+        more: Gives further arguments of ``remap``; the stack closes what it opens.
+    """
     config = RemapConfig(node_type=arguments.node_type, edge_type=arguments.edge_type)
     from partition_ops.idmap import RowFile
 
@@ -38,10 +50,11 @@ def execute(remap: Callable[..., dict[str, Any]], arguments: argparse.Namespace,
         run = stack.enter_context(open_store(arguments.run, common.settings(arguments)))
         inputs = [open_file(uri, "--input") for uri in arguments.input]
         output = open_file(arguments.output, "--output")
-        result = remap(config, run, inputs, output, progress=common.progress(arguments))
+        shown = common.progress(arguments)
+        result = remap(config, run, inputs, output, progress=shown, **more(stack))
     files = result["output"]
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    others = f" and {len(files) - 1} more" if len(files) > 1 else ""
     console.line(
-        f"{result['rows']:,} rows of the {result['type']} in {files[0] if files else 'no file'}{more}"
+        f"{result['rows']:,} rows of the {result['type']} in {files[0] if files else 'no file'}{others}"
     )
     return result

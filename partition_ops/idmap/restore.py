@@ -14,6 +14,7 @@ from partition_ops.config import RemapConfig
 from partition_ops.errors import InvalidInputError
 from partition_ops.idmap.row_files import RowFile, rows_at_once
 from partition_ops.idmap.rows import Rows, open_rows
+from partition_ops.idmap.string_ids import StringIds
 from partition_ops.idmap.type_map import TypeMap
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -27,6 +28,7 @@ def restore_rows(
     inputs: Sequence[RowFile],
     output: RowFile,
     *,
+    ids: StringIds | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Put rows that are in type-wise new-ID order back into the order of the input graph.
@@ -38,18 +40,20 @@ def restore_rows(
             pieces, in order. As many as there are partitions are taken as one for each.
         output: Row i of it is that of the type-wise ID i of the input graph. Same dtype, same shape of a
             row; zeros for edges that validation dropped.
+        ids: The user's own IDs, put beside the rows in a column ``id``; the output must be Parquet then.
         progress: Shows the rows written.
 
     Returns:
         What was done: the number of rows, their shape and dtype, the output's URI.
 
     Raises:
-        UsageError: A file name does not say its format, or the files are not in the order of their numbers.
+        UsageError: A file name does not say its format, the files are not in the order of their numbers, or
+            the output cannot hold IDs.
         InvalidInputError: The run has no map of the type; a file cannot be read, or has another number of
-            rows, another dtype or another shape of its rows than it must have.
+            rows, another dtype or another shape of its rows than it must have; there are other IDs than rows.
 
-    Peak memory: 100 MiB beside what the kernel keeps of the mapped files, with ``.npy``; Parquet inputs are
-    read whole. A ``.pt`` or Parquet output takes its size in temporary files once more.
+    Peak memory: 150 MiB beside what the kernel keeps of the mapped files. Parquet, and a ``.pt`` output, take
+    their size in temporary files once more.
     """
     type_map = TypeMap(run, node_type=config.node_type, edge_type=config.edge_type)
     rows = open_rows(inputs)
@@ -57,7 +61,7 @@ def restore_rows(
     _check_total(rows, type_map, type_map.count)
     step = rows_at_once(rows.shape, rows.dtype)
     with (
-        output.create((type_map.orig_count, *rows.shape[1:]), rows.dtype) as restored,
+        output.create((type_map.orig_count, *rows.shape[1:]), rows.dtype, ids) as restored,
         (progress or NoProgress()).step("Restoring rows", type_map.count, "rows") as advance,
     ):
         for first, orig in type_map.batches(step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.graph.feature_files import read_numpy, read_parquet
+from partition_ops.graph.feature_files import parquet_blocks, parquet_layout, read_numpy, read_parquet
 from partition_ops.graph.tables import first_sentence
+from partition_ops.idmap.string_ids import StringIds
 from partition_ops.storage import Store
 
 Rows = npt.NDArray[Any]
@@ -51,7 +53,7 @@ class RowFile:
         return suffix
 
     def open(self) -> Rows:
-        """(rows, ...) array; mapped from ``.npy`` and ``.pt``, read whole from Parquet.
+        """(rows, ...) array, mapped: from Parquet, of a temporary copy that goes with the array.
 
         Raises:
             InvalidInputError: The file is missing or damaged, or holds no single array of numbers.
@@ -60,7 +62,7 @@ class RowFile:
         if self.suffix == ".npy":
             rows = read_numpy(path, self.where)
         else:
-            rows = _read_torch(path, self.where) if self.suffix == ".pt" else read_parquet(path, self.where)
+            rows = _read_torch(path, self.where) if self.suffix == ".pt" else _map_parquet(path, self.where)
         if rows.ndim == 0 or rows.dtype.kind not in "biufc":
             raise InvalidInputError(
                 f"{self.where} holds no rows of numbers", found=f"{rows.dtype} of shape {rows.shape}"
@@ -68,9 +70,25 @@ class RowFile:
         return rows
 
     @contextmanager
-    def create(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Iterator[Rows]:
-        """An array to fill, mapped from a temporary file; the file appears when the context ends well."""
+    def create(
+        self, shape: Sequence[int], dtype: np.dtype[Any], ids: StringIds | None = None
+    ) -> Iterator[Rows]:
+        """An array to fill, mapped from a temporary file; the file appears when the context ends well.
+
+        Args:
+            shape: Shape of the array.
+            dtype: Its dtype.
+            ids: Put beside the rows, in a column ``id``; only Parquet can hold them.
+
+        Raises:
+            UsageError: The file name does not say its format, or that of another one than Parquet has IDs.
+            InvalidInputError: There are more or fewer IDs than rows.
+        """
         suffix = self.suffix
+        if ids is not None and suffix != ".parquet":
+            raise UsageError(
+                "Only Parquet holds IDs beside the rows", found=self.key, expected="a name ending in .parquet"
+            )
         with self.store.create(self.key) as new, tempfile.TemporaryDirectory() as folder:
             mapped = new.path if suffix == ".npy" else Path(folder) / "rows.npy"
             rows = np.lib.format.open_memmap(mapped, "w+", dtype, tuple(shape))
@@ -79,7 +97,7 @@ class RowFile:
             if suffix == ".pt":
                 _write_torch(rows, new.path)
             elif suffix == ".parquet":
-                _write_parquet(rows, new.path)
+                _write_parquet(rows, new.path, ids)
 
 
 def rows_at_once(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
@@ -111,11 +129,55 @@ def _write_torch(rows: Rows, path: Path) -> None:
         torch.save(torch.from_numpy(rows), stream)
 
 
-def _write_parquet(rows: Rows, path: Path) -> None:
+def _map_parquet(path: Path, where: str) -> Rows:
+    """Copy the values batch by batch into a file that has no name, so that the kernel holds them."""
+    dtype, shape, count = parquet_layout(path, where)
+    step = rows_at_once((count, *shape), dtype)
+    if count <= step:
+        return read_parquet(path, where)
+    with tempfile.TemporaryFile() as file:
+        rows = np.memmap(file, dtype, "w+", shape=(count, *shape))
+    begin = 0
+    for block in parquet_blocks(path, where, step):
+        if block.size != len(block) * math.prod(shape):  # written flat, with its shape beside it
+            return read_parquet(path, where)
+        rows[begin : begin + len(block)] = block.reshape(len(block), *shape)
+        begin += len(block)
+    return rows
+
+
+def _write_parquet(rows: Rows, path: Path, ids: StringIds | None) -> None:
+    if ids is not None:
+        _write_with_ids(rows, path, ids)
+        return
     step = rows_at_once(rows.shape, rows.dtype)
     with pq.ParquetWriter(path, _table(rows[:0]).schema) as writer:
         for begin in range(0, len(rows), step):
             writer.write_table(_table(rows[begin : begin + step]))
+
+
+def _write_with_ids(rows: Rows, path: Path, ids: StringIds) -> None:
+    """Columns ``id`` and ``value``."""
+    begin, schema = 0, pa.schema([("id", pa.string()), *_table(rows[:0]).schema])
+    with pq.ParquetWriter(path, schema) as writer:
+        for block in ids.blocks():
+            step = rows_at_once(rows.shape, rows.dtype)
+            for first in range(0, len(block), step):
+                names = block.slice(first, step)
+                _check_rows(begin + len(names), len(rows), ids, more=True)
+                values = _table(rows[begin : begin + len(names)]).column("value")
+                writer.write_table(pa.table([names.cast(pa.string()), values], schema=schema))
+                begin += len(names)
+    _check_rows(begin, len(rows), ids, more=False)
+
+
+def _check_rows(found: int, expected: int, ids: StringIds, *, more: bool) -> None:
+    if found > expected or (found < expected and not more):
+        raise InvalidInputError(
+            f"{ids.store.uri_of(ids.keys[0])} has {'more' if more else 'fewer'} IDs than there are rows",
+            found=f"at least {found} IDs" if more else f"{found} IDs",
+            expected=f"{expected}, one for each node or edge of the type in the input",
+        )
 
 
 def _table(rows: Rows) -> pa.Table:
