@@ -116,19 +116,20 @@ class _Folder:
             "edges": {name: self._edges(name, table.src, table.dst) for name, table in edges.items()},
             "node_data": self._features("node_data", nodes),
             "edge_data": self._features("edge_data", edges),
+            "node_ids": {name: {"data": [_names(name)], "column": "name"} for name in nodes},
         }
 
     def _counts(self, rows: int) -> list[int]:
         return [end - begin for begin, end in chunk_bounds(rows, self._chunks)]
 
     def _write_names(self, graph: Graph) -> None:
-        """Beside the graph, for people: ``metadata.json`` does not mention them."""
+        """Beside the graph, for people, and for ``partition-ops idmap restore --ids-from``."""
         folder = self._root / "names"
         folder.mkdir(parents=True)
         for node_type, table in graph.nodes.items():
             ids = np.arange(len(table.names))
             columns = {"orig_id": pa.array(ids), "name": pa.array(table.names, pa.string())}
-            pq.write_table(pa.table(columns), folder / f"{node_type}.parquet")
+            pq.write_table(pa.table(columns), self._root / _names(node_type))
             self._advance(1)
         labels = {"label": pa.array(range(len(graph.classes)), pa.int64()), "distribution": graph.classes}
         pq.write_table(pa.table(labels), folder / "label.parquet")
@@ -162,6 +163,10 @@ class _Folder:
             files.append(file)
         self._advance(1)
         return {"format": file_format, "data": files}
+
+
+def _names(node_type: str) -> str:
+    return f"names/{node_type}.parquet"
 
 
 def _write(path: Path, values: Array | pa.Table, file_format: dict[str, Any]) -> None:

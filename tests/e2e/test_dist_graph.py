@@ -9,6 +9,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from examples.python_environment.__main__ import main as make_graph
@@ -126,6 +127,8 @@ def test_every_block_of_the_training_guide(reader: str, tmp_path: Path) -> None:
     )
     assert names["embeddings"].shape == (functions, 16)
     assert np.abs(names["embeddings"]).sum() > 0
+    functions_by_name = pq.read_table(tmp_path / "graph/names/function.parquet")["name"].to_pylist()
+    assert names["named"]["id"].to_pylist() == functions_by_name
     losses = [text for text in _logs(tmp_path) if "epoch 1: loss" in text]
     assert len(losses) == 2
     again, moved = names["carried"], names["moved"]
