@@ -63,7 +63,8 @@ def parquet_file(path: Path, where: str) -> Iterator[pq.ParquetFile]:
         InvalidInputError: It is none, or is damaged.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        # else pyarrow fetches the columns of the whole file before it gives the first batch
+        with pq.ParquetFile(path, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise InvalidInputError(

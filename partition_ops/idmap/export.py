@@ -48,7 +48,7 @@ def export_id_maps(
     Raises:
         InvalidInputError: A partition is missing, or is not the one that the partition config describes.
 
-    Peak memory: 8 bytes a node and edge of one partition, 8 bytes a dropped edge, and 30 MiB; as many open
+    Peak memory: 24 bytes a node and edge of one partition, 8 bytes a dropped edge, and 30 MiB; as many open
     files as there are types.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
