@@ -36,11 +36,16 @@ def _fatal(name: str, finding: str, harm: str) -> Check:
 CHECKS = {
     check.name: check
     for check in (
+        _fatal(
+            "metadata",
+            "metadata.json is not as its schema says, contradicts itself, or names what cannot be read",
+            "the run stops hours later, features get lost, or files outside the graph's folder are read",
+        ),
         _fatal("missing_files", "a file that the metadata names is not there", "the run stops hours later"),
         _fatal("unreadable_files", "a file cannot be read in its format", "the run stops hours later"),
         _fatal(
             "file_counts",
-            "an edge type or a feature has another number of files than of counts",
+            "an edge type has another number of files than of counts",
             "chunks are matched with the wrong counts, and IDs shift",
         ),
         _fatal(

@@ -113,6 +113,40 @@ BROKEN: dict[str, tuple[Change, str]] = {
         lambda d: d["node_data"]["a"].update({"x/y": d["node_data"]["a"]["x"]}),
         "'x/y'",
     ),
+    "a delimiter that is a digit": (
+        lambda d: d["edges"]["a:r:b"]["format"].update(delimiter="1"),
+        "'1'.*no letter, digit",
+    ),
+    "a delimiter that is a NUL character": (
+        lambda d: d["edges"]["a:r:b"]["format"].update(delimiter="\0"),
+        "delimiter that is not read",
+    ),
+    "a feature with a line break": (
+        lambda d: d["node_data"]["a"].update({"x\ny": d["node_data"]["a"]["x"]}),
+        r"'x\\ny'.*printable",
+    ),
+    "half a character in a feature's name": (
+        lambda d: d["node_data"]["a"].update({"\ud800": d["node_data"]["a"]["x"]}),
+        r"'\\ud800'",
+    ),
+    "half a character in a path": (
+        lambda d: d["edges"]["b:s:b"].update(data=["\ud800.parquet"]),
+        r"no file system could hold.*ud800",
+    ),
+    "a path with a NUL character": (
+        lambda d: d["edges"]["b:s:b"].update(data=["e\0.parquet"]),
+        "no file system could hold",
+    ),
+    "a path that is too long": (
+        lambda d: d["edges"]["b:s:b"].update(data=["x" * 256]),
+        "no file system could hold.*255 bytes",
+    ),
+    "nothing but lists": (lambda d: d.update(node_type=[[[[]]]]), "node_type"),
+    "a count that is infinite": (
+        lambda d: d["num_nodes_per_chunk"][0].append(float("inf")),
+        r"num_nodes_per_chunk\[0\]\[2\]",
+    ),
+    "a count that is true": (lambda d: d["num_nodes_per_chunk"][0].append(True), "num_nodes_per_chunk"),
     "files that are no list": (lambda d: d["edges"]["b:s:b"].update(data="e.csv"), "edges"),
 }
 
@@ -127,6 +161,29 @@ def test_what_cannot_be_is_refused(name: str) -> None:
     assert "graphs/toy/metadata.json" in str(caught.value)
     assert caught.value.exit_code == 3
     assert not caught.value.transient
+
+
+def test_a_count_may_be_written_with_a_point() -> None:
+    """JSON knows no integers: 3.0 is one to its schemas."""
+    metadata = parse_metadata(good() | {"num_nodes_per_chunk": [[2.0, 1.0], [4.0]]}, where="m")
+    assert [type(count) for count in metadata.num_nodes] == [int, int]
+    assert metadata.num_nodes_per_chunk[0] == (2, 1)
+
+
+def test_a_name_twice_in_an_object_is_refused(tmp_path: Path) -> None:
+    """Most readers take the last and say nothing: a feature would be lost."""
+    text = json.dumps(good()).replace('"x": {', '"x": {}, "x": {')
+    (tmp_path / "metadata.json").write_text(text)
+    with pytest.raises(InvalidInputError, match="has the name 'x' twice"):
+        load_metadata(open_store(str(tmp_path)))
+
+
+@pytest.mark.parametrize("depth", range(700, 1000, 20))
+def test_any_depth_of_nesting_is_refused(tmp_path: Path, depth: int) -> None:
+    text = json.dumps(good()).replace('"node_type": [', f'"node_type": [{"[" * depth}{"]" * depth}, ')
+    (tmp_path / "metadata.json").write_text(text)
+    with pytest.raises(InvalidInputError, match=r"metadata\.json"):
+        load_metadata(open_store(str(tmp_path)))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"x"', "{}", "\x00\xff", "[" * 100_000])
