@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, get_args
 
+from partition_ops import artifacts
 from partition_ops.checks import choices
 from partition_ops.commands.console import Console
 from partition_ops.config import Balance
+from partition_ops.documents import check_document
 from partition_ops.errors import UsageError
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -117,6 +119,21 @@ def split_file_uri(uri: str, option: str) -> tuple[str, str]:
             f"{option} names no file", found=repr(uri), expected="a local path or s3://bucket/key"
         )
     return folder or ("/" if uri.startswith("/") else "."), name
+
+
+def open_run(uri: str, arguments: argparse.Namespace) -> Store:
+    """The output at a URI, or the newest published run where that is the root of a graph's runs.
+
+    Raises:
+        InvalidInputError: ``latest.json`` there is broken.
+    """
+    store = open_store(uri, settings(arguments))
+    if store.exists(artifacts.MANIFEST) or not store.exists(artifacts.LATEST):
+        return store
+    with store:
+        pointer = store.read_json(artifacts.LATEST)
+        check_document(pointer, "latest", where=store.uri_of(artifacts.LATEST))
+    return open_store(pointer["run"], settings(arguments))
 
 
 def progress(arguments: argparse.Namespace) -> Progress:

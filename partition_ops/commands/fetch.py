@@ -18,7 +18,11 @@ and one that is there already is not fetched again."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("output", metavar="OUTPUT", help="root of the output, a folder or s3://…")
+    parser.add_argument(
+        "output",
+        metavar="OUTPUT",
+        help="root of the output, or of a graph whose newest run it is; a folder or s3://…",
+    )
     parser.add_argument(
         "--part", metavar="I", type=int, nargs="+", required=True, help="which partition, or several"
     )
@@ -28,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.fetch import fetch_partitions
 
-    with common.open_output(arguments) as output:
+    with common.open_run(arguments.output, arguments) as output:
         result = fetch_partitions(output, arguments.part, arguments.to, progress=common.progress(arguments))
     fetched = f"{result['bytes']:,} bytes" if result["bytes"] else "nothing, all there already"
     console.line(f"fetched {fetched}; partition config {result['partition_config']}")

@@ -28,11 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.idmap.carry_over import carry_over
 
-    settings = common.settings(arguments)
     with (
-        open_store(arguments.old_run, settings) as old_run,
-        open_store(arguments.new_run, settings) as new_run,
-        open_store(arguments.output, settings) as output,
+        common.open_run(arguments.old_run, arguments) as old_run,
+        common.open_run(arguments.new_run, arguments) as new_run,
+        open_store(arguments.output, common.settings(arguments)) as output,
     ):
         result = carry_over(
             old_run,

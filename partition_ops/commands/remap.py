@@ -47,7 +47,7 @@ def execute(
             root, key = common.split_file_uri(uri, option)
             return RowFile(stack.enter_context(open_store(root, common.settings(arguments))), key)
 
-        run = stack.enter_context(open_store(arguments.run, common.settings(arguments)))
+        run = stack.enter_context(common.open_run(arguments.run, arguments))
         inputs = [open_file(uri, "--input") for uri in arguments.input]
         output = open_file(arguments.output, "--output")
         shown = common.progress(arguments)

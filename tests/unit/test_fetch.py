@@ -132,3 +132,24 @@ def test_command_from_s3(
     assert json.loads(capsys.readouterr().out)["parts"] == [0, 2]
     assert content(tmp_path / "to") == expected(whole, (0, 2))
     assert main(["fetch", s3_root, "--to", str(tmp_path / "to"), *words[:2], "--part", "7"]) == 2
+
+
+def test_the_newest_run_of_a_graph(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the DAG leaves it: ``latest.json`` at the root of the graph's runs."""
+    pointer = {
+        "version": 1,
+        "graph_name": "small",
+        "run_id": "1",
+        "run": str(whole),
+        "manifest": f"{whole}/manifest.json",
+        "partition_config": f"{whole}/partitions/small.json",
+        "num_parts": 3,
+    }
+    root = tmp_path / "small"
+    root.mkdir()
+    (root / artifacts.LATEST).write_text(json.dumps(pointer))
+    assert main(["fetch", str(root), "--part", "1", "--to", str(tmp_path / "to")]) == 0
+    assert content(tmp_path / "to") == expected(whole, (1,))
+    (root / artifacts.LATEST).write_text("{}")
+    assert main(["fetch", str(root), "--part", "1", "--to", str(tmp_path / "to")]) == 3
+    assert "latest.json" in capsys.readouterr().err
