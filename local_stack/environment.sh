@@ -78,7 +78,7 @@ install() {
         make_venv .venv
     fi
     say "Installing the locked dependencies into .venv (a few minutes the first time; log: $log)"
-    run_pip .venv/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[airflow,dev]'
+    run_pip .venv/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[airflow,dev,mpi]'
     touch .venv/installed
     say "The environment is ready"
 }
@@ -87,7 +87,7 @@ lock() {
     scratch=$(mktemp -d)
     make_venv "$scratch/venv"
     say "Installing the newest dependencies that fit pyproject.toml into a temporary environment"
-    run_pip "$scratch/venv/bin/python" -m pip install --progress-bar off '.[airflow,dev]'
+    run_pip "$scratch/venv/bin/python" -m pip install --progress-bar off '.[airflow,dev,mpi]'
     {
         say "# Every version that 'make' installs. Renewed by 'make lock'; do not edit by hand."
         say "# A build such as '+cpu' is left out, so that the machine decides which one it takes."
