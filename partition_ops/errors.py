@@ -15,8 +15,8 @@ class PartitionOpsError(Exception):
 
     Attributes:
         problem: What went wrong, with the file, the type and the position where that applies.
-        found: What was there.
-        expected: What should have been there.
+        found: What was there; a list where there are several things.
+        expected: What should have been there; likewise.
         remedy: What the user can do about it.
     """
 
@@ -40,12 +40,17 @@ class PartitionOpsError(Exception):
     def _message(self) -> str:
         parts = [self.problem]
         if self.found is not None:
-            parts.append(f"Found: {self.found}.")
+            parts.append(f"Found: {'; '.join(lines(self.found))}.")
         if self.expected is not None:
-            parts.append(f"Expected: {self.expected}.")
+            parts.append(f"Expected: {'; '.join(lines(self.expected))}.")
         if self.remedy is not None:
             parts.append(self.remedy)
         return " ".join(part if part.endswith((".", "!", "?", ":")) else part + "." for part in parts)
+
+
+def lines(described: object) -> list[str]:
+    """What was found or expected, a line for each thing."""
+    return [str(one) for one in described] if isinstance(described, list) else [str(described)]
 
 
 class UsageError(PartitionOpsError):

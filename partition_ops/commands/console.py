@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from partition_ops.errors import PartitionOpsError, VerificationError
+from partition_ops.errors import PartitionOpsError, VerificationError, lines
 
 
 class Console:
@@ -50,6 +50,9 @@ class Console:
         self.note(f"partition-ops: error: {error.problem}")
         for name in ("found", "expected"):
             if getattr(error, name) is not None:
-                self.note(f"  {name + ':':10}{getattr(error, name)}")
+                first, *more = lines(getattr(error, name))
+                self.note(f"  {name + ':':10}{first}")
+                for line in more:
+                    self.note(f"  {'':10}{line}")
         if error.remedy is not None:
             self.note(f"  {error.remedy}")

@@ -130,14 +130,15 @@ def _report(
 
 def _refusal(fatal: list[Defect], destination: Store) -> InvalidInputError:
     shown = [defect.sentence() for defect in fatal[:SHOWN]]
-    more = f"; and {len(fatal) - SHOWN} more" if len(fatal) > SHOWN else ""
+    if len(fatal) > SHOWN:
+        shown.append(f"and {len(fatal) - SHOWN} more")
     choices = {defect.check for defect in fatal if len(CHECKS[defect.check].actions) > 1}
     remedies = [f"--on-defect {check}=warn" for check in sorted(choices)]
-    expected = sorted({CHECKS[defect.check].finding for defect in fatal})
+    expected = sorted({f"no {defect.check}: {CHECKS[defect.check].finding}" for defect in fatal})
     return InvalidInputError(
         f"{len(fatal)} checks failed" if len(fatal) > 1 else f"The check {fatal[0].check} failed",
-        found="; ".join(shown) + more,
-        expected="that it never happens that " + ", or that ".join(expected),
+        found=shown,
+        expected=expected,
         remedy=("Mend the input" + (", or let it pass with " + " ".join(remedies) if remedies else ""))
         + f". The report is {destination.uri_of(artifacts.VALIDATION_REPORT)}.",
     )

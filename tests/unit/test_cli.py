@@ -82,8 +82,8 @@ def test_verify_fails_on_a_changed_output(graph: Path, output: Path) -> None:
 def test_the_verbs_make_up_the_job(graph: Path, output: Path) -> None:
     """Stage by stage is byte by byte what ``run`` writes."""
     steps = graph.parent / "steps"
-    for verb in ("validate", "prepare"):
-        assert call(verb, graph, "--output", steps).returncode == 0
+    assert call("validate", graph, "--output", steps, "--no-data-docs").returncode == 0
+    assert call("prepare", graph, "--output", steps).returncode == 0
     assert call("partition", graph, "--output", steps, "--num-parts", 2).returncode == 0
     assert call("convert", graph, "--output", steps).returncode == 0
     assert call("idmap", "export", graph, "--output", steps).returncode == 0
@@ -142,7 +142,6 @@ def test_bad_input_exits_3_with_the_place(graph: Path, tmp_path: Path) -> None:
     done = call("run", bad, tmp_path / "out", "--num-parts", 2)
     assert done.returncode == 3
     assert "edge 1 in row 1 of edges/0-0.csv, source 99 of 'author' (0 to 19)" in done.stderr
-    assert "99 in the edge 99 -> 0" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out/manifest.json").exists()
     as_json = json.loads(call("validate", bad, "--json").stdout)
