@@ -37,7 +37,7 @@ def read_parquet(path: Path, where: str) -> Values:
 
 
 def parquet_blocks(path: Path, where: str, rows: int) -> Iterator[Values]:
-    """The values as `read_parquet` gives them, at most ``rows`` at a time; flat where it would reshape them."""
+    """The values as `read_parquet` gives them, but not reshaped, at most ``rows`` at a time."""
     with parquet_file(path, where) as file:
         for batch in file.iter_batches(batch_size=rows):
             yield _matrix(pa.Table.from_batches([batch]), where)
