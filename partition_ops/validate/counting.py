@@ -1,14 +1,11 @@
-"""Files and rows that are there against those of the metadata, and examples of edges found by their place."""
+"""Files and rows that are there against those of the metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import Any
 
-import pyarrow as pa
-
-from partition_ops.errors import InvalidInputError
-from partition_ops.graph.edges import EdgeChunk, EdgeReader
+from partition_ops.graph.edges import EdgeChunk
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.validate.defects import EXAMPLES, Defects
 
@@ -63,24 +60,15 @@ def _check_chunks(name: str, chunks: Mapping[EdgeChunk, tuple[int, int]], defect
             defects.add("wrong_count_files", name, 1, [example])
 
 
-def duplicate_example(reader: EdgeReader, chunk: EdgeChunk, row: int, edge_id: int) -> dict[str, Any]:
-    """One edge as the report shows it; its chunk is read once more, up to its row."""
-    where = f"in row {row} of {chunk.key}"
-    example = {"file": chunk.key, "chunk": chunk.index, "row": row, "edge_id": edge_id}
-    for batch, first in _batches(reader, chunk):
-        if row < first + batch.num_rows:
-            src, dst = (batch.column(i)[row - first].as_py() for i in (0, 1))
-            sentence = f"edge {edge_id}, {src} -> {dst}, {where}"
-            return {**example, "src": src, "dst": dst, "sentence": sentence}
-    return {**example, "sentence": f"edge {edge_id} {where}"}
-
-
-def _batches(reader: EdgeReader, chunk: EdgeChunk) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches of a chunk with the row at which each begins, as far as it can be read."""
-    first = 0
-    try:
-        for batch in reader.batches(chunk):
-            yield batch, first
-            first += batch.num_rows
-    except InvalidInputError:  # it was reported when the chunk was scanned
-        return
+def duplicate_example(chunk: EdgeChunk, row: int, edge_id: int, ends: tuple[int, int]) -> dict[str, Any]:
+    """One edge as the report shows it."""
+    src, dst = ends
+    return {
+        "file": chunk.key,
+        "chunk": chunk.index,
+        "row": row,
+        "edge_id": edge_id,
+        "src": src,
+        "dst": dst,
+        "sentence": f"edge {edge_id}, {src} -> {dst}, in row {row} of {chunk.key}",
+    }

@@ -24,6 +24,7 @@ from partition_ops.validate.connectivity import Components, Connectivity
 from partition_ops.validate.counting import check_rows, duplicate_example, report_missing
 from partition_ops.validate.defects import EXAMPLES, Defects
 from partition_ops.validate.feature_scan import FeatureScan, scan_feature
+from partition_ops.validate.overlaps import Repeated
 from partition_ops.validate.pairs import PairStore
 from partition_ops.validate.places import Places
 from partition_ops.validate.scan import EdgeScan
@@ -72,7 +73,7 @@ def measure_graph(
         memory: Bytes that the search for duplicates may take; a quarter of the machine's if left out.
 
     Returns:
-        The findings. Peak memory: ``memory``, 12 bytes a node, 16 bytes for each edge that has a duplicate,
+        The findings. Peak memory: ``memory``, 12 bytes a node, 40 bytes for each edge that has a duplicate,
         and a block of edges for each core.
 
     Raises:
@@ -144,28 +145,31 @@ class _Measuring:
 
     def _find_overlaps(self, places: Places) -> None:
         """Duplicates of each type, named with file, row and ends, and what lies over another type's edges."""
-        repeated: dict[int, list[Ids]] = {}
-        parallel = backwards = 0
+        repeated: dict[int, list[Repeated]] = {}
         for overlaps in self.pairs.overlaps():
             for type_id, again in overlaps.duplicates.items():
                 repeated.setdefault(type_id, []).append(again)
-            parallel += overlaps.parallel
-            backwards += overlaps.reversed
+            self.found.parallel += overlaps.parallel
+            self.found.reversed += overlaps.reversed
         for type_id, blocks in sorted(repeated.items()):
-            ascending = _ascending(blocks)
+            ascending = _ascending([block.places for block in blocks])
             self.found.repeated[type_id] = places.edge_ids(type_id, ascending)
-            self._report_duplicates(type_id, ascending, places)
-        self.found.parallel, self.found.reversed = parallel, backwards
+            self._report_duplicates(type_id, blocks, places)
         _report_overlaps(self.metadata, self.found)
 
-    def _report_duplicates(self, type_id: int, found: Ids, places: Places) -> None:
+    def _report_duplicates(self, type_id: int, blocks: list[Repeated], places: Places) -> None:
+        known = sorted(
+            (place, key)
+            for block in blocks
+            for place, key in zip(block.places[:EXAMPLES].tolist(), block.keys.tolist(), strict=True)
+        )
         examples = []
-        for place in found[:EXAMPLES].tolist():
+        for place, key in known[:EXAMPLES]:
             chunk, row = places.find(type_id, place)
             edge_id = places.start(type_id, chunk.index) + row
-            examples.append(duplicate_example(self.reader, chunk, row, edge_id))
-        name = str(self.metadata.edge_types[type_id])
-        self.found.defects.add("duplicate_edges", name, len(found), examples)
+            examples.append(duplicate_example(chunk, row, edge_id, self.pairs.ends(type_id, key)))
+        count = sum(len(block.places) for block in blocks)
+        self.found.defects.add("duplicate_edges", str(self.metadata.edge_types[type_id]), count, examples)
 
 
 def _ascending(blocks: list[Ids]) -> Ids:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.validate.defects import EXAMPLES
+
 Ids = npt.NDArray[np.int64]
+MIX = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: spreads consecutive keys over all hashes
+MOST_FILTER_BITS = 26
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,29 @@ class Keys:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """Edges of one type that repeat an earlier one.
+
+    Attributes:
+        places: (n,) int64, ascending.
+        keys: (up to ten,) int64, keys of the first of them.
+    """
+
+    places: Ids
+    keys: Ids
+
+
+@dataclass(frozen=True)
 class Overlaps:
     """What is found in one group of edge types.
 
     Attributes:
-        duplicates: By edge type ID, ascending places of the edges that repeat an earlier one.
+        duplicates: By edge type ID, the edges that repeat an earlier one.
         parallel: Edges that lie over an edge of another type of the same direction.
         reversed: Pairs of nodes with edges in both directions.
     """
 
-    duplicates: dict[int, Ids]
+    duplicates: dict[int, Repeated]
     parallel: int
     reversed: int
 
@@ -50,7 +67,7 @@ def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
         types: By edge type ID, the keys of its edges.
 
     Returns:
-        The findings. Peak memory: the keys once more, and 16 bytes for each edge that has a duplicate.
+        The findings. Peak memory: the keys once more, and 40 bytes for each edge that has a duplicate.
     """
     duplicates, distinct = {}, []
     for type_id, blocks in types.items():
@@ -79,15 +96,37 @@ def _both_directions(keys: Ids) -> int:
     return int(((keys[1:] >> 1) == (keys[:-1] >> 1)).sum())
 
 
-def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Ids:
-    """Places of the edges with one of the keys, but for the first edge of each key; ascending."""
+def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:
+    """The edges with one of the ascending keys, but for the first edge of each key."""
+    seen = _Filter(repeated)
     first = np.full(len(repeated), np.iinfo(np.int64).max)
     found = []
     for block in blocks:
-        index = np.searchsorted(repeated, block.values).clip(max=len(repeated) - 1)
-        rows = np.flatnonzero(repeated[index] == block.values)
-        index, places = index[rows], block.place(rows)
+        rows = seen.candidates(block.values)
+        index = np.searchsorted(repeated, block.values[rows]).clip(max=len(repeated) - 1)
+        really = repeated[index] == block.values[rows]
+        index, places = index[really], block.place(rows[really])
         np.minimum.at(first, index, places)
         found.append((index, places))
-    later = [places[places != first[index]] for index, places in found]
-    return _sorted(later)
+    later = [places != first[index] for index, places in found]
+    places = np.concatenate([places[keep] for (_, places), keep in zip(found, later, strict=True)])
+    index = np.concatenate([index[keep] for (index, _), keep in zip(found, later, strict=True)])
+    order = np.argsort(places)
+    return Repeated(places[order], repeated[index[order[:EXAMPLES]]])
+
+
+class _Filter:
+    """Tells most keys that are not among some others, faster than a search does: a table of hashes."""
+
+    def __init__(self, keys: Ids) -> None:
+        bits = min(max(int(16 * len(keys)).bit_length(), 10), MOST_FILTER_BITS)
+        self._shift = np.uint64(64 - bits)
+        self._table = np.zeros(1 << bits, np.bool_)
+        self._table[self._hashed(keys)] = True
+
+    def candidates(self, keys: Ids) -> Ids:
+        """Rows of the keys that may be among them."""
+        return np.flatnonzero(self._table[self._hashed(keys)])
+
+    def _hashed(self, keys: Ids) -> npt.NDArray[np.uint64]:
+        return (keys.view(np.uint64) * MIX) >> self._shift

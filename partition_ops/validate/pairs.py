@@ -21,13 +21,12 @@ import numpy.typing as npt
 from partition_ops.errors import EngineError
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.parallel import cores, map_in_threads
-from partition_ops.validate.overlaps import Keys, Overlaps, find_overlaps
+from partition_ops.validate.overlaps import MIX, Keys, Overlaps, find_overlaps
 
 Ids = npt.NDArray[np.int64]
 BYTES_PER_EDGE = 24  # the key, the copy that is sorted, and what compares it
 BYTES_PER_BUCKET_EDGE = 48  # its place as well, and the row as it was read
 MOST_BUCKETS = 1024
-MIX = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: spreads consecutive keys over all buckets
 
 
 @dataclass
@@ -52,7 +51,7 @@ class _Group:
 class PairStore:
     """The ends of all edges; usable from several threads.
 
-    Peak memory: ``memory``, and 16 bytes for each edge that has a duplicate; with more than a thousand
+    Peak memory: ``memory``, and 40 bytes for each edge that has a duplicate; with more than a thousand
     times as many bytes of keys as ``memory`` has, a thousandth of those.
 
     Args:
@@ -106,6 +105,11 @@ class PairStore:
         """What is found, group by group and bucket by bucket; several at a time."""
         jobs = [(group, bucket) for group in self._groups.values() for bucket in range(self.buckets)]
         return map_in_threads(lambda job: find_overlaps(self._load(*job)), jobs)
+
+    def ends(self, type_id: int, key: int) -> tuple[int, int]:
+        """Source and destination of an edge, type-wise IDs, from its key."""
+        ends = divmod(key >> 1, self._group_of[type_id][0].width)
+        return (ends[1], ends[0]) if key & 1 else ends
 
     def _add_type(self, metadata: GraphMetadata, type_id: int) -> None:
         edge_type = metadata.edge_types[type_id]

@@ -62,8 +62,10 @@ def found(edges: Edges, memory: int, blocks: int) -> tuple[dict[int, list[int]],
             for block in reversed(np.array_split(np.array(own, np.int64).reshape(-1, 3), blocks)):
                 store.add(kind, *(np.ascontiguousarray(column) for column in block.T))
         for overlaps in store.overlaps():
-            for kind, places in overlaps.duplicates.items():
-                repeated[kind] += places.tolist()
+            for kind, again in overlaps.duplicates.items():
+                repeated[kind] += again.places.tolist()
+                for place, key in zip(again.places.tolist(), again.keys.tolist(), strict=False):
+                    assert store.ends(kind, key) == edges[place][1:]
             parallel += overlaps.parallel
             backwards += overlaps.reversed
         assert [path for path in Path(scratch).rglob("*") if path.is_file()] == []
@@ -100,7 +102,7 @@ def test_more_edges_than_the_metadata_says_do_not_fill_the_memory(tmp_path: Path
     ends = np.zeros(90, np.int64)
     for block in range(10):
         store.add(0, np.arange(90) + 90 * block, ends, ends)
-    assert sum(len(overlaps.duplicates.get(0, [])) for overlaps in store.overlaps()) == 89
+    assert sum(len(found.duplicates[0].places) for found in store.overlaps() if found.duplicates) == 89
 
 
 def test_types_with_too_many_pairs_are_refused(tmp_path: Path) -> None:
@@ -114,12 +116,12 @@ def test_the_largest_ids_do_not_overflow(tmp_path: Path) -> None:
     last = np.array([nodes - 1, nodes - 1, 0])
     store.add(0, np.arange(3), last, np.array([nodes - 1, nodes - 1, nodes - 1]))
     (overlaps,) = store.overlaps()
-    assert overlaps.duplicates[0].tolist() == [1]
+    assert overlaps.duplicates[0].places.tolist() == [1]
 
 
 def test_places_that_are_not_consecutive_are_kept() -> None:
     overlaps = find_overlaps({3: [Keys(np.array([8, 4, 8]), np.array([10, 20, 30])), Keys(np.array([4]), 5)]})
-    assert overlaps.duplicates[3].tolist() == [20, 30]
+    assert overlaps.duplicates[3].places.tolist() == [20, 30]
 
 
 def test_no_edges_have_no_overlaps() -> None:
