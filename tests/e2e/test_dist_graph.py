@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.python_environment.__main__ import main as make_graph
+from local_stack.airflow import BUCKET
 from local_stack.processes import free_port
-from partition_ops.cli import main
-from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage import open_store
 from partition_ops.storage.transfer import upload_folder
+from tests.e2e.airflow_site import Site
 from tests.e2e.guide import Cluster, cluster, run_page, tools_on_path
 
 pytestmark = pytest.mark.e2e
@@ -49,14 +50,10 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def reader(
-    packages: Path,
-    tmp_path: Path,
-    s3_root: str,
-    s3_settings: StorageSettings,
-    monkeypatch: pytest.MonkeyPatch,
-) -> str:
+def reader(packages: Path, tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> str:
     """The environment and the folder of a reader whose graph is on S3; the root of the output."""
+    s3_settings = site.s3.settings()
+    s3_root = f"s3://{BUCKET}/{tmp_path.name}"
     assert make_graph([str(tmp_path / "graph"), "--site-packages", str(packages), "--chunks", "2"]) == 0
     with open_store(s3_root, s3_settings) as store:
         upload_folder(tmp_path / "graph", store.child("in"))
@@ -82,9 +79,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "CLUSTER": f"{os.getpid()}"}
 
 
-def test_servers_say_what_the_input_says(reader: str, tmp_path: Path) -> None:
-    """Counts, features, tensors and sampled edges, seen from both machines."""
-    assert main(["run", os.environ["INPUT"], reader, "--num-parts", "2"]) == 0
+def test_servers_say_what_the_input_says(
+    reader: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts, features, tensors and sampled edges of what the DAG wrote, seen from both machines."""
+    run = site.trigger(input_uri=os.environ["INPUT"], output_uri=reader, num_parts=2)
+    site.wait(run, "success")
+    with open_store(f"{reader}/python_environment", site.s3.settings()) as published:
+        monkeypatch.setenv("OUTPUT", published.read_json("latest.json")["run"])
     ports = [free_port() for _ in range(3)]
     env = {
         **environment(),
