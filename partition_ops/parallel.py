@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import islice
 from typing import TypeVar
 
@@ -35,3 +35,17 @@ def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int |
         finally:
             for future in running:
                 future.cancel()
+
+
+def unordered_in_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Results of ``work`` for every item, each as soon as it is there.
+
+    No core waits for the slowest item before it; all results may be there at once, so they must be small.
+    The first error ends the work that has not begun.
+    """
+    with ThreadPoolExecutor(cores()) as pool:
+        try:
+            for future in as_completed([pool.submit(work, item) for item in items]):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -49,7 +49,8 @@ class Connectivity:
         self.in_degrees: Counts = np.zeros(nodes, dtype)
         self.out_degrees: Counts = np.zeros(nodes, dtype)
         self._parents: Counts = np.arange(nodes, dtype=dtype)
-        self._lock = threading.Lock()
+        # one for each array, so that several threads follow one another through the three steps
+        self._locks = threading.Lock(), threading.Lock(), threading.Lock()
 
     def add(self, src: Ids, dst: Ids, src_offset: int, dst_offset: int) -> None:
         """Add edges.
@@ -60,8 +61,12 @@ class Connectivity:
             src_offset: First homogeneous ID of the sources' type.
             dst_offset: First homogeneous ID of the destinations' type.
         """
-        with self._lock:
-            _add(src, dst, src_offset, dst_offset, self.out_degrees, self.in_degrees, self._parents)
+        with self._locks[0]:
+            _count(src, src_offset, self.out_degrees)
+        with self._locks[1]:
+            _count(dst, dst_offset, self.in_degrees)
+        with self._locks[2]:
+            _join(src, dst, src_offset, dst_offset, self._parents)
 
     def components(self) -> Components:
         sizes = _component_sizes(self._parents)
@@ -89,23 +94,19 @@ def _root(parents: Counts, node: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _add(
-    src: Ids,
-    dst: Ids,
-    src_offset: int,
-    dst_offset: int,
-    out_degrees: Counts,
-    in_degrees: Counts,
-    parents: Counts,
-) -> None:
+def _count(ids: Ids, offset: int, degrees: Counts) -> None:
+    for i in range(len(ids)):
+        degrees[ids[i] + offset] += 1
+
+
+@njit(cache=True, nogil=True)
+def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts) -> None:
+    """Union-find without ranks: the smaller ID becomes the root."""
     for i in range(len(src)):
-        a, b = src[i] + src_offset, dst[i] + dst_offset
-        out_degrees[a] += 1
-        in_degrees[b] += 1
-        a, b = _root(parents, a), _root(parents, b)
+        a, b = _root(parents, src[i] + src_offset), _root(parents, dst[i] + dst_offset)
         if a < b:
             parents[b] = a
-        else:
+        elif b < a:
             parents[a] = b
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from partition_ops.graph.edges import EdgeChunk, EdgeReader
 from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import Feature, GraphMetadata
 from partition_ops.memory import memory_limit
-from partition_ops.parallel import map_in_threads
+from partition_ops.parallel import unordered_in_threads
 from partition_ops.progress import Advance, Progress
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
@@ -30,6 +32,7 @@ from partition_ops.validate.places import Places
 from partition_ops.validate.scan import EdgeScan
 
 Ids = npt.NDArray[np.int64]
+Job = Callable[[], dict[str, Any] | None]
 
 
 @dataclass
@@ -40,7 +43,7 @@ class Measurement:
         defects: What is wrong.
         edge_rows: By edge type ID, rows found.
         features: By ``type/name``.
-        files: Path, size and SHA-256 of every file that is there, in the metadata's order.
+        files: Path, size and SHA-256 of every file that is there, in any order.
         repeated: By edge type ID, ascending IDs of edges that repeat an earlier one.
         self_loops: By edge type ID, ascending IDs of self-loops.
         parallel: Edges that lie over an edge of another type.
@@ -106,7 +109,7 @@ class _Measuring:
 
     def run(self, progress: Progress) -> None:
         with progress.step("Checking edges", sum(self.metadata.num_edges), "edges") as advance:
-            for done in map_in_threads(lambda job: job(), self._jobs(advance)):
+            for done in unordered_in_threads(lambda job: job(), self._jobs(advance)):
                 if done is not None:
                     self.found.files.append(done)
         report_missing(self.metadata, self.missing, self.found.defects)
@@ -117,19 +120,18 @@ class _Measuring:
             self.found.self_loops[type_id] = places.edge_ids(type_id, _ascending(loops))
         self._find_overlaps(places)
 
-    def _jobs(self, advance: Advance) -> list[Callable[[], dict[str, Any] | None]]:
+    def _jobs(self, advance: Advance) -> list[Job]:
         readers = feature_readers(self.source, self.metadata)
         features = (*self.metadata.node_features, *self.metadata.edge_features)
         keys = (artifacts.METADATA, *self.metadata.files())
         chunks = [chunk for chunk in self.chunks if chunk.key not in self.missing]
-        return [
-            *(lambda chunk=chunk: self._scan(chunk, advance) for chunk in chunks),
-            *(
-                lambda feature=feature: self._scan_feature(feature, readers[feature.key])
-                for feature in features
-            ),
-            *(lambda key=key: self._identify(key) for key in keys if key not in self.missing),
+        scans: list[Job] = [partial(self._scan, chunk, advance) for chunk in chunks]
+        others: list[Job] = [
+            *(partial(self._scan_feature, feature, readers[feature.key]) for feature in features),
+            *(partial(self._identify, key) for key in keys if key not in self.missing),
         ]
+        # mixed, because scans wait for one another now and then, and the others for nobody
+        return [job for pair in zip_longest(scans, others) for job in pair if job is not None]
 
     def _scan(self, chunk: EdgeChunk, advance: Advance) -> None:
         rows = self.scan.scan(chunk, advance)
