@@ -89,9 +89,10 @@ PARAMS = {
     "engine": Param(
         "metis",
         type="string",
-        enum=["metis", "random"],
+        enum=["metis", "parmetis", "random"],
         title="Engine",
-        description="metis cuts few edges; random is quick, and there to compare with.",
+        description="metis cuts few edges; parmetis does so over MPI, where it is installed; random is"
+        " quick, and there to compare with.",
     ),
     "balance": Param(
         "node-types",
@@ -129,6 +130,23 @@ PARAMS = {
         maximum=2**31 - 1,
         title="Seed",
         description="The same seed gives the same partitions.",
+        section="More",
+    ),
+    "mpi_ranks": Param(
+        2,
+        type="integer",
+        minimum=1,
+        maximum=4096,
+        title="MPI ranks",
+        description="Processes of the engine parmetis.",
+        section="More",
+    ),
+    "hostfile": Param(
+        None,
+        type=["null", "string"],
+        title="Hostfile",
+        description="For the engine parmetis over several machines: path on the worker of OpenMPI's list of"
+        " hosts.",
         section="More",
     ),
     "storage_conn_id": Param(
@@ -179,6 +197,8 @@ with DAG(
         engine="{{ params.engine }}",
         balance="{{ params.balance }}",
         seed="{{ params.seed }}",
+        mpi_ranks="{{ params.mpi_ranks }}",
+        hostfile="{{ params.hostfile or '' }}",
     )
 
     with TaskGroup("convert", tooltip="Build the partitions") as convert:

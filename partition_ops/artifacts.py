@@ -63,6 +63,11 @@ def assignment_binary(node_type: str) -> str:
     return f"{node_type}.npy"
 
 
+def assignment_trainers(node_type: str) -> str:
+    """The trainer of every node, int32, where a machine has several; relative to the assignment's folder."""
+    return f"trainers/{node_type}.npy"
+
+
 def partition_config(graph_name: str) -> str:
     """The JSON file that ``dgl.distributed.load_partition`` takes."""
     return f"{PARTITIONS}/{graph_name}.json"
@@ -86,6 +91,9 @@ def bucket(part: int, edge_type_id: int, chunk: int) -> str:
     """The edges of one chunk that belong to one partition, between scatter and gather."""
     return f"{SCRATCH}/convert/part{part}/edges-{edge_type_id}-{chunk}.npy"
 
+
+PARMETIS_PARTS = f"{SCRATCH}/parmetis/parts.npy"  # what the ranks leave for the stage ``partition``
+PARMETIS_CLASSES = f"{SCRATCH}/parmetis/classes.npy"  # what it leaves for them
 
 BUCKET_COUNTS = f"{SCRATCH}/convert/counts.json"
 

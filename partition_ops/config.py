@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from partition_ops.checks import checked_actions
 from partition_ops.errors import UsageError
+from partition_ops.parmetis.options import MpiOptions
 
 OnMissing = Literal["fail", "accept"]
 Balance = Literal["node-types", "edges", "none"]
+Objective = Literal["cut", "vol"]
 PrepareFormat = Literal["parhip", "parmetis"]
 MOST_PARTS = 65536
 
@@ -24,6 +26,25 @@ def _one_of(option: str, value: str, allowed: Any) -> None:
 def _check_num_parts(num_parts: int) -> None:
     if not 1 <= num_parts <= MOST_PARTS:
         raise UsageError("--num-parts is out of range", found=num_parts, expected=f"1 to {MOST_PARTS}")
+
+
+def _check_shares(shares: tuple[float, ...], num_parts: int) -> None:
+    if len(shares) != num_parts or not all(0 < share < float("inf") for share in shares):
+        raise UsageError(
+            "--target-shares does not fit the partitions",
+            found=", ".join(map(str, shares)),
+            expected=f"{num_parts} numbers above 0, one for each partition",
+        )
+
+
+def check_balance(config: PartitionConfig) -> None:
+    """Refuse numbers of the balance options that cannot be."""
+    if config.tolerance is not None and not 1 < config.tolerance <= 100:
+        raise UsageError("--tolerance is out of range", found=config.tolerance, expected="above 1, up to 100")
+    if config.target_shares is not None:
+        _check_shares(config.target_shares, config.num_parts)
+    if not 1 <= config.num_trainers_per_machine <= MOST_PARTS // config.num_parts:
+        raise UsageError("--num-trainers-per-machine is out of range", found=config.num_trainers_per_machine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,18 +120,41 @@ class PartitionConfig(StageConfig):
         balance: ``node-types`` gives every partition the same share of each node type; ``edges`` the
             same share of each type's nodes and of their in-edges; ``none`` of all nodes together.
         seed: The same seed gives the same assignment.
+        balance_ntypes: Name of a node feature of integers, such as a train mask: every partition gets the
+            same share of the nodes with each value, within their type unless ``balance`` is ``none``.
+        tolerance: Largest weight of a partition over its share, such as 1.03; None for the engine's own.
+        target_shares: The share of every partition, for machines that are not equal; need not sum to 1.
+        objective: ``cut``, few edges between partitions, or ``vol``, little communication.
+        num_trainers_per_machine: Every partition is made of so many smaller ones, one for each trainer.
+        mpi: For the engine ``parmetis``: its ranks and its library.
     """
 
     num_parts: int
     engine: str = "metis"
     balance: Balance = "node-types"
     seed: int = 0
+    balance_ntypes: str | None = None
+    tolerance: float | None = None
+    target_shares: tuple[float, ...] | None = None
+    objective: Objective = "cut"
+    num_trainers_per_machine: int = 1
+    mpi: MpiOptions = field(default_factory=MpiOptions)
+
+    def options(self) -> dict[str, Any]:
+        """The options as JSON: what the assignment depends on."""
+        options = asdict(self)
+        options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
+        if self.engine != "parmetis":
+            del options["mpi"]
+        return options
 
     def __post_init__(self) -> None:
         _check_num_parts(self.num_parts)
+        check_balance(self)
         if not 0 <= self.seed < 2**31:
             raise UsageError("The seed is out of range", found=self.seed, expected="0 to 2147483647")
         _one_of("--balance", self.balance, Balance)
+        _one_of("--objective", self.objective, Objective)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +249,12 @@ class RunConfig:
     engine: str = "metis"
     balance: Balance = "node-types"
     seed: int = 0
+    balance_ntypes: str | None = None
+    tolerance: float | None = None
+    target_shares: tuple[float, ...] | None = None
+    objective: Objective = "cut"
+    num_trainers_per_machine: int = 1
+    mpi: MpiOptions = field(default_factory=MpiOptions)
     on_defect: str | Mapping[str, str] = "fail"
     memory: int | None = None
     data_docs: bool = False
@@ -223,10 +273,5 @@ class RunConfig:
 
     @property
     def partition(self) -> PartitionConfig:
-        return PartitionConfig(
-            graph_name=self.graph_name,
-            num_parts=self.num_parts,
-            engine=self.engine,
-            balance=self.balance,
-            seed=self.seed,
-        )
+        names = [option.name for option in fields(PartitionConfig)]
+        return PartitionConfig(**{name: getattr(self, name) for name in names})

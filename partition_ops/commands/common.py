@@ -6,14 +6,16 @@ import argparse
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, get_args
 
 from partition_ops import artifacts
 from partition_ops.checks import choices
 from partition_ops.commands.console import Console
-from partition_ops.config import Balance
+from partition_ops.config import Balance, Objective, PartitionConfig
 from partition_ops.documents import check_document
 from partition_ops.errors import UsageError
+from partition_ops.parmetis.options import LibraryOptions, MpiOptions
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.tasks import StageResult
@@ -36,7 +38,10 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_partition_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-parts", metavar="K", type=int, required=True, help="number of partitions")
     parser.add_argument(
-        "--engine", default="metis", metavar="E", help="what cuts the graph: metis (default) or random"
+        "--engine",
+        default="metis",
+        metavar="E",
+        help="what cuts the graph: metis (default), parmetis or random",
     )
     parser.add_argument(
         "--balance",
@@ -48,6 +53,92 @@ def add_partition_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", metavar="N", type=int, default=0, help="the same seed gives the same partitions (default 0)"
     )
+    add_balance_options(parser)
+    add_mpi_options(parser)
+
+
+def add_balance_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("balance, where the engine can")
+    group.add_argument(
+        "--balance-ntypes",
+        metavar="FEATURE",
+        help="a node feature of integers, such as train_mask: every partition gets the same share of the"
+        " nodes with each value (within their type, unless --balance none)",
+    )
+    group.add_argument(
+        "--tolerance",
+        metavar="T",
+        type=float,
+        help="largest weight of a partition over its share, such as 1.03 (default: the engine's own)",
+    )
+    group.add_argument(
+        "--target-shares",
+        metavar="S,S,…",
+        type=parse_shares,
+        help="the share of each partition, for machines that are not equal, such as 2,1,1",
+    )
+    group.add_argument(
+        "--objective",
+        default="cut",
+        choices=get_args(Objective),
+        help="few edges between partitions (default), or little communication volume",
+    )
+    group.add_argument(
+        "--num-trainers-per-machine",
+        metavar="N",
+        type=int,
+        default=1,
+        help="make every partition of N smaller ones, listed in assignment/trainers/ (default 1)",
+    )
+
+
+def add_mpi_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("engine parmetis")
+    group.add_argument("--mpi-ranks", metavar="N", type=int, default=2, help="MPI processes (default 2)")
+    group.add_argument("--hostfile", metavar="FILE", help="OpenMPI's list of hosts (default: this machine)")
+    group.add_argument("--mpirun", metavar="CMD", help="the command that starts ranks, with its options")
+    add_library_options(group)
+
+
+def add_library_options(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--parmetis-library",
+        metavar="FILE",
+        help="shared library of ParMETIS or PM4GNN (default: libparmetis, where the system has it)",
+    )
+    group.add_argument(
+        "--parmetis-index-bits",
+        metavar="N",
+        type=int,
+        default=32,
+        help="width of the integers that it was built with, 32 or 64 (default 32)",
+    )
+
+
+def parse_shares(text: str) -> tuple[float, ...]:
+    """Numbers with commas between them."""
+    try:
+        return tuple(float(share) for share in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} are no numbers, such as 2,1,1") from None
+
+
+def library_options(arguments: argparse.Namespace) -> LibraryOptions:
+    return LibraryOptions(path=arguments.parmetis_library, index_bits=arguments.parmetis_index_bits)
+
+
+def partition_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The fields of `PartitionConfig`, from `add_partition_options` and what it adds."""
+    options = {
+        field.name: getattr(arguments, field.name) for field in fields(PartitionConfig) if field.name != "mpi"
+    }
+    mpi = MpiOptions(
+        ranks=arguments.mpi_ranks,
+        hostfile=arguments.hostfile,
+        mpirun=arguments.mpirun,
+        library=library_options(arguments),
+    )
+    return {**options, "mpi": mpi}
 
 
 def add_on_defect(parser: argparse.ArgumentParser) -> None:

@@ -23,13 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = PartitionConfig(
-        graph_name=arguments.graph_name,
-        num_parts=arguments.num_parts,
-        engine=arguments.engine,
-        balance=arguments.balance,
-        seed=arguments.seed,
-    )
+    config = PartitionConfig(**common.partition_options(arguments))
     from partition_ops.partition import partition_nodes
 
     with common.open_input(arguments) as source, common.open_output(arguments) as destination:

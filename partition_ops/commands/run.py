@@ -35,11 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = RunConfig(
-        num_parts=arguments.num_parts,
-        graph_name=arguments.graph_name,
-        engine=arguments.engine,
-        balance=arguments.balance,
-        seed=arguments.seed,
+        **common.partition_options(arguments),
         on_defect=parse_actions(arguments.on_defect),
         memory=arguments.memory,
         data_docs=arguments.data_docs,

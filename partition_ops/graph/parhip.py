@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store
 
 VERSION = 3
 HEADER_WORDS = 3
 WORD = 8
+WORDS_AT_ONCE = 1 << 22
 
 Words = npt.NDArray[np.int64]
 
@@ -27,12 +29,12 @@ class ParhipGraph:
     """A symmetric graph on homogeneous IDs, without duplicates and self-loops.
 
     Attributes:
-        offsets: (n + 1,) int64, where the neighbours of each node begin.
-        neighbours: (m,) int64, mapped from the file.
+        offsets: (n + 1,) int64 or narrower, where the neighbours of each node begin.
+        neighbours: (m,) int64 mapped from the file, or narrower.
     """
 
-    offsets: Words
-    neighbours: Words
+    offsets: npt.NDArray[Any]
+    neighbours: npt.NDArray[Any]
 
     @property
     def num_nodes(self) -> int:
@@ -76,3 +78,43 @@ def open_parhip(path: Path) -> ParhipGraph:
         )
     offsets = (np.asarray(words[HEADER_WORDS:first]) - first * WORD) // WORD
     return ParhipGraph(offsets, np.asarray(words[first:]))
+
+
+def read_parhip_slice(store: Store, key: str, begin: int, end: int, dtype: np.dtype[Any]) -> ParhipGraph:
+    """Read some consecutive nodes and their neighbours, and nothing else.
+
+    Args:
+        store: Where the file is.
+        key: Its key.
+        begin: First node.
+        end: The one behind the last.
+        dtype: Integers to read into; the caller knows that the graph fits them.
+
+    Returns:
+        Offsets from 0, (end - begin + 1,), and neighbours by their ID in the whole graph.
+
+    Raises:
+        InvalidInputError: The file is none, or is cut short.
+
+    Peak memory: the slice, and 64 MiB.
+    """
+    header = _words(store, key, 0, HEADER_WORDS)
+    if header[0] != VERSION:
+        raise InvalidInputError(f"{store.uri_of(key)} is not a ParHIP graph of version {VERSION}")
+    places = _words(store, key, HEADER_WORDS + begin, HEADER_WORDS + end + 1) // WORD
+    neighbours = np.empty(int(places[-1] - places[0]), dtype)
+    for first in range(int(places[0]), int(places[-1]), WORDS_AT_ONCE):
+        last = min(first + WORDS_AT_ONCE, int(places[-1]))
+        neighbours[first - places[0] : last - places[0]] = _words(store, key, first, last)
+    return ParhipGraph((places - places[0]).astype(dtype), neighbours)
+
+
+def _words(store: Store, key: str, begin: int, end: int) -> Words:
+    words = np.frombuffer(store.read_range(key, begin * WORD, end * WORD), np.int64)
+    if len(words) != end - begin:
+        raise InvalidInputError(
+            f"{store.uri_of(key)} is not whole",
+            found=f"{begin + len(words)} words",
+            expected=f"more than {end - 1}",
+        )
+    return words

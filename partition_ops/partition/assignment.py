@@ -63,6 +63,22 @@ def write_assignment(
     return {"engine": made_by["engine"], "num_parts": count, "nodes_per_part": sizes}
 
 
+def write_trainers(task: Task, metadata: GraphMetadata, trainers: Parts) -> None:
+    """Write ``assignment/trainers/<node type>.npy``: the trainer of every node, counted over all machines.
+
+    What ``dgl.distributed.partition_graph`` calls ``trainer_id``: with k trainers on a machine, those of
+    partition p are k * p to k * p + k - 1.
+
+    Args:
+        task: Collects what is written.
+        metadata: The graph's metadata.
+        trainers: (nodes,) int32, by homogeneous ID.
+    """
+    for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
+        key = f"{artifacts.ASSIGNMENT}/{artifacts.assignment_trainers(node_type)}"
+        task.write_array(key, trainers[begin:end])
+
+
 def import_assignment(
     config: StageConfig, source: Store, assignment: Store, destination: Store
 ) -> StageResult:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from partition_ops.config import PartitionConfig
 from partition_ops.errors import UsageError
 from partition_ops.partition.metis import partition_metis
+from partition_ops.partition.parmetis import partition_parmetis
 from partition_ops.partition.problem import Parts, Problem
 from partition_ops.partition.random import partition_random
 
@@ -21,6 +24,7 @@ class Engine:
         needs_graph: Whether ``prepare`` must have been done.
         run: Gives the partition of every node: (nodes,) int32 by homogeneous ID.
         dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
+        able: Options of `PartitionConfig`, besides the common ones, that it can do.
     """
 
     name: str
@@ -28,13 +32,45 @@ class Engine:
     needs_graph: bool
     run: Callable[[Problem], Parts]
     dgl_name: str
+    able: frozenset[str] = frozenset()
 
+
+# options that not every engine can do, with the value that asks for nothing
+OPTIONAL: dict[str, Any] = {
+    "balance_ntypes": None,
+    "tolerance": None,
+    "target_shares": None,
+    "objective": "cut",
+    "num_trainers_per_machine": 1,
+}
 
 ENGINES = {
     engine.name: engine
     for engine in (
-        Engine("metis", "METIS, multilevel, one constraint a node type", True, partition_metis, "metis"),
-        Engine("random", "every type's nodes dealt out evenly at random", False, partition_random, "random"),
+        Engine(
+            "metis",
+            "METIS, multilevel, one constraint a node type",
+            True,
+            partition_metis,
+            "metis",
+            frozenset(OPTIONAL),
+        ),
+        Engine(
+            "random",
+            "every type's nodes dealt out evenly at random",
+            False,
+            partition_random,
+            "random",
+            frozenset({"target_shares", "num_trainers_per_machine"}),
+        ),
+        Engine(
+            "parmetis",
+            "ParMETIS over MPI, on one machine or several; it must be installed",
+            True,
+            partition_parmetis,
+            "metis",
+            frozenset(OPTIONAL) - {"objective"},
+        ),
     )
 }
 
@@ -48,3 +84,19 @@ def find_engine(name: str) -> Engine:
     if name not in ENGINES:
         raise UsageError(f"There is no engine {name!r}", expected="one of " + ", ".join(ENGINES))
     return ENGINES[name]
+
+
+def check_able(engine: Engine, config: PartitionConfig) -> None:
+    """Refuse an option that an engine cannot do.
+
+    Raises:
+        UsageError: Names the option and the engines that can.
+    """
+    for name, nothing in OPTIONAL.items():
+        if name not in engine.able and getattr(config, name) != nothing:
+            others = [other.name for other in ENGINES.values() if name in other.able]
+            raise UsageError(
+                f"The engine {engine.name!r} cannot do --{name.replace('_', '-')}",
+                found=getattr(config, name),
+                remedy=f"Use --engine {' or '.join(others)}.",
+            )

@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.config import PartitionConfig
 from partition_ops.errors import EngineError
 from partition_ops.partition.problem import Parts, Problem
 from partition_ops.partition.random import partition_random
+from partition_ops.partition.weights import shares, tolerances
 
 METIS_OK = 1
 NUM_OPTIONS = 40
+OBJECTIVES = {"cut": 0, "vol": 1}
 DEFAULT_TOLERANCE = 1.03
 MESSAGES = {
     -2: "it refused the graph or an option",
@@ -42,12 +45,13 @@ def partition_metis(problem: Problem) -> Parts:
     Peak memory: METIS's own, about 130 bytes a half-edge, and 8 bytes a node and constraint.
     """
     config, graph = problem.config, problem.graph
-    if config.num_parts == 1:
+    if problem.num_parts == 1:
         return np.zeros(graph.num_nodes, np.int32)
-    if graph.num_half_edges == 0 or graph.num_nodes <= config.num_parts:
+    if graph.num_half_edges == 0 or graph.num_nodes <= problem.num_parts:
         return partition_random(problem)
     parts = np.zeros(graph.num_nodes, np.int64)
     weights = problem.weights
+    allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), DEFAULT_TOLERANCE)
     status = _library().METIS_PartGraphKway(
         _number(graph.num_nodes),
         _number(weights.shape[1]),
@@ -56,10 +60,10 @@ def partition_metis(problem: Problem) -> Parts:
         _array(weights),
         None,  # sizes of the nodes, for the communication volume
         None,  # weights of the edges
-        _number(config.num_parts),
-        None,  # target shares: the same for all
-        _array(_tolerances(weights, config.num_parts)),
-        _array(_options(config.seed)),
+        _number(problem.num_parts),
+        _array(np.repeat(shares(config), weights.shape[1]).astype(np.float32)),
+        _array(allowed.astype(np.float32)),
+        _array(_options(config)),
         _number(0),
         _array(parts),
     )
@@ -72,18 +76,6 @@ def partition_metis(problem: Problem) -> Parts:
     return parts.astype(np.int32)
 
 
-def _tolerances(weights: npt.NDArray[np.int64], num_parts: int) -> npt.NDArray[np.float32]:
-    """By constraint, the largest weight of a partition over its ideal share.
-
-    METIS's default, unless a single node weighs more than that: METIS treats the worst constraint as the
-    measure for all, so that five nodes of a small type, which two partitions cannot share evenly, would
-    let it leave every other type as uneven.
-    """
-    heaviest = weights.max(axis=0) * num_parts / weights.sum(axis=0)
-    tolerances: npt.NDArray[np.float32] = np.maximum(DEFAULT_TOLERANCE, 1 + heaviest).astype(np.float32)
-    return tolerances
-
-
 @cache
 def _library() -> Any:
     import pymetis._internal
@@ -93,13 +85,14 @@ def _library() -> Any:
     return library
 
 
-def _options(seed: int) -> npt.NDArray[np.int64]:
+def _options(config: PartitionConfig) -> npt.NDArray[np.int64]:
     import pymetis._internal
 
     indices: Any = pymetis._internal.options_indices  # type: ignore[attr-defined]  # differ by version
 
     options = np.full(NUM_OPTIONS, -1, np.int64)  # -1 asks for METIS's default
-    options[int(indices.SEED)] = seed
+    options[int(indices.SEED)] = config.seed
+    options[int(indices.OBJTYPE)] = OBJECTIVES[config.objective]
     options[int(indices.NUMBERING)] = 0
     return options
 

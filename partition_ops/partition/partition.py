@@ -6,8 +6,8 @@ from typing import Any
 
 from partition_ops.config import PartitionConfig
 from partition_ops.graph.metadata import load_metadata
-from partition_ops.partition.assignment import write_assignment
-from partition_ops.partition.engines import find_engine
+from partition_ops.partition.assignment import write_assignment, write_trainers
+from partition_ops.partition.engines import check_able, find_engine
 from partition_ops.partition.problem import Problem
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -21,7 +21,7 @@ def partition_nodes(
 
     Args:
         config: Options.
-        source: Root of the input graph; only its ``metadata.json`` is read.
+        source: Root of the input graph; its ``metadata.json`` is read, and the feature to balance by.
         destination: Root of the run, where ``prepare`` has been done if the engine needs the graph.
         progress: Shows that the engine is at work.
 
@@ -36,13 +36,17 @@ def partition_nodes(
     Peak memory: that of the engine, see its own docstring.
     """
     engine = find_engine(config.engine)
+    check_able(engine, config)
     metadata = load_metadata(source, graph_name=config.graph_name)
 
     def work(task: Task) -> dict[str, Any]:
-        problem = Problem(config, metadata, destination)
+        problem = Problem(config, metadata, destination, source)
         with (progress or NoProgress()).step(f"Partitioning with {engine.name}", 1, "graph") as advance:
             parts = engine.run(problem)
             advance(1)
+        if config.num_trainers_per_machine > 1:
+            write_trainers(task, metadata, parts)
+            parts //= config.num_trainers_per_machine
         return write_assignment(task, metadata, parts, config=config, dgl_name=engine.dgl_name)
 
     if not engine.needs_graph:

@@ -12,6 +12,7 @@ from partition_ops import artifacts
 from partition_ops.config import PartitionConfig
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.graph.parhip import ParhipGraph, open_parhip
+from partition_ops.partition.weights import Classes, Weights, class_weights, feature_classes, type_classes
 from partition_ops.storage import Store
 
 Parts = npt.NDArray[np.int32]
@@ -25,11 +26,13 @@ class Problem:
         config: Number of partitions, balance, seed.
         metadata: The graph's metadata.
         artifacts: Root of the run, where ``prepare`` has left the graph.
+        source: Root of the input graph, for the feature to balance by.
     """
 
     config: PartitionConfig
     metadata: GraphMetadata
     artifacts: Store
+    source: Store | None = None
 
     @cached_property
     def graph(self) -> ParhipGraph:
@@ -43,22 +46,27 @@ class Problem:
         return degrees
 
     @cached_property
-    def weights(self) -> npt.NDArray[np.int64]:
-        """(nodes, constraints) int64: what every partition must get the same share of.
+    def classes(self) -> Classes:
+        """(nodes,) int32, the class of each node: every partition gets its share of each class."""
+        if self.config.balance_ntypes is not None and self.source is not None:
+            return feature_classes(self.config, self.metadata, self.source)
+        offsets = self.metadata.node_offsets
+        return type_classes(self.config, offsets, 0, offsets[-1])
+
+    @cached_property
+    def weights(self) -> Weights:
+        """(nodes, constraints) int64: what every partition must get its share of.
 
         As ``dgl.distributed.partition_graph`` builds them: for ``node-types`` one column a type, 1 where
         the node is of it; for ``edges`` the in-degrees of each type besides; for ``none`` one column of 1.
         Columns without any weight are left out: there is nothing to balance in them.
         """
-        total = sum(self.metadata.num_nodes)
-        if self.config.balance == "none":
-            return np.ones((total, 1), np.int64)
-        bounds = list(zip(self.metadata.node_offsets, self.metadata.node_offsets[1:], strict=False))
-        by_type = [(begin, end) for begin, end in bounds if end > begin]
-        with_edges = self.config.balance == "edges"
-        columns = np.zeros((total, len(by_type) * (1 + with_edges)), np.int64)
-        for column, (begin, end) in enumerate(by_type):
-            columns[begin:end, column] = 1
-            if with_edges:
-                columns[begin:end, len(by_type) + column] = self.in_degrees[begin:end]
+        count = int(self.classes.max(initial=0)) + 1
+        in_degrees = self.in_degrees if self.config.balance == "edges" else None
+        columns = class_weights(self.classes, count, in_degrees)
         return np.ascontiguousarray(columns[:, columns.any(axis=0)])
+
+    @property
+    def num_parts(self) -> int:
+        """Partitions that the engine makes: some for each trainer of a machine."""
+        return self.config.num_parts * self.config.num_trainers_per_machine

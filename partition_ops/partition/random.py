@@ -7,6 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from partition_ops.partition.problem import Parts, Problem
+from partition_ops.partition.weights import shares
+
+DECK = 1000  # cards that show unequal shares
 
 
 def partition_random(problem: Problem) -> Parts:
@@ -20,9 +23,20 @@ def partition_random(problem: Problem) -> Parts:
     offsets = problem.metadata.node_offsets
     generator = np.random.default_rng(problem.config.seed)
     parts = np.empty(offsets[-1], np.int32)
+    deck = _deck(problem)
     dealt = 0  # goes on from type to type, so that small types do not all land in the first partitions
     for begin, end in pairwise(offsets):
-        cards = (np.arange(dealt, dealt + end - begin) % problem.config.num_parts).astype(np.int32)
+        cards = deck[np.arange(dealt, dealt + end - begin) % len(deck)]
         parts[begin:end] = generator.permutation(cards)
         dealt += end - begin
     return parts
+
+
+def _deck(problem: Problem) -> Parts:
+    """The partitions in the order in which they are dealt: as often as their shares say."""
+    if problem.config.target_shares is None:
+        return np.arange(problem.num_parts, dtype=np.int32)
+    counts = np.round(shares(problem.config) * DECK).astype(np.int64).clip(min=1)
+    turns = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
+    owners = np.repeat(np.arange(problem.num_parts, dtype=np.int32), counts)
+    return owners[np.argsort(turns, kind="stable")]

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.storage.settings import StorageSettings
 
 HASH_BLOCK = 1 << 20
 
@@ -72,7 +73,13 @@ class Store(ABC):
 
     Objects appear whole or not at all. Keys are relative, use ``/`` and may not leave the root.
     Usable from several threads.
+
+    Attributes:
+        uri: The root.
+        settings: How its server was reached, so that another process can; None on a local disk.
     """
+
+    settings: StorageSettings | None = None
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/") if uri != "/" else uri
@@ -111,6 +118,16 @@ class Store(ABC):
         Raises:
             InvalidInputError: There is no such object.
         """
+
+    def read_range(self, key: str, begin: int, end: int) -> bytes:
+        """The bytes of an object from ``begin`` up to ``end``; from S3 nothing else is fetched.
+
+        Raises:
+            InvalidInputError: There is no such object.
+        """
+        with self.local_copy(key).open("rb") as stream:
+            stream.seek(begin)
+            return stream.read(end - begin)
 
     @abstractmethod
     def local_copy(self, key: str) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
@@ -57,7 +57,11 @@ class S3Store(Store):
     ) -> None:
         settings = settings or StorageSettings()
         connection = Connection(
-            bucket, client or make_client(settings), transfer_config(settings), progress or NoProgress()
+            bucket,
+            client or make_client(settings),
+            transfer_config(settings),
+            progress or NoProgress(),
+            settings,
         )
         self._set_up(connection, prefix, owner=True)
 
@@ -66,6 +70,7 @@ class S3Store(Store):
         self._prefix = check_key(prefix) + "/" if prefix else ""
         self._connection = connection
         self._owner = owner
+        self.settings = connection.settings
         super().__init__(f"s3://{connection.bucket}/{prefix}")
 
     @property
@@ -108,13 +113,21 @@ class S3Store(Store):
         return StoredObject(key, head["ContentLength"], head["ETag"].strip('"'))
 
     def read_bytes(self, key: str) -> bytes:
+        return self._read(key)
+
+    def read_range(self, key: str, begin: int, end: int) -> bytes:
+        if end <= begin:
+            return b""
+        return self._read(key, Range=f"bytes={begin}-{end - 1}")
+
+    def _read(self, key: str, **options: Any) -> bytes:
         full = self._full(key)
         with self._explained(key):
             for _ in range(READ_ATTEMPTS - 1):
                 # botocore tries a request again, but not the reading of its answer
                 with suppress(HTTPClientError, IncompleteReadError):
-                    return self._client.get_object(Bucket=self._bucket, Key=full)["Body"].read()
-            return self._client.get_object(Bucket=self._bucket, Key=full)["Body"].read()
+                    return self._client.get_object(Bucket=self._bucket, Key=full, **options)["Body"].read()
+            return self._client.get_object(Bucket=self._bucket, Key=full, **options)["Body"].read()
 
     def local_copy(self, key: str) -> Path:
         return self._connection.cache.fetch(self._full(key), lambda path: self._fetch(key, path))

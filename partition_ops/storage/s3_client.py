@@ -27,6 +27,7 @@ class Connection:
     """What a store shares with its children.
 
     Attributes:
+        settings: What the client was made from.
         bucket_seen: Whether the bucket is known to be there.
     """
 
@@ -34,6 +35,7 @@ class Connection:
     client: S3Client
     transfer: TransferConfig
     progress: Progress
+    settings: StorageSettings
     cache: FetchCache = field(default_factory=FetchCache)
     bucket_seen: bool = False
 

@@ -17,9 +17,10 @@ from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
 from tests.defects import CHOICES, with_defects
 from tests.graphs import SHAPES, SmallGraph, library
+from tests.mpi import MISSING, needs_parmetis
 from tests.strategies import graphs
 
-ENGINES = tuple(engines.ENGINES)
+ENGINES = tuple(name for name in engines.ENGINES if name != "parmetis" or MISSING is None)
 BALANCES = ("node-types", "edges", "none")
 
 
@@ -42,7 +43,10 @@ def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str, num_par
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engines.ENGINES],
+)
 def test_every_choice_about_defects(choice: dict[str, str], engine: str) -> None:
     config = RunConfig(num_parts=3, engine=engine, balance="edges", on_defect=choice)
     run_and_verify(with_defects(library()), config)

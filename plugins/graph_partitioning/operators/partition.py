@@ -32,6 +32,8 @@ class PartitionNodesOperator(GraphStageOperator):
         engine: Name of an engine of `partition_ops.partition`.
         balance: ``node-types``, ``edges`` or ``none``.
         seed: The same seed gives the same assignment.
+        mpi_ranks: Processes of the engine ``parmetis``.
+        hostfile: Its list of hosts, a path on the worker; ``""`` runs all ranks there.
         kwargs: As for `GraphStageOperator`.
     """
 
@@ -41,6 +43,8 @@ class PartitionNodesOperator(GraphStageOperator):
         "engine",
         "balance",
         "seed",
+        "mpi_ranks",
+        "hostfile",
     )
 
     def __init__(
@@ -50,6 +54,8 @@ class PartitionNodesOperator(GraphStageOperator):
         engine: str = "metis",
         balance: str = "node-types",
         seed: int | str = 0,
+        mpi_ranks: int | str = 2,
+        hostfile: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -57,9 +63,12 @@ class PartitionNodesOperator(GraphStageOperator):
         self.engine = engine
         self.balance = balance
         self.seed = seed
+        self.mpi_ranks = mpi_ranks
+        self.hostfile = hostfile
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.config import PartitionConfig
+        from partition_ops.parmetis.options import MpiOptions
         from partition_ops.partition import partition_nodes
 
         config = PartitionConfig(
@@ -68,5 +77,6 @@ class PartitionNodesOperator(GraphStageOperator):
             engine=self.engine,
             balance=self.balance,
             seed=whole_number("seed", self.seed),
+            mpi=MpiOptions(ranks=whole_number("mpi_ranks", self.mpi_ranks), hostfile=self.hostfile or None),
         )
         return partition_nodes(config, source, destination, progress=progress)

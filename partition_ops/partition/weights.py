@@ -1,0 +1,129 @@
+"""What every partition must get its share of: weights of the nodes, one column for each thing to balance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.config import PartitionConfig
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.graph.features import FeatureReader, feature_readers
+from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.storage import Store
+
+Classes = npt.NDArray[np.int32]
+Weights = npt.NDArray[np.int64]
+MOST_CLASSES = 64
+
+
+def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, end: int) -> Classes:
+    """(end - begin,) int32, the class of some consecutive nodes: their type, or 0 with the balance ``none``.
+
+    Classes count from 0 over the types that have nodes.
+    """
+    if config.balance == "none":
+        return np.zeros(end - begin, np.int32)
+    starts = np.unique(offsets[:-1])  # a type without nodes begins where the next one does
+    starts = starts[starts < offsets[-1]]
+    return (np.searchsorted(starts, np.arange(begin, end), side="right") - 1).astype(np.int32)
+
+
+def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> Classes:
+    """Classes by the values of the feature ``balance_ntypes``, inside those of `type_classes`.
+
+    A node type without the feature is a class of its own.
+
+    Returns:
+        (nodes,) int32 by homogeneous ID.
+
+    Raises:
+        UsageError: No node type has such a feature, or it has too many values.
+        InvalidInputError: Its values are not one integer a node.
+
+    Peak memory: 24 bytes a node.
+    """
+    name = config.balance_ntypes
+    readers = {key: reader for key, reader in feature_readers(source, metadata).items() if _named(key, name)}
+    if not readers:
+        raise UsageError(f"No node type has a feature {name!r} to balance by")
+    offsets = metadata.node_offsets
+    classes = type_classes(config, offsets, 0, offsets[-1]).astype(np.int64)
+    values = np.zeros(offsets[-1], np.int64)
+    for key, reader in readers.items():
+        begin, end = (offsets[metadata.node_type_id(key.split("/")[0]) + i] for i in (0, 1))
+        values[begin:end] = _integers(reader, key, end - begin)
+    distinct, values = np.unique(values, return_inverse=True)
+    found, dense = np.unique(classes * len(distinct) + values, return_inverse=True)
+    if len(found) > MOST_CLASSES:
+        raise UsageError(
+            f"The feature {name!r} has too many values to balance by",
+            found=f"{len(found)} with the node types",
+            expected=f"at most {MOST_CLASSES}",
+        )
+    result: Classes = dense.astype(np.int32)
+    return result
+
+
+def _named(key: str, name: str | None) -> bool:
+    """Whether ``node type/name`` is the feature of a node type with this name."""
+    return ":" not in key.split("/")[0] and key.split("/", 1)[1] == name
+
+
+def _integers(reader: FeatureReader, key: str, rows: int) -> npt.NDArray[np.int64]:
+    values: npt.NDArray[Any] = reader.take(np.arange(rows))
+    values = values.reshape(rows, -1) if rows else np.zeros((0, 1), np.int64)
+    if values.shape[1] != 1 or values.dtype.kind not in "biu":
+        raise InvalidInputError(
+            f"The feature {key!r} cannot be balanced by",
+            found=f"{values.dtype} rows of {values.shape[1]} values",
+            expected="one integer or boolean a node",
+        )
+    return values[:, 0].astype(np.int64)
+
+
+def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> Weights:
+    """(nodes, constraints) int64: a column for each class, 1 where the node is of it.
+
+    As ``dgl.distributed.partition_graph`` builds them from ``balance_ntypes`` and ``balance_edges``.
+
+    Args:
+        classes: (nodes,) int32.
+        count: Number of classes.
+        in_degrees: (nodes,) int64; makes a second column for each class, with the in-degrees of its nodes.
+    """
+    rows = np.arange(len(classes))
+    columns = np.zeros((len(classes), count * (1 if in_degrees is None else 2)), np.int64)
+    columns[rows, classes] = 1
+    if in_degrees is not None:
+        columns[rows, count + classes] = in_degrees
+    return columns
+
+
+def tolerances(
+    config: PartitionConfig, heaviest: Weights, sums: Weights, default: float
+) -> npt.NDArray[np.float64]:
+    """By constraint, the largest weight of a partition over its share.
+
+    The one asked for, unless a single node weighs more than that: METIS treats the worst constraint as the
+    measure for all, so that five nodes of a small type, which two partitions cannot share evenly, would
+    let it leave every other type as uneven.
+
+    Args:
+        config: Partitions, their shares, tolerance.
+        heaviest: (constraints,) largest weight of a node.
+        sums: (constraints,) of all nodes, none 0.
+        default: Where none was asked for.
+    """
+    result: npt.NDArray[np.float64] = np.maximum(
+        config.tolerance or default, 1 + heaviest / (sums * shares(config).min())
+    )
+    return result
+
+
+def shares(config: PartitionConfig) -> npt.NDArray[np.float64]:
+    """(parts,) the share of every partition, also of those for several trainers; they sum to 1."""
+    wanted = np.array(config.target_shares or [1.0] * config.num_parts)
+    trainers = config.num_trainers_per_machine
+    return np.repeat(wanted / wanted.sum() / trainers, trainers)

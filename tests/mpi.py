@@ -1,0 +1,23 @@
+"""What tests of ParMETIS need: the real library, OpenMPI and mpi4py, or they are skipped with the reason."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from partition_ops.errors import EngineError
+from partition_ops.parmetis.library import check_installed
+from partition_ops.parmetis.options import LibraryOptions
+
+
+def _missing() -> str | None:
+    try:
+        check_installed(LibraryOptions())
+    except EngineError as error:
+        return error.problem
+    return None if shutil.which("mpirun") else "there is no mpirun"
+
+
+MISSING = _missing()
+needs_parmetis = pytest.mark.skipif(MISSING is not None, reason=f"needs ParMETIS over MPI: {MISSING}")
