@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
     results: dict[str, Any] = {
-        "command": "python -m benchmarks.validation GRAPH --larger GRAPH10",
+        "command": "python -m benchmarks.validation GRAPH --larger GRAPH10 --memory 6G --memory 1G",
         "machine": machine(),
         "rounds": given.rounds,
         "compared": compare(given.graph, given.rounds),
