@@ -11,6 +11,7 @@ from partition_ops.commands import (
     fetch,
     idmap,
     partition,
+    pm_dglpart,
     prepare,
     publish,
     quality,
@@ -32,5 +33,6 @@ COMMANDS = (
     publish,
     verify,
     fetch,
+    pm_dglpart,
     convert_partition,
 )

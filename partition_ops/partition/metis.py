@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from partition_ops.config import PartitionConfig
 from partition_ops.errors import EngineError
+from partition_ops.graph.parhip import ParhipGraph
 from partition_ops.partition.problem import Parts, Problem
 from partition_ops.partition.random import partition_random
-from partition_ops.partition.weights import shares, tolerances
+from partition_ops.partition.weights import Weights, shares, tolerances
 
 METIS_OK = 1
 NUM_OPTIONS = 40
@@ -49,9 +50,26 @@ def partition_metis(problem: Problem) -> Parts:
         return np.zeros(graph.num_nodes, np.int32)
     if graph.num_half_edges == 0 or graph.num_nodes <= problem.num_parts:
         return partition_random(problem)
+    return cut_graph(config, graph, problem.weights)
+
+
+def cut_graph(config: PartitionConfig, graph: ParhipGraph, weights: Weights) -> Parts:
+    """Call METIS on a graph in memory that has more nodes than partitions, and edges.
+
+    Args:
+        config: Partitions, their shares, tolerance, objective, seed.
+        graph: Symmetric, without duplicates and self-loops; int64.
+        weights: (nodes, constraints) int64, no column of zeros.
+
+    Returns:
+        (nodes,) int32.
+
+    Raises:
+        EngineError: METIS failed.
+    """
     parts = np.zeros(graph.num_nodes, np.int64)
-    weights = problem.weights
     allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), DEFAULT_TOLERANCE)
+    fractions = shares(config)
     status = _library().METIS_PartGraphKway(
         _number(graph.num_nodes),
         _number(weights.shape[1]),
@@ -60,8 +78,8 @@ def partition_metis(problem: Problem) -> Parts:
         _array(weights),
         None,  # sizes of the nodes, for the communication volume
         None,  # weights of the edges
-        _number(problem.num_parts),
-        _array(np.repeat(shares(config), weights.shape[1]).astype(np.float32)),
+        _number(len(fractions)),
+        _array(np.repeat(fractions, weights.shape[1]).astype(np.float32)),
         _array(allowed.astype(np.float32)),
         _array(_options(config)),
         _number(0),

@@ -18,11 +18,18 @@ from partition_ops.parmetis.library import Library, Slice, Wanted
 from partition_ops.parmetis.limits import check_fits
 from partition_ops.parmetis.options import LibraryOptions, MpiOptions
 from partition_ops.parmetis.ranks import bounds_of, run_rank
-from partition_ops.partition.weights import Classes, Weights, class_weights, shares, tolerances, type_classes
+from partition_ops.partition.weights import (
+    Classes,
+    Weights,
+    can_be_shared,
+    class_weights,
+    shares,
+    tolerances,
+    type_classes,
+)
 from partition_ops.storage import StorageSettings, Store, open_store
 
 DEFAULT_TOLERANCE = 1.05  # as ParMETIS's manual recommends
-MOST_OF_SHARE = 4  # a node may weigh a fourth of a partition's share
 
 
 @dataclass(frozen=True)
@@ -89,21 +96,10 @@ def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.floa
     sums = work.comm.allreduce(columns.sum(axis=0), MPI.SUM)
     heaviest = np.max(work.comm.allgather(columns.max(axis=0)), axis=0)
     total = work.comm.allreduce(half_edges, MPI.SUM)
-    used = _can_be_shared(work.config, heaviest, sums)
+    used = can_be_shared(work.config, heaviest, sums)
     bits = work.config.mpi.library.index_bits
     check_fits(bits, nodes=int(work.bounds[-1]), half_edges=total, weight_sums=sums[used].tolist())
     return columns[:, used], tolerances(work.config, heaviest[used], sums[used], DEFAULT_TOLERANCE)
-
-
-def _can_be_shared(config: PartitionConfig, heaviest: Weights, sums: Weights) -> npt.NDArray[np.bool_]:
-    """(constraints,) bool: those that ParMETIS gets.
-
-    Five nodes of a small type, which four partitions cannot share evenly, make it leave every other type as
-    uneven, whatever tolerance the small one has. A column of such a weight is left out, unless all are.
-    """
-    fits = heaviest * MOST_OF_SHARE <= sums * shares(config).min()
-    chosen: npt.NDArray[np.bool_] = (sums > 0) & fits
-    return chosen if chosen.any() else sums > 0
 
 
 def _classes(work: _Work) -> Classes:

@@ -16,6 +16,7 @@ from partition_ops.storage import Store
 Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
 MOST_CLASSES = 64
+MOST_OF_SHARE = 4  # a node may weigh a fourth of a partition's share
 
 
 def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, end: int) -> Classes:
@@ -127,3 +128,14 @@ def shares(config: PartitionConfig) -> npt.NDArray[np.float64]:
     wanted = np.array(config.target_shares or [1.0] * config.num_parts)
     trainers = config.num_trainers_per_machine
     return np.repeat(wanted / wanted.sum() / trainers, trainers)
+
+
+def can_be_shared(config: PartitionConfig, heaviest: Weights, sums: Weights) -> npt.NDArray[np.bool_]:
+    """(constraints,) bool: those that ParMETIS gets, of weights as for `tolerances`.
+
+    Five nodes of a small type, which four partitions cannot share evenly, make it leave every other type as
+    uneven, whatever tolerance the small one has. A column of such a weight is left out, unless all are.
+    """
+    fits = heaviest * MOST_OF_SHARE <= sums * shares(config).min()
+    chosen: npt.NDArray[np.bool_] = (sums > 0) & fits
+    return chosen if chosen.any() else sums > 0
