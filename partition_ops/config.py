@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -15,6 +16,7 @@ Balance = Literal["node-types", "edges", "none"]
 Objective = Literal["cut", "vol"]
 PrepareFormat = Literal["parhip", "parmetis"]
 MOST_PARTS = 65536
+WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 
 
 def _one_of(option: str, value: str, allowed: Any) -> None:
@@ -102,12 +104,23 @@ class PrepareConfig(StageConfig):
 
     Attributes:
         format: ``parhip``, the binary graph that our engines read, or ``parmetis``, its text files.
+        weights: In the text, the weights of a node; see `partition_ops.prepare.node_weights`.
     """
 
     format: PrepareFormat = "parhip"
+    weights: str = "node-types"
 
     def __post_init__(self) -> None:
         _one_of("--format", self.format, PrepareFormat)
+        if not re.fullmatch(WEIGHTS, self.weights):
+            raise UsageError(
+                f"--weights cannot be {self.weights!r}",
+                expected="node-types, one, degree, column=FEATURE or mask=FEATURE",
+            )
+        if self.format == "parhip" and self.weights != "node-types":
+            raise UsageError(
+                "--weights is for the text of ParMETIS", remedy="Give --balance to 'partition' instead."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

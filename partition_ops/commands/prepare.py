@@ -17,7 +17,7 @@ Write the graph to prepare/ below --output, as a partitioner wants it.
 parhip: graph.parhip, symmetric and without duplicates and self-loops, which the engines of this tool read.
 
 parmetis: the text files <graph>_nodes.txt, <graph>_edges.txt and <graph>_stats.txt of the DGL guide, with
-one node weight for each node type, and <graph>_removed_edges.txt with the self-loops and the duplicates
+the node weights that --weights names, and <graph>_removed_edges.txt with the self-loops and the duplicates
 within an edge type, in the columns of the edge file. pm_dglpart reads its files from the folder that it
 is started in, so:
   cd DIR/prepare && mpirun -np 4 pm_dglpart <graph> 2
@@ -33,10 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(PrepareFormat),
         help="binary for the engines of this tool (default), or text for ParMETIS",
     )
+    parser.add_argument(
+        "--weights",
+        default="node-types",
+        metavar="KIND",
+        help="weights in the text for ParMETIS: node-types (one a type, default), one, degree, column=FEATURE"
+        " (a node feature of whole numbers) or mask=FEATURE (two: inside and outside, such as a train mask)",
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = PrepareConfig(graph_name=arguments.graph_name, format=arguments.format)
+    config = PrepareConfig(
+        graph_name=arguments.graph_name, format=arguments.format, weights=arguments.weights
+    )
     from partition_ops.prepare import prepare_graph
 
     with common.open_input(arguments) as source, common.open_output(arguments) as destination:

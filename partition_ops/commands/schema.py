@@ -19,6 +19,11 @@ Write the half-open homogeneous ID ranges of every node and edge type, as the DG
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument("--output", metavar="FILE", required=True, help="the file to write, local or s3://…")
+    parser.add_argument(
+        "--canonical",
+        action="store_true",
+        help="name every edge type src:rel:dst, not just those whose relation is not unique or has no edges",
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
@@ -27,7 +32,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
     root, name = common.split_file_uri(arguments.output, "--output")
     with common.open_input(arguments) as source, open_store(root, common.settings(arguments)) as target:
-        schema = schema_of(load_metadata(source, graph_name=arguments.graph_name))
+        schema = schema_of(
+            load_metadata(source, graph_name=arguments.graph_name), plain=not arguments.canonical
+        )
         target.write_json(name, schema)
     console.line(f"{len(schema['nid'])} node types and {len(schema['eid'])} edge types in {arguments.output}")
     return schema

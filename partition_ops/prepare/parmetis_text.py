@@ -15,6 +15,7 @@ from partition_ops.graph.dropped import DroppedEdges
 from partition_ops.graph.edges import EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.parallel import map_in_threads
+from partition_ops.prepare.node_weights import NodeWeights
 from partition_ops.prepare.parmetis_edges import EdgeCounts, EdgeText, text_rows
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -28,8 +29,8 @@ def prepare_parmetis_text(
 ) -> StageResult:
     """Write ``prepare/<graph>_{nodes,edges,stats,removed_edges}.txt``.
 
-    Rows are in the order of homogeneous IDs, fields have one space between them. A node has one weight for
-    each node type: 1 for its own, 0 for the others. An edge that is a self-loop, or that is in its edge
+    Rows are in the order of homogeneous IDs, fields have one space between them. The weights of a
+    node are those of `NodeWeights`. An edge that is a self-loop, or that is in its edge
     type already, is not in the edge file but in ``<graph>_removed_edges.txt``, in the same columns:
     homogeneous source and destination, type-wise edge ID, edge type ID, all of the input graph. Of
     duplicates the first stays. Edges that validation has dropped are in neither file. Format: DGL guide,
@@ -48,14 +49,15 @@ def prepare_parmetis_text(
         InvalidInputError: An edge file cannot be read.
 
     Peak memory: some 0.5 GB, whatever the size of the graph, and 17 bytes a pair of nodes with duplicates
-    in the same edge type; see `RepeatedEdges`.
+    in the same edge type; see `RepeatedEdges`, and `NodeWeights` for what weights add.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     dropped = DroppedEdges(destination)
 
     def work(task: Task) -> dict[str, Any]:
         reader = EdgeReader(source, metadata, dropped.ids(metadata))
-        return _TextFiles(metadata, reader, task, progress or NoProgress()).write()
+        weights = NodeWeights(config.weights, metadata, source, reader)
+        return _TextFiles(metadata, reader, weights, task, progress or NoProgress()).write()
 
     inputs = input_objects(source, metadata)
     options = {**config.options(), "dropped": dropped.digests}
@@ -65,8 +67,16 @@ def prepare_parmetis_text(
 class _TextFiles:
     """Writes the files of one graph."""
 
-    def __init__(self, metadata: GraphMetadata, reader: EdgeReader, task: Task, progress: Progress) -> None:
+    def __init__(
+        self,
+        metadata: GraphMetadata,
+        reader: EdgeReader,
+        weights: NodeWeights,
+        task: Task,
+        progress: Progress,
+    ) -> None:
         self.metadata = metadata
+        self.weights = weights
         self.reader = reader
         self.task = task
         self.progress = progress
@@ -74,7 +84,7 @@ class _TextFiles:
     def write(self) -> dict[str, Any]:
         self._write_nodes()
         edges = self._write_edges()
-        stats = (sum(self.metadata.num_nodes), edges.kept, len(self.metadata.node_types))
+        stats = (sum(self.metadata.num_nodes), edges.kept, self.weights.count)
         line = " ".join(map(str, stats)) + "\n"
         self.task.wrote(self.task.destination.write_bytes(self._key(parmetis.stats_file), line.encode()))
         return {
@@ -106,10 +116,10 @@ class _TextFiles:
 
     def _node_text(self, rows: tuple[int, int, int]) -> tuple[pa.Buffer, int]:
         type_id, start, stop = rows
-        types = len(self.metadata.node_types)
-        constants = np.repeat([type_id, *np.eye(types, dtype=np.int64)[type_id]], stop - start)
-        columns = [*constants.reshape(types + 1, stop - start), np.arange(start, stop)]
-        return text_rows(parmetis.node_columns(types), columns), stop - start
+        offset = self.metadata.node_offsets[type_id]
+        weights = self.weights.columns(type_id, offset + start, offset + stop)
+        columns = [np.full(stop - start, type_id), *weights, np.arange(start, stop)]
+        return text_rows(parmetis.node_columns(len(weights)), columns), stop - start
 
     def _write_edges(self) -> EdgeCounts:
         create = self.task.destination.create

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -48,9 +49,19 @@ def write_schema(
     return run_task("schema", destination, options={**config.options(), "schema": schema}, work=work)
 
 
-def schema_of(metadata: GraphMetadata) -> GraphSchema:
-    """Half-open homogeneous ID ranges of every node type and canonical edge type, in type ID order."""
-    edge_types = [str(edge_type) for edge_type in metadata.edge_types]
+def schema_of(metadata: GraphMetadata, *, plain: bool = False) -> GraphSchema:
+    """Half-open homogeneous ID ranges of every node type and edge type, in type ID order.
+
+    Args:
+        metadata: The graph's metadata.
+        plain: Name an edge type by its relation alone, as the guide does, where no other has the same and
+            there are edges of which a reader can learn the node types; else ``src:rel:dst``.
+    """
+    relations = Counter(edge_type.rel for edge_type in metadata.edge_types)
+    edge_types = [
+        edge_type.rel if plain and count and relations[edge_type.rel] == 1 else str(edge_type)
+        for edge_type, count in zip(metadata.edge_types, metadata.num_edges, strict=True)
+    ]
     return {
         "nid": _ranges(metadata.node_types, metadata.node_offsets),
         "eid": _ranges(edge_types, metadata.edge_offsets),

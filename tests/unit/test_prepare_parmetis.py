@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from partition_ops.cli import main
 from partition_ops.config import PrepareConfig
 from partition_ops.prepare import prepare_graph, repeated_edges
 from partition_ops.prepare.repeated_edges import RepeatedEdges, edge_keys
+from partition_ops.schema import read_schema
 from partition_ops.storage import StorageSettings, open_store
-from tests.graphs import SHAPES, Edges, Layout, SmallGraph, library, social
+from tests.graphs import SHAPES, Edges, Layout, SmallGraph, Values, library, social
 from tests.strategies import graphs
 
 TOY_NODES = """\
@@ -165,3 +167,103 @@ def test_an_id_out_of_range_is_bad_input(tmp_path: Path, capsys: pytest.CaptureF
     assert code == 3
     assert "row 1" in capsys.readouterr().err
     assert not list((tmp_path / "out").rglob("*_edges.txt"))
+
+
+def weights_of(graph: SmallGraph, folder: Path, kind: str) -> list[Row]:
+    """The weights in the node file; the other columns are as ever."""
+    arguments = ["prepare", str(graph.write(folder / "in")), "--output", str(folder / kind)]
+    assert main([*arguments, "--format", "parmetis", "--weights", kind]) == 0
+    texts = {path.name: path.read_text() for path in (folder / kind / "prepare").iterdir()}
+    found = rows(texts["small_nodes.txt"])
+    expected = [(kind, node) for kind, count in enumerate(graph.nodes.values()) for node in range(count)]
+    assert [(row[0], row[-1]) for row in found] == expected
+    assert rows(texts["small_stats.txt"])[0][2] == len(found[0]) - 2
+    return [row[1:-1] for row in found]
+
+
+def test_other_weights(tmp_path: Path) -> None:
+    graph = SmallGraph(
+        {"a": 3, "b": 2},
+        {"a:r:a": Edges([0, 1, 1], [1, 1, 2]), "a:s:b": Edges([0, 0, 2], [1, 0, 1])},
+        [Values("a", "size", np.array([5, 0, 7])), Values("b", "train_mask", np.array([True, False]))],
+    )
+    assert weights_of(graph, tmp_path, "one") == [(1,)] * 5
+    assert weights_of(graph, tmp_path, "degree") == [(3,), (2,), (2,), (1,), (2,)]
+    assert weights_of(graph, tmp_path, "column=size") == [(5,), (0,), (7,), (1,), (1,)]
+    assert weights_of(graph, tmp_path, "mask=train_mask") == [(0, 1)] * 3 + [(1, 0), (0, 1)]
+    assert weights_of(graph, tmp_path, "node-types") == [(1, 0)] * 3 + [(0, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [
+        ("size", 2, "--weights cannot be 'size'"),
+        ("column=nothing", 2, "No node type has a feature 'nothing'"),
+        ("column=debt", 3, "a/debt cannot be weights"),
+        ("column=ratio", 3, "a/ratio cannot be weights"),
+    ],
+)
+def test_weights_that_are_none(
+    kind: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [Values("a", "debt", np.array([1, -1])), Values("a", "ratio", np.array([0.5, 1]))]
+    folder = SmallGraph({"a": 2}, {"a:r:a": Edges([0], [1])}, values).write(tmp_path / "in")
+    arguments = ["prepare", str(folder), "--output", str(tmp_path / "out"), "--format", "parmetis"]
+    assert main([*arguments, "--weights", kind]) == code
+    assert said in capsys.readouterr().err
+
+
+OGBN_MAG = {
+    "nid": {
+        "author": [0, 1134649],
+        "field_of_study": [1134649, 1194614],
+        "institution": [1194614, 1203354],
+        "paper": [1203354, 1939743],
+    },
+    "eid": {
+        "affiliated_with": [0, 1043998],
+        "writes": [1043998, 8189658],
+        "rev-has_topic": [8189658, 15694736],
+        "rev-affiliated_with": [15694736, 16738734],
+        "cites": [16738734, 22155005],
+        "has_topic": [22155005, 29660083],
+        "rev-cites": [29660083, 35076354],
+        "rev-writes": [35076354, 42222014],
+    },
+}
+
+
+def test_the_schema_of_the_guide_exactly_and_back(tmp_path: Path) -> None:
+    ends = ("author institution", "author paper", "field_of_study paper", "institution author")
+    ends += ("paper paper", "paper field_of_study", "paper paper", "paper author")
+    names = [
+        ":".join((a.split()[0], rel, a.split()[1])) for a, rel in zip(ends, OGBN_MAG["eid"], strict=True)
+    ]
+    no_files = {"format": {"name": "csv", "delimiter": " "}, "data": []}
+    document = {
+        "graph_name": "mag",
+        "node_type": list(OGBN_MAG["nid"]),
+        "edge_type": names,
+        "num_nodes_per_type": [end - begin for begin, end in OGBN_MAG["nid"].values()],
+        "num_edges_per_type": [end - begin for begin, end in OGBN_MAG["eid"].values()],
+        "edges": dict.fromkeys(names, no_files),
+    }
+    (tmp_path / "metadata.json").write_text(json.dumps(document))
+    assert main(["schema", str(tmp_path), "--output", str(tmp_path / "mag.json")]) == 0
+    written = json.loads((tmp_path / "mag.json").read_text())
+    assert json.dumps(written) == json.dumps(OGBN_MAG)  # in this order too
+    assert read_schema(open_store(str(tmp_path)), "mag.json") == OGBN_MAG
+    assert main(["schema", str(tmp_path), "--canonical", "--output", str(tmp_path / "mag.json")]) == 0
+    assert list(json.loads((tmp_path / "mag.json").read_text())["eid"]) == names
+
+
+def test_relations_that_are_not_unique_or_have_no_edges_stay_whole(tmp_path: Path) -> None:
+    edges = {
+        "a:r:b": Edges([0], [0]),
+        "b:r:a": Edges([0], [0]),
+        "a:s:b": Edges([0], [0]),
+        "b:t:a": Edges([], []),
+    }
+    folder = SmallGraph({"a": 1, "b": 1}, edges).write(tmp_path / "in")
+    assert main(["schema", str(folder), "--output", str(tmp_path / "s.json")]) == 0
+    assert list(json.loads((tmp_path / "s.json").read_text())["eid"]) == ["a:r:b", "b:r:a", "s", "b:t:a"]
