@@ -16,13 +16,23 @@ SUMMARY = "write the files that DGL's distributed training loads"
 DESCRIPTION = """\
 Write partitions/ below --output: the partition config <graph>.json and, for each partition, graph.dgl,
 node_feat.dgl, edge_feat.dgl, orig_nids.dgl and orig_eids.dgl. The assignment is the one that
-'partition' left there, or any folder with partition_meta.json and <node type>.txt."""
+'partition' left there, or any folder with partition_meta.json and <node type>.txt, or the text that
+pm_dglpart wrote (--parmetis-parts)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument(
         "--assignment", metavar="DIR", help="folder of the assignment (default: assignment/ below --output)"
+    )
+    parser.add_argument(
+        "--parmetis-parts",
+        metavar="K",
+        type=int,
+        help="--assignment is the folder where pm_dglpart wrote K partitions",
+    )
+    parser.add_argument(
+        "--num-node-weights", metavar="N", type=int, default=0, help="weights of a node in that text"
     )
     common.add_output(parser)
 
@@ -41,6 +51,14 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     with common.open_input(arguments) as source, common.open_output(arguments) as destination:
         if arguments.assignment is not None:
             with open_store(arguments.assignment, common.settings(arguments)) as assignment:
-                report(import_assignment(config, source, assignment, destination))
+                result = import_assignment(
+                    config,
+                    source,
+                    assignment,
+                    destination,
+                    parmetis_parts=arguments.parmetis_parts,
+                    parmetis_weights=arguments.num_node_weights,
+                )
+                report(result)
         convert_graph(config, source, destination, progress=common.progress(arguments), report=report)
     return [result.to_json() for result in results]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import pairwise
 from typing import Any
 
@@ -9,11 +10,14 @@ import numpy as np
 
 from partition_ops import artifacts
 from partition_ops.config import PartitionConfig, StageConfig
-from partition_ops.graph.assignment import read_assignment
+from partition_ops.graph.assignment import Assignment, read_assignment
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
+from partition_ops.partition.parmetis_assignment import read_parmetis_assignment
 from partition_ops.partition.problem import Parts
 from partition_ops.storage import Artifact, Store
 from partition_ops.tasks import StageResult, Task, run_task
+
+logger = logging.getLogger("partition_ops")
 
 DGL_VERSION = "1.0.0"  # of partition_meta.json, as DGL's dispatch tool demands it
 SIDECAR_VERSION = 1
@@ -80,15 +84,24 @@ def write_trainers(task: Task, metadata: GraphMetadata, trainers: Parts) -> None
 
 
 def import_assignment(
-    config: StageConfig, source: Store, assignment: Store, destination: Store
+    config: StageConfig,
+    source: Store,
+    assignment: Store,
+    destination: Store,
+    *,
+    parmetis_parts: int | None = None,
+    parmetis_weights: int = 0,
 ) -> StageResult:
     """Bring in an assignment that was made elsewhere, checked, as if ``partition`` had made it.
 
     Args:
         config: The graph's name.
         source: Root of the input graph; only its ``metadata.json`` is read.
-        assignment: Folder with ``partition_meta.json`` and ``<node type>.txt``.
+        assignment: Folder with ``partition_meta.json`` and ``<node type>.txt``, or with the text that
+            ``pm_dglpart`` wrote. A partition without nodes is a warning in the log.
         destination: Root of the run.
+        parmetis_parts: Number of partitions in the text of ``pm_dglpart``; None reads DGL's folder.
+        parmetis_weights: Number of weights of a node in that text.
 
     Returns:
         The number of nodes of each partition.
@@ -99,7 +112,13 @@ def import_assignment(
     Peak memory: 12 bytes a node.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    found = read_assignment(assignment, metadata)
+    if parmetis_parts is None:
+        found = read_assignment(assignment, metadata)
+    else:
+        found = read_parmetis_assignment(
+            assignment, metadata, num_parts=parmetis_parts, num_weights=parmetis_weights
+        )
+    _warn_of_empty(found, assignment)
 
     def work(task: Task) -> dict[str, Any]:
         return write_assignment(
@@ -108,6 +127,15 @@ def import_assignment(
 
     options = {**config.options(), "digest": found.digest()}
     return run_task("partition", destination, options=options, work=work)
+
+
+def _warn_of_empty(found: Assignment, folder: Store) -> None:
+    empty = np.flatnonzero(np.bincount(found.parts, minlength=found.num_parts) == 0).tolist()
+    if empty:
+        shown = ", ".join(map(str, empty[:10])) + (", …" if len(empty) > 10 else "")
+        logger.warning(
+            "%s: %d of %d partitions have no nodes: %s", folder.uri, len(empty), found.num_parts, shown
+        )
 
 
 def _wrote(task: Task, written: Artifact) -> None:

@@ -17,6 +17,7 @@ from partition_ops.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
 from tests.graphs import Edges, SmallGraph, library
 from tests.mpi import needs_parmetis
+from tests.parmetis import parmetis_output
 
 
 @pytest.fixture
@@ -169,3 +170,40 @@ def test_a_text_edited_by_hand_wins_over_its_binary_twin(stores: tuple[Store, St
     folder.write_bytes("paper.txt", b"\n".join(lines) + b"\n")
     after = read_assignment(folder, load_metadata(source)).parts
     assert np.flatnonzero(before != after).tolist() == [load_metadata(source).node_offsets[1]]
+
+
+def test_an_assignment_from_the_text_of_parmetis(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    graph = library()
+    output = parmetis_output(graph, 3, attributes=2)
+    output.nodes.append([])
+    output.edges.append([])
+    folder = open_store(str(output.write(tmp_path / "text")))
+    source, destination = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
+    import_assignment(StageConfig(), source, folder, destination, parmetis_parts=4, parmetis_weights=3)
+    found = read_assignment(destination.child(artifacts.ASSIGNMENT), load_metadata(source))
+    assert (found.parts == output.parts).all() and found.num_parts == 4
+    assert "1 of 4 partitions have no nodes: 3" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ((0, 9, 1, 0, 0, 0), "p0-small_nodes.txt, line 1: no such node type"),
+        ((0, 0, 1, 0, 0, 10**6), "p0-small_nodes.txt, line 1: no such node"),
+        ((0, 0, 1, 0, 0, "x"), "p0-small_nodes.txt, line 1: <orig_type_node_id> is not int64"),
+        (None, "1 nodes are in no file"),
+        ("twice", "line 2: the node has a partition already"),
+    ],
+)
+def test_text_of_parmetis_that_is_no_assignment(row: object, said: str, tmp_path: Path) -> None:
+    output = parmetis_output(library(), 2)
+    if row is None:
+        del output.nodes[0][0]
+    else:
+        output.nodes[0][0] = output.nodes[0][1] if row == "twice" else row
+    source = open_store(str(library().write(tmp_path / "in")))
+    folder = open_store(str(output.write(tmp_path / "text")))
+    with pytest.raises(InvalidInputError, match=said):
+        import_assignment(
+            StageConfig(), source, folder, open_store("unused"), parmetis_parts=2, parmetis_weights=3
+        )
