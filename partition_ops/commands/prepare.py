@@ -20,7 +20,7 @@ parmetis: the text files <graph>_nodes.txt, <graph>_edges.txt and <graph>_stats.
 the node weights that --weights names, and <graph>_removed_edges.txt with the self-loops and the duplicates
 within an edge type, in the columns of the edge file. pm_dglpart reads its files from the folder that it
 is started in, so:
-  cd DIR/prepare && mpirun -np 4 pm_dglpart <graph> 2
+  cd DIR/prepare && mpirun -np 4 partition-ops pm-dglpart <graph> 2
 and 'partition-ops convert-partition --input-dir DIR/prepare …' takes what it writes there."""
 
 
