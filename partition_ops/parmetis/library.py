@@ -19,7 +19,7 @@ import numpy.typing as npt
 from partition_ops.errors import EngineError
 from partition_ops.parmetis.options import LibraryOptions
 
-FUNCTIONS = ("ParMETIS_V3_PartKway", "PM4GNN_PartKway")
+FUNCTIONS = ("PM4GNN_PartKway", "ParMETIS_V3_PartKway")
 METIS_OK = 1
 MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and takes 0 for 1
 REMEDY = (
