@@ -24,7 +24,7 @@ down: $(READY) ## Stop what 'make up' started
 	@$(PYTHON) -m local_stack down
 
 status: $(READY) ## Say what runs, and where
-	@$(PYTHON) -m local_stack status
+	@$(PYTHON) -m local_stack status || true
 
 test: $(READY) ## Run every test
 	@$(PYTHON) -m pytest -n 2

@@ -105,6 +105,7 @@ PARAMS = {
     "on_duplicate_edges": on_finding("duplicate_edges", "On duplicate edges"),
     "on_self_loop_edges": on_finding("self_loop_edges", "On self-loop edges"),
     "on_nonfinite_values": on_finding("nonfinite_values", "On NaN and infinity in features", section="More"),
+    "on_unknown_keys": on_finding("unknown_keys", "On unknown keys in metadata.json", section="More"),
     "on_parallel_edges": on_finding("parallel_edges", "On edges of several types", section="More"),
     "on_reversed_edges": on_finding("reversed_edges", "On edges in both directions", section="More"),
     "expectations_uri": Param(

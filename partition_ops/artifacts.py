@@ -30,6 +30,10 @@ QUALITY_REPORT = "quality/report.json"
 QUALITY_PAGE = "quality/report.html"
 
 SCRATCH = "scratch"
+OURS = {  # everything directly below an output's root that a run writes or removes
+    *("validation", "schema", "prepare", "assignment", "partitions", "idmap", "quality"),
+    *("records", "scratch", "manifest.json"),
+}
 RECORDS = "records"
 
 

@@ -89,6 +89,13 @@ CHECKS = {
             "the loss becomes NaN after the first batch that meets one",
         ),
         Check(
+            "unknown_keys",
+            "warning",
+            ("warn", "fail"),
+            "metadata.json has a key that the format does not know",
+            "the features of a misspelt section are lost without a word",
+        ),
+        Check(
             "expectations",
             "error",
             ("fail",),

@@ -33,7 +33,7 @@ examples:
   partition-ops validate graphs/mag
   partition-ops verify graphs/mag out/mag
 
-exit codes: 0 success, 2 wrong use, 3 bad input, 1 anything else"""
+exit codes: 0 success, 2 wrong use, 3 bad input, 130 interrupted, 1 anything else"""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -22,8 +22,15 @@ def schema_folder() -> Path:
 
 
 @cache
+def schema_document(name: str) -> dict[str, Any]:
+    """The JSON Schema ``schemas/<name>.schema.json``."""
+    document: dict[str, Any] = json.loads((schema_folder() / f"{name}.schema.json").read_text())
+    return document
+
+
+@cache
 def _validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator(json.loads((schema_folder() / f"{name}.schema.json").read_text()))
+    return Draft202012Validator(schema_document(name))
 
 
 def check_document(document: Any, schema: str, *, where: str) -> None:

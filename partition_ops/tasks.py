@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from partition_ops import __version__, artifacts
 from partition_ops.documents import check_document
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.memory import peak_memory
 from partition_ops.storage import Artifact, Store, StoredObject
@@ -155,6 +155,26 @@ def forget_task(destination: Store, name: str) -> None:
     except InvalidInputError:
         written = []
     destination.delete([*written, key])
+
+
+def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:
+    """Refuse an output that would write over its own input.
+
+    Raises:
+        UsageError: Both have the same root, or a file of the input lies where a run writes or removes.
+    """
+    remedy = "Give the output a root of its own."
+    if source.place == destination.place:
+        raise UsageError("The input and the output are the same", found=source.uri, remedy=remedy)
+    root = f"{destination.place}/"
+    for key in (artifacts.METADATA, *metadata.files()):
+        place = f"{source.place}/{key}"
+        if place.startswith(root) and place.removeprefix(root).split("/")[0] in artifacts.OURS:
+            raise UsageError(
+                "A file of the input lies where the output is written",
+                found=source.uri_of(key),
+                remedy=remedy,
+            )
 
 
 def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:

@@ -58,6 +58,8 @@ def validation_lines(report: dict[str, Any]) -> list[str]:
     connected = f"{whole['connected_share']:.2%} of the nodes are in the largest of"
     lines = [*table(nodes), "", *table(edges), "", f"{connected} {whole['components']:,} components", ""]
     for defect in report["defects"]:
-        lines.append(f"{defect['action']:<8}{defect['count']:,} {defect['check']} of {defect['name']!r}")
+        noted = defect["severity"] == "information" and defect["action"] == "warn"
+        label = "note" if noted else defect["action"]
+        lines.append(f"{label:<8}{defect['count']:,} {defect['check']} of {defect['name']!r}")
         lines += [f"        {example['sentence']}" for example in defect["examples"]]
     return lines

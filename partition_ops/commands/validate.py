@@ -12,7 +12,7 @@ from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.commands.tables import validation_lines
 from partition_ops.config import ValidateConfig
-from partition_ops.errors import UsageError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import open_store
 
 NAME = "validate"
@@ -66,6 +66,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                         expectations=expectations,
                         progress=common.progress(arguments),
                     )
+            except InvalidInputError as error:
+                if arguments.output is None and error.remedy is not None:
+                    # it would name a folder that is gone by then
+                    kept = error.remedy.partition(" The report is ")[0]
+                    error.remedy = f"{kept} --output DIR keeps the report."
+                raise
             finally:
                 if destination.exists(artifacts.VALIDATION_REPORT):
                     report = destination.read_json(artifacts.VALIDATION_REPORT)

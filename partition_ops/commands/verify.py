@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from partition_ops import artifacts
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.errors import VerificationError
+from partition_ops.errors import InvalidInputError, VerificationError
 
 NAME = "verify"
 SUMMARY = "check every invariant of a finished output against its input"
@@ -27,6 +28,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.verify import verify_output
 
     with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+        if not destination.exists(artifacts.MANIFEST):
+            raise InvalidInputError(
+                f"{destination.uri} is not a finished output: there is no {artifacts.MANIFEST}",
+                remedy="Check the path, or let 'partition-ops run' finish first.",
+            )
         report = verify_output(
             source, destination, graph_name=arguments.graph_name, progress=common.progress(arguments)
         )

@@ -16,7 +16,7 @@ from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.parallel import map_in_threads
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, forget_task, input_objects, run_task
+from partition_ops.tasks import StageResult, Task, check_apart, forget_task, input_objects, run_task
 
 COUNTS_VERSION = 1
 Ids = npt.NDArray[np.int64]
@@ -46,6 +46,7 @@ def scatter_edges(
     Peak memory: 4 bytes a node, and 48 bytes an edge of as many chunks as there are cores.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
+    check_apart(source, destination, metadata)
     inputs = input_objects(source, metadata)
     dropped = DroppedEdges(destination)
 

@@ -23,7 +23,9 @@ def read_numpy(path: Path, where: str) -> Values:
     try:
         values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy parses the header as Python, and opens what looks like a zip file
-        raise InvalidInputError(f"{where} cannot be read as .npy: {first_sentence(error)}") from error
+        said = first_sentence(error)
+        reason = "it is none, or holds Python objects, which are never read" if "pickle" in said else said
+        raise InvalidInputError(f"{where} cannot be read as .npy: {reason}") from error
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         raise InvalidInputError(f"{where}: the array has no rows", expected="at least one dimension")
     return values

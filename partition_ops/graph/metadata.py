@@ -17,7 +17,7 @@ from typing import Any
 
 from partition_ops import artifacts
 from partition_ops.documents import check_document
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.counts import read_counts
 from partition_ops.graph.metadata_document import read_metadata_document
 from partition_ops.storage import Store
@@ -167,7 +167,12 @@ def load_metadata(source: Store, *, graph_name: str | None = None) -> GraphMetad
         metadata = parse_metadata(document, where=where, root=source.uri)
     except RecursionError as error:
         raise InvalidInputError(f"{where} is nested too deeply", expected="lists of lists at most") from error
-    return replace(metadata, graph_name=check_graph_name(graph_name, where)) if graph_name else metadata
+    if graph_name is None or graph_name == "":
+        return metadata
+    try:
+        return replace(metadata, graph_name=check_graph_name(graph_name, "--graph-name"))
+    except InvalidInputError as error:
+        raise UsageError(error.problem, found=error.found, expected=error.expected) from error
 
 
 def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadata:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from partition_ops import artifacts
+from partition_ops.documents import schema_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
@@ -28,6 +29,11 @@ def read_metadata_document(source: Store) -> Any:
             f"{source.uri_of(artifacts.METADATA)} is not valid JSON: {error}",
             remedy="Mend or replace the file.",
         ) from error
+
+
+def known_metadata_keys() -> set[str]:
+    """Keys of ``metadata.json`` that the format has, and those that GraphStorm adds to it."""
+    return {*schema_document("metadata")["properties"], "row_counts", "raw_id_mappings", "graph_info"}
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from partition_ops.idmap.dropped import write_dropped_edges
 from partition_ops.idmap.targets import ParquetTarget, PartMapTarget, Target, VectorTarget
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.tasks import StageResult, Task, read_record, run_task
 
 OrigIds = dict[str, npt.NDArray[np.int64]]
 
@@ -52,6 +52,7 @@ def export_id_maps(
     files as there are types.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
+    read_record(destination, "convert-config")  # says so where convert has not been done
     book = destination.read_json(artifacts.partition_config(metadata.graph_name))
     parts = range(book["num_parts"])
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]

@@ -11,7 +11,7 @@ from partition_ops.partition.engines import check_able, find_engine
 from partition_ops.partition.problem import Problem
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, forget_task, run_task
+from partition_ops.tasks import StageResult, Task, check_apart, forget_task, run_task
 
 
 def partition_nodes(
@@ -38,6 +38,7 @@ def partition_nodes(
     engine = find_engine(config.engine)
     check_able(engine, config)
     metadata = load_metadata(source, graph_name=config.graph_name)
+    check_apart(source, destination, metadata)
 
     def work(task: Task) -> dict[str, Any]:
         problem = Problem(config, metadata, destination, source)

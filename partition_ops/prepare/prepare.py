@@ -18,7 +18,7 @@ from partition_ops.prepare import symmetric
 from partition_ops.prepare.parmetis_text import prepare_parmetis_text
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, input_objects, run_task
+from partition_ops.tasks import StageResult, Task, check_apart, input_objects, run_task
 
 STATS_VERSION = 1
 ROWS_AT_ONCE = 1 << 20
@@ -54,6 +54,7 @@ def prepare_graph(
     if config.format == "parmetis":
         return prepare_parmetis_text(config, source, destination, progress=progress)
     metadata = load_metadata(source, graph_name=config.graph_name)
+    check_apart(source, destination, metadata)
     hidden = HiddenEdges(destination)
 
     def work(task: Task) -> dict[str, Any]:

@@ -48,6 +48,7 @@ def publish_run(
     """
     began = time.monotonic()
     metadata = load_metadata(source, graph_name=config.graph_name)
+    read_record(destination, "convert-config")  # says so where convert has not been done
     book = destination.read_json(artifacts.partition_config(metadata.graph_name))
     records = [read_record(destination, name) for name in _tasks(destination, book["num_parts"])]
     manifest = _manifest(metadata.graph_name, source, destination, records)

@@ -10,7 +10,7 @@ from partition_ops.documents import check_document
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.tasks import StageResult, Task, read_record, run_task
 
 REPORT_VERSION = 1
 Stats = dict[str, Any]
@@ -39,6 +39,7 @@ def report_quality(
         InvalidInputError: A partition is missing.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
+    read_record(destination, "convert-config")  # says so where convert has not been done
     book = destination.read_json(artifacts.partition_config(metadata.graph_name))
     parts = range(book["num_parts"])
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
 from partition_ops.storage.settings import StorageSettings
 
-HASH_BLOCK = 1 << 20
+FULL_DISK = 1 << 20  # bytes left with which nothing useful can be written
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ class Store(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def place(self) -> str:
+        """The root, the same text for the same place."""
+        return self.uri
 
     def uri_of(self, key: str) -> str:
         """The whole URI of an object, for messages and links."""
@@ -207,6 +213,20 @@ def check_key(key: str) -> str:
             expected="a relative path with '/' between its parts and without '.' or '..'",
         )
     return key
+
+
+@contextmanager
+def explained_full_disk(folder: Path) -> Iterator[None]:
+    """Say so where writing failed because the disk is full: few libraries do."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, PartitionOpsError) or shutil.disk_usage(folder).free > FULL_DISK:
+            raise
+        raise StorageError(
+            f"There is no space left in {folder}",
+            remedy="Make room and repeat the call: it goes on from there.",
+        ) from error
 
 
 def sha256_of(path: Path) -> str:

@@ -6,11 +6,19 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from partition_ops.errors import InvalidInputError, StorageError
-from partition_ops.storage.base import Artifact, NewObject, Store, StoredObject, check_key, sha256_of
+from partition_ops.storage.base import (
+    Artifact,
+    NewObject,
+    Store,
+    StoredObject,
+    check_key,
+    explained_full_disk,
+    sha256_of,
+)
 
 PARTIAL = ".partial-"
 
@@ -29,13 +37,21 @@ class LocalStore(Store):
     def path(self, key: str) -> Path:
         """Where the object is on the disk."""
         path = self.root / check_key(key)
-        if not path.resolve().is_relative_to(self.root.resolve()):
+        try:
+            inside = path.resolve().is_relative_to(self.root.resolve())
+        except (RuntimeError, OSError) as error:  # links that lead to each other
+            raise InvalidInputError(f"{path} cannot be followed: {error}") from error
+        if not inside:
             raise InvalidInputError(
                 "A symbolic link leads out of the root",
                 found=str(path),
                 expected=f"a path in {self.uri}",
             )
         return path
+
+    @property
+    def place(self) -> str:
+        return str(self.root.resolve())
 
     def child(self, prefix: str) -> LocalStore:
         return LocalStore(self.root / check_key(prefix))
@@ -81,7 +97,8 @@ class LocalStore(Store):
             path.parent.mkdir(parents=True, exist_ok=True)
         new = NewObject(path.with_name(f"{PARTIAL}{secrets.token_hex(8)}"))
         try:
-            yield new
+            with explained_full_disk(path.parent):
+                yield new
             with _refused(path, "written"):
                 artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
                 with new.path.open("rb") as stream:
@@ -94,7 +111,7 @@ class LocalStore(Store):
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             path = self.path(key)
-            with _refused(path, "removed"):
+            with _refused(path, "removed"), suppress(NotADirectoryError):  # nothing can be there then
                 path.unlink(missing_ok=True)
 
     def delete_prefix(self, prefix: str) -> None:
@@ -122,9 +139,7 @@ def _explained(uri: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise InvalidInputError(
-            f"There is no file {uri}",
-            remedy="Check the path; metadata.json must be at the root of a graph.",
-        ) from error
+        at_root = "; metadata.json must be at the root of a graph" if uri.endswith("/metadata.json") else ""
+        raise InvalidInputError(f"There is no file {uri}", remedy=f"Check the path{at_root}.") from error
     except (IsADirectoryError, PermissionError) as error:
         raise InvalidInputError(f"{uri} cannot be read: {error.strerror}") from error

@@ -18,7 +18,7 @@ from partition_ops.storage import Store
 from partition_ops.validate.defects import EXAMPLES
 
 Ids = npt.NDArray[np.int64]
-INTEGER = re.compile(r"\s*-?[0-9]{1,25}\s*")
+INTEGER = re.compile(r"\s*(-?[0-9]{1,25}|0[xX][0-9a-fA-F]{1,16})\s*")  # what pyarrow takes for one
 ROWS_AT_ONCE = 1 << 16
 
 
@@ -49,7 +49,7 @@ class BadRows:
             for line, fields in self._lines():
                 check = _wrong(fields)
                 if check is None:
-                    sound.append((self.rows, int(fields[0]), int(fields[1])))
+                    sound.append((self.rows, _integer(fields[0]), _integer(fields[1])))
                 else:
                     self._note(check, line, fields)
                 self.rows += 1
@@ -101,4 +101,8 @@ def _wrong(fields: list[str]) -> str | None:
 
 
 def _is_integer(field: str) -> bool:
-    return INTEGER.fullmatch(field) is not None and -(2**63) <= int(field) < 2**63
+    return INTEGER.fullmatch(field) is not None and -(2**63) <= _integer(field) < 2**63
+
+
+def _integer(field: str) -> int:
+    return int(field, 16 if "x" in field.lower() else 10)

@@ -10,9 +10,10 @@ from partition_ops.checks import CHECKS
 from partition_ops.config import ValidateConfig
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
+from partition_ops.graph.metadata_document import known_metadata_keys, read_metadata_document
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store, StoredObject
-from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.tasks import StageResult, Task, check_apart, run_task
 from partition_ops.validate.affected import AffectedEdges
 from partition_ops.validate.defects import Defect
 from partition_ops.validate.judged import judge_if_wanted, keep_data_docs, outcomes_json, suites_in, unmet
@@ -64,12 +65,14 @@ def validate_graph(
     a node, a block of edges for each core, and one chunk of a feature that cannot be mapped.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
+    check_apart(source, destination, metadata)
     actions = config.actions
     suites = suites_in(expectations)
 
     def work(task: Task) -> dict[str, Any]:
         with judge_if_wanted(data_docs=config.data_docs, suites=suites) as judge:
             found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
+            _report_unknown_keys(source, found)
             verdict = judge.judge(metrics(metadata, found)) if judge else None
             if verdict:
                 keep_data_docs(task, verdict)
@@ -132,13 +135,30 @@ def _refusal(fatal: list[Defect], destination: Store) -> InvalidInputError:
     shown = [defect.sentence() for defect in fatal[:SHOWN]]
     if len(fatal) > SHOWN:
         shown.append(f"and {len(fatal) - SHOWN} more")
-    choices = {defect.check for defect in fatal if len(CHECKS[defect.check].actions) > 1}
-    remedies = [f"--on-defect {check}=warn" for check in sorted(choices)]
     expected = sorted({f"no {defect.check}: {CHECKS[defect.check].finding}" for defect in fatal})
+    report = destination.uri_of(artifacts.VALIDATION_REPORT)
     return InvalidInputError(
         f"{len(fatal)} checks failed" if len(fatal) > 1 else f"The check {fatal[0].check} failed",
         found=shown,
         expected=expected,
-        remedy=("Mend the input" + (", or let it pass with " + " ".join(remedies) if remedies else ""))
-        + f". The report is {destination.uri_of(artifacts.VALIDATION_REPORT)}.",
+        remedy=f"Mend the input{_way_out(fatal)}. The report is {report}.",
     )
+
+
+def _way_out(fatal: list[Defect]) -> str:
+    """The options with which the run would go on, where there are any for every finding."""
+    actions = {defect.check: CHECKS[defect.check].actions for defect in fatal}
+    if any(len(choices) == 1 for choices in actions.values()):
+        return ""
+    options = [
+        f"--on-defect {check}={'|'.join(action for action in choices if action != 'fail')}"
+        for check, choices in sorted(actions.items())
+    ]
+    return f", or go on with {' '.join(options)}"
+
+
+def _report_unknown_keys(source: Store, found: Measurement) -> None:
+    """A misspelt section would lose its features silently."""
+    unknown = sorted(set(read_metadata_document(source)) - known_metadata_keys())
+    examples = [{"sentence": f"metadata.json has {key!r}, which nobody reads"} for key in unknown]
+    found.defects.add("unknown_keys", artifacts.METADATA, len(unknown), examples)

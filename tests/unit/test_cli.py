@@ -201,3 +201,57 @@ def test_the_whole_job_from_s3_to_s3(
             assert content == (output / key).read_bytes(), key
         assert (s3_settings.secret_key or "").encode() not in content
     assert (s3_settings.secret_key or "") not in done.stdout + done.stderr
+
+
+def test_an_output_over_its_own_input_is_refused(graph: Path, tmp_path: Path) -> None:
+    inside = library(layout=Layout("csv")).write(tmp_path / "scratch/graph")
+    before = {path: path.read_bytes() for path in inside.rglob("*") if path.is_file()}
+    for source, output in ((inside, inside), (inside, tmp_path), (inside, f"{inside}/../graph")):
+        done = call("run", source, output, "--num-parts", 2)
+        assert done.returncode == 2, (output, done.stderr)
+        assert "Give the output a root of its own" in done.stderr
+    assert {path: path.read_bytes() for path in inside.rglob("*") if path.is_file()} == before
+    assert call("run", inside, inside / "out", "--num-parts", 2, "--engine", "random").returncode == 0
+
+
+def test_links_that_lead_to_each_other_are_bad_input(tmp_path: Path) -> None:
+    loop = library(layout=Layout("csv")).write(tmp_path / "loop")
+    (loop / "edges/0-0.csv").unlink()
+    (loop / "edges/0-0.csv").symlink_to("0-0.csv")
+    done = call("validate", loop, "--no-data-docs")
+    assert done.returncode == 3
+    assert "0-0.csv" in done.stderr
+    assert "defect of ours" not in done.stderr
+
+
+def test_validate_names_no_report_that_is_gone(tmp_path: Path) -> None:
+    bad = library(layout=Layout("csv")).write(tmp_path / "bad")
+    (bad / "edges/0-0.csv").unlink()
+    done = call("validate", bad, "--no-data-docs")
+    assert done.returncode == 3
+    assert "--output DIR keeps the report" in done.stderr
+    assert "The report is" not in done.stderr
+
+
+def test_verify_refuses_what_is_not_finished(graph: Path, tmp_path: Path) -> None:
+    done = call("verify", graph, tmp_path / "nothing")
+    assert done.returncode == 3
+    assert "is not a finished output: there is no manifest.json" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+@pytest.mark.parametrize("kilobytes", [60, 120, 300])
+def test_a_full_disk_is_named(graph: Path, tmp_path: Path, kilobytes: int) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting is not permitted here")
+    try:
+        done = call("run", graph, disk / "out", "--num-parts", 3)
+        assert done.returncode == 1
+        assert "space left" in done.stderr
+        assert "defect of ours" not in done.stderr
+        assert not (disk / "out/manifest.json").exists()
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

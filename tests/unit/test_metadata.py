@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.metadata import load_metadata, parse_metadata
 from partition_ops.schema import schema_of
 from partition_ops.storage import open_store
@@ -71,7 +71,7 @@ def test_an_absolute_path_below_the_root_is_relative_to_it() -> None:
 def test_another_graph_name_can_be_given(tmp_path: Path) -> None:
     library().write(tmp_path)
     assert load_metadata(open_store(str(tmp_path)), graph_name="mag").graph_name == "mag"
-    with pytest.raises(InvalidInputError, match="DGL cannot use the graph name"):
+    with pytest.raises(UsageError, match=r"--graph-name: DGL cannot use the graph name.*'no good'"):
         load_metadata(open_store(str(tmp_path)), graph_name="no good")
 
 

@@ -145,6 +145,15 @@ CASES = {
         on_defect="reversed_edges=fail",
         graph=overlapping,
     ),
+    "a misspelt section": Case(
+        lambda f: metadata(f, lambda d: d.update(node_feat=d["node_data"])),
+        *("unknown_keys", "metadata.json", "'node_feat', which nobody reads"),
+    ),
+    "a misspelt section that must not be": Case(
+        lambda f: metadata(f, lambda d: d.update(edge_feat={})),
+        *("unknown_keys", "metadata.json", "'edge_feat'"),
+        on_defect="unknown_keys=fail",
+    ),
     "another delimiter in the metadata": Case(
         described(WRITES, delimiter=";", header=False),
         "wrong_column_rows",
