@@ -78,9 +78,19 @@ def _add_common_arguments(verb: argparse.ArgumentParser) -> None:
     common.add_argument("--verbose", action="store_true", help="print the log and whole tracebacks")
 
 
+def _with_default_verb(words: Sequence[str]) -> list[str]:
+    """``idmap INPUT …``, as every stage is called, means ``idmap export INPUT …``."""
+    for command in COMMANDS:
+        verbs = [inner.NAME for inner in getattr(command, "COMMANDS", ())]
+        asked = list(words[:1]) == [command.NAME] and verbs and len(words) > 1
+        if asked and words[1] not in verbs and not words[1].startswith("-"):
+            return [words[0], command.DEFAULT, *words[1:]]
+    return list(words)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and give back the exit code."""
-    arguments = build_parser().parse_args(argv)
+    arguments = build_parser().parse_args(_with_default_verb(sys.argv[1:] if argv is None else argv))
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     console = Console(as_json=arguments.json)
