@@ -19,6 +19,7 @@ from local_stack.s3_server import S3Access
 from local_stack.state import State, is_running, read_state
 
 STOP_SECONDS = 60.0
+CLEARING_SECONDS = 20.0
 
 Say = Callable[[str], None]
 
@@ -118,9 +119,16 @@ def running(folders: Folders) -> Running | None:
 
 
 def refuse_if_busy(folders: Folders) -> None:
-    """Raise an error if a stack runs that belongs to somebody else or is not ready."""
-    if is_running(folders):
+    """Raise an error if a stack runs that belongs to somebody else or is not ready.
+
+    One that has just stopped may take a moment to clear up: that is waited for.
+    """
+    end = time.monotonic() + CLEARING_SECONDS
+    while is_running(folders):
         state = read_state(folders)
+        if state is not None and state.status == "stopped" and time.monotonic() < end:
+            time.sleep(0.1)
+            continue
         whose = f"'{state.owner}' (supervisor {state.supervisor})" if state else "another command"
         raise StackError(f"A local stack of {whose} is starting, in use or stopping: wait, or 'make down'.")
 

@@ -21,6 +21,8 @@ from local_stack.airflow_api import AirflowApi, TaskState
 from local_stack.folders import PROJECT, Folders, load_secrets
 from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
+from local_stack.stack import refuse_if_busy
+from local_stack.state import State, is_running, write_state
 from local_stack.summary import print_summary, stage_seconds
 from local_stack.watch import RunWatch
 from partition_ops.storage import open_store
@@ -253,6 +255,33 @@ def test_status_and_down_where_nothing_runs(tmp_path: Path) -> None:
     assert (status.returncode, status.stdout) == (3, "Nothing is running.\n")
     down = run_command(sys.executable, "-m", "local_stack", "down", "--folder", str(tmp_path))
     assert (down.returncode, down.stdout) == (0, "Nothing is running.\n")
+
+
+HOLD_THE_LOCK = """
+import fcntl, sys, time
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(("status", "waits"), [("stopped", True), ("starting", False)])
+def test_a_stack_that_has_just_stopped_is_waited_for(tmp_path: Path, status: str, waits: bool) -> None:
+    """Its watchdog may still clear up; one that is at work is no reason to wait."""
+    folders = Folders(tmp_path)
+    folders.make()
+    write_state(folders, State("demo", os.getpid(), status))
+    command = [sys.executable, "-c", HOLD_THE_LOCK, str(folders.lock), "1.5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        if holder.stdout is not None:
+            holder.stdout.readline()
+        if waits:
+            refuse_if_busy(folders)
+            assert not is_running(folders)
+        else:
+            with pytest.raises(StackError, match="starting, in use or stopping"):
+                refuse_if_busy(folders)
 
 
 def test_make_help_lists_every_target() -> None:
