@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+import psutil
+
 from local_stack.airflow import USER
 from local_stack.airflow_api import AirflowApi
 from local_stack.folders import PROJECT, Folders, load_secrets
@@ -126,7 +128,9 @@ def refuse_if_busy(folders: Folders) -> None:
     end = time.monotonic() + CLEARING_SECONDS
     while is_running(folders):
         state = read_state(folders)
-        if state is not None and state.status == "stopped" and time.monotonic() < end:
+        # the watchdog of a supervisor that is gone holds its lock until all is cleared up
+        gone = state is not None and not psutil.pid_exists(state.supervisor)
+        if gone and time.monotonic() < end:
             time.sleep(0.1)
             continue
         whose = f"'{state.owner}' (supervisor {state.supervisor})" if state else "another command"
