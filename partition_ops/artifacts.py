@@ -52,6 +52,11 @@ def edge_list(kind: str, edge_type: str) -> str:
     return f"validation/{kind}/{edge_type}.npy"
 
 
+def validation_folders() -> list[str]:
+    """Prefixes of what validation writes beside its report."""
+    return [f"validation/{kind}/" for kind in ("data_docs", DROPPED, DROPPED_SELF_LOOPS, EXCLUDED)]
+
+
 def data_docs(name: str) -> str:
     """A page of Great Expectations' Data Docs, or something that a page needs."""
     return f"validation/data_docs/{name}"

@@ -40,14 +40,18 @@ class Target(Protocol):
         """
 
 
-class ParquetTarget:
-    """The ID map of one type."""
+class _TypeTarget:
+    """What the files of one type have in common: where they go, and the rows that they have so far."""
 
     def __init__(self, task: Task, type_name: str, key: str) -> None:
         self._task = task
         self._type_name = type_name
         self._key = key
         self._rows = 0
+
+
+class ParquetTarget(_TypeTarget):
+    """The ID map of one type."""
 
     @contextmanager
     def opened(self, totals: Mapping[str, int]) -> Iterator[None]:
@@ -68,14 +72,8 @@ class ParquetTarget:
             self._rows += len(rows)
 
 
-class VectorTarget:
+class VectorTarget(_TypeTarget):
     """(n,) int64, original ID by type-wise new ID: what ``return_mapping=True`` of DGL gives for a type."""
-
-    def __init__(self, task: Task, type_name: str, key: str) -> None:
-        self._task = task
-        self._type_name = type_name
-        self._key = key
-        self._rows = 0
 
     @contextmanager
     def opened(self, totals: Mapping[str, int]) -> Iterator[None]:

@@ -12,7 +12,15 @@ from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadErro
 
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.progress import Advance, NoProgress, Progress
-from partition_ops.storage.base import Artifact, NewObject, Store, StoredObject, check_key, sha256_of
+from partition_ops.storage.base import (
+    Artifact,
+    NewObject,
+    Store,
+    StoredObject,
+    check_key,
+    explained_full_disk,
+    sha256_of,
+)
 from partition_ops.storage.s3_client import Connection, make_client, transfer_config
 from partition_ops.storage.s3_errors import MISSING_OBJECT, changed, code_of, explained, no_bucket
 from partition_ops.storage.settings import StorageSettings
@@ -137,7 +145,8 @@ class S3Store(Store):
         full = self._full(key)
         new = NewObject(self._connection.cache.new_file())
         try:
-            yield new
+            with explained_full_disk(new.path.parent):
+                yield new
             with self._explained(key):
                 artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
                 self._upload(new.path, key, artifact.size)

@@ -70,6 +70,7 @@ def validate_graph(
     suites = suites_in(expectations)
 
     def work(task: Task) -> dict[str, Any]:
+        _forget_refused(destination)
         with judge_if_wanted(data_docs=config.data_docs, suites=suites) as judge:
             found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
             _report_unknown_keys(source, found)
@@ -98,6 +99,12 @@ def validate_graph(
     options.pop("memory")  # it changes how the result is reached, not the result
     options["expectations"] = [suite.document for suite in suites]
     return run_task("validate", destination, options=options, inputs=inputs, work=work)
+
+
+def _forget_refused(destination: Store) -> None:
+    """Remove the pages and lists of a validation that left no record, because it refused or was killed."""
+    for prefix in artifacts.validation_folders():
+        destination.delete_prefix(prefix)
 
 
 def _present_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
