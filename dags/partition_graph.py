@@ -7,7 +7,8 @@ original to the new IDs, a quality report and a manifest.
 2. **schema**: the ID range of every type.
 3. **prepare** the graph for the partitioning engine.
 4. **partition** its nodes.
-5. **convert**: scatter the edges, gather each partition in a task of its own, write the partition config.
+5. **convert**: plan, scatter the edges and gather the partitions in tasks of their own, write the partition
+   config.
 6. **idmap** and **quality**: the ID tables and the report.
 7. **publish**: the manifest, then `latest.json`; the asset `partitioned_graphs` is updated.
 
@@ -25,6 +26,8 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup
 from graph_partitioning.operators.convert import (
     GatherPartitionOperator,
+    ListPartitionsOperator,
+    PlanConversionOperator,
     ScatterEdgesOperator,
     WritePartitionConfigOperator,
 )
@@ -203,12 +206,17 @@ with DAG(
     )
 
     with TaskGroup("convert", tooltip="Build the partitions") as convert:
-        scatter = ScatterEdgesOperator(task_id="scatter")
+        plan = PlanConversionOperator(task_id="plan")
+        partitions = ListPartitionsOperator(task_id="partitions")
         # Airflow hands default_args on to ordinary tasks only
+        scatter = ScatterEdgesOperator.partial(
+            task_id="scatter", map_index_template="group {{ task.group }}", **GRAPH
+        ).expand(group=plan.output)
         gather = GatherPartitionOperator.partial(
             task_id="gather", map_index_template="part {{ task.part }}", **GRAPH
-        ).expand(part=scatter.output)
-        gather >> WritePartitionConfigOperator(task_id="config")
+        ).expand(part=partitions.output)
+        plan >> partitions
+        scatter >> gather >> WritePartitionConfigOperator(task_id="config")
 
     idmap = ExportIdMapsOperator(task_id="idmap")
     quality = ReportQualityOperator(task_id="quality")

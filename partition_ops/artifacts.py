@@ -96,16 +96,21 @@ def partition_stats(part: int) -> str:
     return f"{partition_folder(part)}/stats.json"
 
 
-def bucket(part: int, edge_type_id: int, chunk: int) -> str:
-    """The edges of one chunk that belong to one partition, between scatter and gather."""
-    return f"{SCRATCH}/convert/part{part}/edges-{edge_type_id}-{chunk}.npy"
+CONVERT_PLAN = f"{SCRATCH}/convert/plan.json"
+
+
+def bucket_edges(group: int) -> str:
+    """The edges of one group of chunks by the partition that owns them, between scatter and gather."""
+    return f"{SCRATCH}/convert/group{group}/edges.bin"
+
+
+def bucket_index(group: int) -> str:
+    """What is where in `bucket_edges`."""
+    return f"{SCRATCH}/convert/group{group}/edges.json"
 
 
 PARMETIS_PARTS = f"{SCRATCH}/parmetis/parts.npy"  # what the ranks leave for the stage ``partition``
 PARMETIS_CLASSES = f"{SCRATCH}/parmetis/classes.npy"  # what it leaves for them
-
-BUCKET_COUNTS = f"{SCRATCH}/convert/counts.json"
-
 
 IDMAP = "idmap"
 

@@ -172,7 +172,24 @@ class PartitionConfig(StageConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertConfig(StageConfig):
-    """Options of ``convert``."""
+    """Options of ``convert``.
+
+    Attributes:
+        memory: Bytes that it may take, which decides how many partitions are built at a time; three quarters
+            of what there is if left out. The result does not depend on it.
+    """
+
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory is not None and self.memory < 1:
+            raise UsageError("--memory is out of range", found=self.memory, expected="a number of bytes")
+
+    def options(self) -> dict[str, Any]:
+        """The options as JSON: what the partitions depend on."""
+        options = asdict(self)
+        del options["memory"]
+        return options
 
 
 @dataclass(frozen=True, kw_only=True)

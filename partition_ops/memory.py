@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 import psutil
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -26,3 +29,13 @@ def peak_memory() -> int:
     """Peak resident memory of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def drop_pages(array: npt.NDArray[Any]) -> None:
+    """Take the pages of a mapped file out of this process's memory; they come back when they are read.
+
+    Nothing happens to an array that is no map of a file, nor on systems that cannot do it.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)

@@ -1,14 +1,19 @@
-"""The whole stage in one process: scatter, every gather, the partition config."""
+"""The whole stage in one process: plan, every scatter and gather, the partition config."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
+from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
-from partition_ops.convert.gather import gather_partition
-from partition_ops.convert.partition_config import write_partition_config
-from partition_ops.convert.scatter import scatter_edges
-from partition_ops.progress import Progress
+from partition_ops.convert.context import Conversion
+from partition_ops.convert.gather import gather_memory, gather_part
+from partition_ops.convert.partition_config import write_config
+from partition_ops.convert.plan import PLAN_TASK, make_plan, read_plan
+from partition_ops.convert.scatter import scatter_group, scatter_memory
+from partition_ops.parallel import map_in_threads
+from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult
 
@@ -21,10 +26,10 @@ def convert_graph(
     progress: Progress | None = None,
     report: Callable[[StageResult], None] = lambda result: None,
 ) -> StageResult:
-    """Convert a graph whose assignment is there, one partition after the other.
+    """Convert a graph whose assignment is there, several partitions at a time where memory allows it.
 
     Args:
-        config: Options.
+        config: Options; ``memory`` bounds how much is done at a time, and never less than one task.
         source: Root of the input graph.
         destination: Root of the run, where ``partition`` has been done.
         progress: Shows the steps.
@@ -36,12 +41,42 @@ def convert_graph(
     Raises:
         InvalidInputError: The input or the assignment cannot be read.
 
-    Peak memory: see `scatter_edges` and `gather_partition`.
+    Peak memory: ``memory``, or what one scatter or gather takes if that is more; see `scatter_edges` and
+    `gather_partition`.
     """
-    scattered = scatter_edges(config, source, destination, progress=progress)
-    report(scattered)
-    for part in range(scattered.counters["num_parts"]):
-        report(gather_partition(config, source, destination, part=part, progress=progress))
-    done = write_partition_config(config, source, destination, progress=progress)
+    conversion = Conversion(config, source, destination)
+    report(make_plan(conversion))
+    report(_scatter_all(conversion, progress or NoProgress()))
+    for result in _gather_all(conversion, progress or NoProgress()):
+        report(result)
+    done = write_config(conversion)
     report(done)
     return done
+
+
+def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
+    """The results of all groups, as one."""
+    groups = read_plan(conversion.destination).groups
+    workers = conversion.workers(scatter_memory(conversion))
+    began, done = time.monotonic(), []
+    with progress.step("Scattering edges", len(groups), "groups of chunks") as advance:
+        for result in map_in_threads(lambda group: scatter_group(conversion, group), groups, workers=workers):
+            advance(1)
+            done.append(result)
+    return StageResult(
+        "convert-scatter",
+        conversion.destination.uri,
+        artifacts.record(PLAN_TASK),
+        round(time.monotonic() - began, 3),
+        all(result.skipped for result in done),
+        {"groups": len(groups), "edges": sum(result.counters["edges"] for result in done)},
+    )
+
+
+def _gather_all(conversion: Conversion, progress: Progress) -> Iterator[StageResult]:
+    parts = range(conversion.num_parts)
+    workers = conversion.workers(gather_memory(conversion))
+    with progress.step("Building partitions", len(parts), "partitions") as advance:
+        for result in map_in_threads(lambda part: gather_part(conversion, part), parts, workers=workers):
+            advance(1)
+            yield result

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
-from partition_ops.convert.buckets import read_edge_counts
+from partition_ops.convert.buckets import Buckets
+from partition_ops.convert.context import Conversion
 from partition_ops.convert.dgl_files import write_graph, write_tensors
-from partition_ops.convert.local_graph import LocalGraph, build_local_graph
-from partition_ops.convert.relabel import NodeOrder
+from partition_ops.convert.dgl_format import Column
+from partition_ops.convert.partition_graph import PartitionGraph
+from partition_ops.convert.plan import PLAN_TASK, read_plan
 from partition_ops.errors import UsageError
-from partition_ops.graph.assignment import read_assignment
-from partition_ops.graph.features import feature_readers
-from partition_ops.graph.metadata import Feature, GraphMetadata, load_metadata
+from partition_ops.graph.features import FeatureReader, feature_readers
+from partition_ops.graph.metadata import Feature
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, input_objects, read_record, run_task
+from partition_ops.tasks import StageResult, Task, run_task
 
 STATS_VERSION = 1
-Ids = npt.NDArray[np.int64]
+BLOCKS_BYTES = 64 << 20  # of what is on its way from one file to another
 
 
 def gather_partition(
@@ -52,92 +51,100 @@ def gather_partition(
         UsageError: There is no such partition.
         InvalidInputError: A feature cannot be read, or a stage before this has not been done.
 
-    Peak memory: 20 bytes a node of the graph, 130 bytes an edge of the partition, and twice the largest
-    of: the features of the partition's nodes, those of its edges.
+    Peak memory: 16 bytes a node of the graph, 30 bytes a node of the partition, 64 MiB, and a row group of a
+    feature in Parquet or a chunk of one in CSV. From S3 the edges of the partition, and the features, are
+    fetched to files first.
     """
-    metadata = load_metadata(source, graph_name=config.graph_name)
-    assignment = read_assignment(destination.child(artifacts.ASSIGNMENT), metadata)
-    if not 0 <= part < assignment.num_parts:
-        raise UsageError(f"There is no partition {part}", expected=f"0 to {assignment.num_parts - 1}")
+    return gather_part(Conversion(config, source, destination), part, progress)
+
+
+def gather_part(conversion: Conversion, part: int, progress: Progress | None = None) -> StageResult:
+    """As `gather_partition`. Peak memory: `gather_memory`, beside that of the conversion."""
+    plan = read_plan(conversion.destination)
+    if not 0 <= part < conversion.num_parts:
+        raise UsageError(f"There is no partition {part}", expected=f"0 to {conversion.num_parts - 1}")
 
     def work(task: Task) -> dict[str, Any]:
-        gather = _Gather(metadata, NodeOrder(assignment), part, source, task)
+        buckets = Buckets(task.destination, conversion.metadata, plan.groups, conversion.num_parts)
+        graph = PartitionGraph(conversion, buckets, part)
         files = len(artifacts.PARTITION_FILES)
         with (progress or NoProgress()).step(f"Writing partition {part}", files, "files") as advance:
-            return gather.run(advance)
+            return _Gather(conversion, graph, part, task).run(advance)
 
     return run_task(
         f"convert-part{part}",
-        destination,
-        options={**config.options(), "part": part},
-        inputs=input_objects(source, metadata),
-        after=["convert-scatter"],
+        conversion.destination,
+        options={**conversion.config.options(), "part": part},
+        inputs=conversion.inputs,
+        after=[PLAN_TASK, *plan.tasks],
         work=work,
     )
+
+
+def gather_memory(conversion: Conversion) -> int:
+    """Bytes that the largest partition takes at most, beside what all of them share."""
+    nodes, edges = sum(conversion.metadata.num_nodes), sum(conversion.metadata.num_edges)
+    sizes = np.diff(conversion.order.starts)
+    largest = int(sizes.max(initial=0))
+    halo = min(nodes - largest, edges // max(len(sizes), 1))
+    return 4 * nodes + 30 * (largest + halo) + BLOCKS_BYTES
 
 
 @dataclass
 class _Gather:
     """One partition at work."""
 
-    metadata: GraphMetadata
-    order: NodeOrder
+    conversion: Conversion
+    graph: PartitionGraph
     part: int
-    source: Store
     task: Task
 
     def run(self, advance: Advance) -> dict[str, Any]:
-        local = build_local_graph(self.metadata, self.order, self.part, self._edges())
-        before = read_edge_counts(self.task.destination, self.metadata)[:, : self.part].sum()
-        write_graph(self.task, self._key("graph.dgl"), self.metadata, local, first_edge_id=int(before))
+        metadata, graph = self.conversion.metadata, self.graph
+        stats = self._write_stats()
+        write_graph(self.task, self._key("graph.dgl"), graph.columns())
         advance(1)
+        node_ids = {name: Column.of(ids) for name, ids in graph.nodes.inner_ids_by_type(metadata).items()}
+        edge_ids = graph.edge_ids_by_type
         for name, features, ids in (
-            ("node_feat.dgl", self.metadata.node_features, local.inner_ids_by_type(self.metadata)),
-            ("edge_feat.dgl", self.metadata.edge_features, local.edge_ids_by_type(self.metadata)),
+            ("node_feat.dgl", metadata.node_features, node_ids),
+            ("edge_feat.dgl", metadata.edge_features, edge_ids),
         ):
-            write_tensors(self.task, self._key(name), dict(self._features(features, ids)))
+            write_tensors(self.task, self._key(name), self._features(features, ids))
             advance(1)
-        write_tensors(self.task, self._key("orig_nids.dgl"), local.inner_ids_by_type(self.metadata))
-        write_tensors(self.task, self._key("orig_eids.dgl"), local.edge_ids_by_type(self.metadata))
+        write_tensors(self.task, self._key("orig_nids.dgl"), node_ids)
+        write_tensors(self.task, self._key("orig_eids.dgl"), edge_ids)
         advance(2)
-        return self._write_stats(local)
+        return stats
 
     def _key(self, name: str) -> str:
         return artifacts.partition_file(self.part, name)
 
-    def _edges(self) -> Iterator[Ids]:
-        """The edges of each type, by edge type ID: (3, n) int64 as in the buckets."""
-        store = self.task.destination
-        # those that the record lists: a scatter that was killed may have left others
-        written = {entry["key"] for entry in read_record(store, "convert-scatter")["artifacts"]}
-        for type_id, data in enumerate(self.metadata.edges):
-            keys = [artifacts.bucket(self.part, type_id, chunk) for chunk in range(len(data.files))]
-            found = [np.load(store.local_copy(key)) for key in keys if key in written]
-            yield np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
+    def _features(self, features: tuple[Feature, ...], ids: dict[str, Column]) -> dict[str, Column]:
+        readers = feature_readers(self.conversion.source, self.conversion.metadata)
+        return {feature.key: _taken(readers[feature.key], ids[feature.type_name]) for feature in features}
 
-    def _features(
-        self, features: tuple[Feature, ...], ids: dict[str, Ids]
-    ) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-        readers = feature_readers(self.source, self.metadata)
-        for feature in features:
-            yield feature.key, readers[feature.key].take(ids[feature.type_name])
-
-    def _write_stats(self, local: LocalGraph) -> dict[str, Any]:
-        types = self.metadata.node_types
-        inner = np.bincount(local.node_type_ids[: local.num_inner], minlength=len(types))
-        halo = np.bincount(local.node_type_ids[local.num_inner :], minlength=len(types))
-        cut = local.src >= local.num_inner
-        edge_types = [str(edge_type) for edge_type in self.metadata.edge_types]
-        slices = list(pairwise(local.edge_type_starts.tolist()))
+    def _write_stats(self) -> dict[str, Any]:
+        metadata, graph = self.conversion.metadata, self.graph
+        types = metadata.node_types
+        inner, halo = graph.nodes.count_by_type(len(types))
+        edge_types = [str(edge_type) for edge_type in metadata.edge_types]
         stats = {
             "version": STATS_VERSION,
             "part": self.part,
             "inner_nodes": dict(zip(types, inner.tolist(), strict=True)),
             "halo_nodes": dict(zip(types, halo.tolist(), strict=True)),
-            "edges": {name: end - begin for name, (begin, end) in zip(edge_types, slices, strict=True)},
-            "cut_edges": {
-                name: int(cut[begin:end].sum()) for name, (begin, end) in zip(edge_types, slices, strict=True)
-            },
+            "edges": dict(zip(edge_types, graph.edge_counts.tolist(), strict=True)),
+            "cut_edges": dict(zip(edge_types, graph.cut_counts.tolist(), strict=True)),
         }
         self.task.write_json(artifacts.partition_stats(self.part), stats)
-        return {"inner_nodes": local.num_inner, "halo_nodes": int(halo.sum()), "edges": len(local.src)}
+        return {"inner_nodes": graph.num_inner, "halo_nodes": int(halo.sum()), "edges": graph.num_edges}
+
+
+def _taken(reader: FeatureReader, ids: Column) -> Column:
+    """The rows of a feature that a partition owns."""
+
+    def blocks() -> Iterator[Any]:
+        return reader.stream(ids.blocks())
+
+    return Column(reader.layout.dtype, (*ids.shape, *reader.layout.shape), blocks)

@@ -85,7 +85,7 @@ def build_local_graph(
     type_ids = np.searchsorted(offsets, old_ids, side="right") - 1
     return LocalGraph(
         src=np.where(inner, new_src - begin, np.searchsorted(halo, new_src) + end - begin),
-        dst=order.new_ids[old_dst] - begin,
+        dst=order.new_ids[old_dst].astype(np.int64) - begin,
         node_ids=node_ids,
         node_orig_ids=old_ids - offsets[type_ids],
         node_type_ids=type_ids.astype(np.int32),

@@ -52,9 +52,10 @@ class GivenOrder(NodeOrder):
     given: Ids
 
     @cached_property
-    def old_ids(self) -> Ids:
-        """(nodes,) int64, homogeneous ID of the input graph by new ID."""
-        return self.given
+    def _order(self) -> tuple[Ids, Ids]:
+        new = np.empty(len(self.given), np.int64)
+        new[self.given] = np.arange(len(new))
+        return self.given, new
 
 
 def read_node_order(tables: Sequence[TextTable], types: NodeTypes) -> GivenOrder:

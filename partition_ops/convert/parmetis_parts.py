@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.convert.dgl_files import write_graph, write_tensors
+from partition_ops.convert.dgl_files import local_columns, write_graph, write_tensors
 from partition_ops.convert.local_graph import LocalGraph, build_local_graph
 from partition_ops.convert.parmetis_edges import EdgeLoader
 from partition_ops.convert.parmetis_files import ParmetisFiles, common_width
@@ -64,7 +64,8 @@ class PartWriter:
         edges = self.loader.load(part, self._edges[part])
         by_type = edges.by_type(len(self._metadata.edge_types))
         local = build_local_graph(self._metadata, self._order, part, by_type)
-        write_graph(self._task, _key(part, "graph.dgl"), self._metadata, local, first_edge_id=first_edge_id)
+        graph = local_columns(self._metadata, local, first_edge_id=first_edge_id)
+        write_graph(self._task, _key(part, "graph.dgl"), graph)
         node_ids, edge_ids = local.inner_ids_by_type(self._metadata), local.edge_ids_by_type(self._metadata)
         for name, arrays in (
             ("orig_nids.dgl", node_ids),

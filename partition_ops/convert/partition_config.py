@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
-from partition_ops.convert.buckets import read_edge_counts
-from partition_ops.graph.assignment import Assignment, read_assignment
-from partition_ops.graph.metadata import GraphMetadata, load_metadata
+from partition_ops.convert.buckets import Buckets
+from partition_ops.convert.context import Conversion
+from partition_ops.convert.plan import read_plan
+from partition_ops.graph.assignment import Assignment
+from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, run_task
@@ -41,17 +43,28 @@ def write_partition_config(
     Raises:
         InvalidInputError: A partition is missing.
     """
-    metadata = load_metadata(source, graph_name=config.graph_name)
-    assignment = read_assignment(destination.child(artifacts.ASSIGNMENT), metadata)
-    edges = read_edge_counts(destination, metadata)
+    return write_config(Conversion(config, source, destination))
+
+
+def write_config(conversion: Conversion) -> StageResult:
+    """As `write_partition_config`."""
+    metadata, destination = conversion.metadata, conversion.destination
+    plan = read_plan(destination)
+    parts = range(conversion.num_parts)
 
     def work(task: Task) -> dict[str, Any]:
         key = artifacts.partition_config(metadata.graph_name)
-        task.write_json(key, partition_document(metadata, assignment, edges))
-        return {"partition_config": key, "num_parts": assignment.num_parts}
+        edges = Buckets(destination, metadata, plan.groups, conversion.num_parts).counts
+        task.write_json(key, partition_document(metadata, conversion.order.assignment, edges))
+        return {"partition_config": key, "num_parts": conversion.num_parts}
 
-    parts = [f"convert-part{part}" for part in range(assignment.num_parts)]
-    return run_task("convert-config", destination, options=config.options(), after=parts, work=work)
+    return run_task(
+        "convert-config",
+        destination,
+        options=conversion.config.options(),
+        after=[f"convert-part{part}" for part in parts],
+        work=work,
+    )
 
 
 def partition_document(metadata: GraphMetadata, assignment: Assignment, edges: Counts) -> dict[str, Any]:

@@ -2,124 +2,154 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
-from partition_ops.graph.assignment import Assignment, read_assignment
-from partition_ops.graph.dropped import DroppedEdges
-from partition_ops.graph.edges import EdgeChunk, EdgeReader
-from partition_ops.graph.metadata import GraphMetadata, load_metadata
-from partition_ops.parallel import map_in_threads
+from partition_ops.convert.buckets import BucketIndex, bucket_dtype
+from partition_ops.convert.context import Conversion
+from partition_ops.convert.loops import count_owners, split_edges
+from partition_ops.convert.plan import PLAN_TASK, read_plan, scatter_task
+from partition_ops.convert.relabel import Ids
+from partition_ops.errors import UsageError
+from partition_ops.graph.edges import EdgeBlock, EdgeChunk, EdgeReader
+from partition_ops.memory import memory_limit
+from partition_ops.parallel import cores
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, check_apart, forget_task, input_objects, run_task
+from partition_ops.tasks import StageResult, Task, run_task
 
-COUNTS_VERSION = 1
-Ids = npt.NDArray[np.int64]
+SEGMENT_EDGES = 1 << 21
+LEAST_EDGES = 64
+EDGE_BYTES = 48  # of a segment: 24 as they were read, 12 or 24 by partition
+BLOCK_BYTES = 80 << 20  # text and parsed columns of the block that is being read
 
 
 def scatter_edges(
-    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
+    config: ConvertConfig,
+    source: Store,
+    destination: Store,
+    *,
+    group: int,
+    progress: Progress | None = None,
 ) -> StageResult:
-    """Write ``scratch/convert/part<i>/edges-<edge type ID>-<chunk>.npy``, the buckets, and their sizes.
+    """Write ``scratch/convert/group<i>/edges.bin`` with the edges of one group of chunks, by partition.
 
-    A bucket is a (3, n) int64 array: homogeneous ID of the source, homogeneous ID of the destination,
-    type-wise ID of the edge, all of the input graph, in the order of the edge IDs. The partition of the
-    destination owns an edge. Empty buckets are not written.
+    ``edges.json`` beside it says what is where; see `BucketIndex`. New IDs of nodes are known already, and
+    IDs take 4 bytes where they fit. The partition of the destination owns an edge.
 
     Args:
         config: Options.
-        source: Root of the input graph; its edges are read once.
-        destination: Root of the run, where ``partition`` has been done.
+        source: Root of the input graph; the edges of the group are read once.
+        destination: Root of the run, where the conversion has been planned.
+        group: Which group of the plan.
         progress: Shows the edges read.
 
     Returns:
-        The number of partitions and of edges in each.
+        The number of edges.
 
     Raises:
+        UsageError: There is no such group.
         InvalidInputError: An edge file cannot be read, or the assignment does not fit the graph.
 
-    Peak memory: 4 bytes a node, and 48 bytes an edge of as many chunks as there are cores.
+    Peak memory: 12 bytes a node, 180 MiB, and what pyarrow holds of a row group.
     """
-    metadata = load_metadata(source, graph_name=config.graph_name)
-    check_apart(source, destination, metadata)
-    inputs = input_objects(source, metadata)
-    dropped = DroppedEdges(destination)
+    return scatter_group(Conversion(config, source, destination), group, progress)
+
+
+def scatter_group(conversion: Conversion, group: int, progress: Progress | None = None) -> StageResult:
+    """As `scatter_edges`. Peak memory: `scatter_memory`, beside that of the conversion."""
+    plan = read_plan(conversion.destination)
+    if group not in plan.groups:
+        raise UsageError(f"There is no group {group}", expected=f"0 to {len(plan.groups) - 1}")
 
     def work(task: Task) -> dict[str, Any]:
-        _forget_partitions(destination)
-        assignment = read_assignment(destination.child(artifacts.ASSIGNMENT), metadata)
-        reader = EdgeReader(source, metadata, dropped.ids(metadata))
-        scatter = _Scatter(metadata, assignment, reader, task)
-        with (progress or NoProgress()).step("Scattering edges", sum(metadata.num_edges), "edges") as advance:
-            counts = scatter.run(advance)
-        counts_by_type = dict(zip(map(str, metadata.edge_types), counts.tolist(), strict=True))
-        task.write_json(artifacts.BUCKET_COUNTS, {"version": COUNTS_VERSION, "edges": counts_by_type})
-        return {"num_parts": assignment.num_parts, "edges_per_part": counts.sum(axis=0).tolist()}
+        reader = EdgeReader(
+            conversion.source, conversion.metadata, conversion.dropped.ids(conversion.metadata)
+        )
+        begin, end = plan.edges[group]
+        chunks = reader.chunks()[begin:end]
+        index = BucketIndex()
+        total = sum(conversion.metadata.num_edges) * len(chunks) // max(len(reader.chunks()), 1)
+        with (
+            (progress or NoProgress()).step(f"Scattering group {group}", total, "edges") as advance,
+            conversion.destination.create(artifacts.bucket_edges(group)) as new,
+            new.path.open("wb") as stream,
+        ):
+            scatter = _Scatter(conversion, reader, stream, index, advance)
+            for chunk in chunks:
+                scatter.run(chunk)
+        task.wrote(new.published())
+        task.write_json(artifacts.bucket_index(group), index.to_json())
+        return {"edges": sum(map(sum, index.counts))}
 
     return run_task(
-        "convert-scatter",
-        destination,
-        options={**config.options(), "dropped": dropped.digests},
-        inputs=inputs,
-        after=["partition"],
+        scatter_task(group),
+        conversion.destination,
+        options={**conversion.config.options(), "dropped": conversion.dropped.digests, "group": group},
+        inputs=conversion.inputs,
+        after=["partition", PLAN_TASK],
         work=work,
     )
 
 
-def _forget_partitions(destination: Store) -> None:
-    """Remove the partitions of an earlier assignment: there may have been more of them."""
-    prefix, suffix = artifacts.record("convert-part").removesuffix(".json"), ".json"
-    for entry in list(destination.list(prefix)):
-        forget_task(destination, entry.key.removeprefix(f"{artifacts.RECORDS}/").removesuffix(suffix))
+def scatter_memory(conversion: Conversion) -> int:
+    """Bytes that a group takes at a time."""
+    return BLOCK_BYTES + EDGE_BYTES * segment_edges(conversion)
 
 
+def segment_edges(conversion: Conversion) -> int:
+    """Edges of a segment: what is read before it is written by partition."""
+    limit = conversion.config.memory or memory_limit() * 3 // 4
+    return max(LEAST_EDGES, min(SEGMENT_EDGES, limit // (4 * cores() * EDGE_BYTES)))
+
+
+@dataclass
 class _Scatter:
-    """Scatters all chunks of a graph, several at a time."""
+    """Scatters chunks, one after the other, into one object."""
 
-    def __init__(
-        self, metadata: GraphMetadata, assignment: Assignment, reader: EdgeReader, task: Task
-    ) -> None:
-        self.metadata = metadata
-        self.assignment = assignment
-        self.reader = reader
-        self.task = task
+    conversion: Conversion
+    reader: EdgeReader
+    stream: BinaryIO
+    index: BucketIndex
+    advance: Advance
 
-    def run(self, advance: Advance) -> Ids:
-        """(edge types, partitions) int64, the number of edges in the buckets."""
-        counts = np.zeros((len(self.metadata.edge_types), self.assignment.num_parts), np.int64)
+    def run(self, chunk: EdgeChunk) -> None:
+        most = segment_edges(self.conversion)
+        waiting: list[EdgeBlock] = []
+        for block in self._small_blocks(chunk, most):
+            if sum(len(other.src) for other in waiting) + len(block.src) > most:
+                self._write(chunk, waiting)
+                waiting = []
+            waiting.append(block)
+            self.advance(len(block.src))
+        self._write(chunk, waiting)
 
-        def scatter(chunk: EdgeChunk) -> tuple[EdgeChunk, Ids]:
-            buckets = self._buckets(chunk, advance)
-            for part, bucket in enumerate(buckets):
-                if bucket.shape[1]:
-                    self.task.write_array(artifacts.bucket(part, chunk.edge_type_id, chunk.index), bucket)
-            return chunk, np.array([bucket.shape[1] for bucket in buckets])
-
-        for chunk, sizes in map_in_threads(scatter, self.reader.chunks()):
-            counts[chunk.edge_type_id] += sizes
-        return counts
-
-    def _buckets(self, chunk: EdgeChunk, advance: Advance) -> list[Ids]:
-        edge_type = self.metadata.edge_types[chunk.edge_type_id]
-        offsets = self.metadata.node_offsets
-        src_offset = offsets[self.metadata.node_type_id(edge_type.src)]
-        dst_offset = offsets[self.metadata.node_type_id(edge_type.dst)]
-        pieces: list[list[Ids]] = [[] for _ in range(self.assignment.num_parts)]
+    def _small_blocks(self, chunk: EdgeChunk, most: int) -> Iterator[EdgeBlock]:
         for block in self.reader.blocks(chunk):
-            rows = np.stack([block.src + src_offset, block.dst + dst_offset, block.edge_ids])
-            for part, piece in self._split(rows):
-                pieces[part].append(piece)
-            advance(len(block.src))
-        return [np.concatenate(piece, axis=1) if piece else np.empty((3, 0), np.int64) for piece in pieces]
+            for begin in range(0, len(block.src), most):
+                part = slice(begin, begin + most)
+                yield EdgeBlock(block.edge_ids[part], block.src[part], block.dst[part])
 
-    def _split(self, rows: Ids) -> list[tuple[int, Ids]]:
-        owners = self.assignment.parts[rows[1]].astype(np.uint16)
-        order = np.argsort(owners, kind="stable")
-        ends = np.cumsum(np.bincount(owners, minlength=self.assignment.num_parts))
-        pieces = np.split(rows[:, order], ends[:-1], axis=1)
-        return [(part, piece) for part, piece in enumerate(pieces) if piece.shape[1]]
+    def _write(self, chunk: EdgeChunk, blocks: list[EdgeBlock]) -> None:
+        metadata, order = self.conversion.metadata, self.conversion.order
+        edge_type = metadata.edge_types[chunk.edge_type_id]
+        src, dst = (metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
+        offsets = metadata.node_offsets[src], metadata.node_offsets[dst]
+        parts = order.assignment.parts
+        counts = np.zeros(order.assignment.num_parts, np.int64)
+        for block in blocks:
+            count_owners(block.dst, offsets[1], parts, counts)
+        if not counts.any():
+            return
+        segment: Ids = np.empty(3 * int(counts.sum()), bucket_dtype(metadata))
+        done = np.zeros_like(counts)
+        for block in blocks:
+            ends = block.src, block.dst, block.edge_ids
+            split_edges(*ends, offsets, parts, order.new_ids, order.starts, counts, done, segment)
+        self.stream.write(segment.data)
+        self.index.add(chunk.edge_type_id, counts)

@@ -45,6 +45,12 @@ def parquet_blocks(path: Path, where: str, rows: int) -> Iterator[Values]:
             yield _matrix(pa.Table.from_batches([batch]), where)
 
 
+def parquet_rows(path: Path, where: str) -> int:
+    """Number of rows of the table, from the file's footer alone."""
+    with parquet_file(path, where) as file:
+        return int(file.metadata.num_rows)
+
+
 def parquet_layout(path: Path, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     """Dtype, shape of a row and number of rows, from the file's footer alone."""
     with parquet_file(path, where) as file:

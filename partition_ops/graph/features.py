@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.feature_files import Values, parquet_layout, read_csv, read_numpy, read_parquet
+from partition_ops.graph.feature_files import (
+    Values,
+    parquet_blocks,
+    parquet_layout,
+    parquet_rows,
+    read_csv,
+    read_numpy,
+    read_parquet,
+)
 from partition_ops.graph.metadata import Feature, GraphMetadata
+from partition_ops.memory import drop_pages
 from partition_ops.storage import Store
 
+TAKE_BYTES = 8 << 20
+DROP_BYTES = 64 << 20
 KINDS = "biuf"  # what DGL's tensor files hold: booleans, integers and floating-point numbers
 
 
@@ -42,7 +53,7 @@ class Layout:
 class FeatureReader:
     """The values of one feature, over all its chunks.
 
-    NumPy chunks are memory-mapped; Parquet and CSV chunks are read whole, one at a time.
+    NumPy chunks are memory-mapped, Parquet chunks read as a stream, CSV chunks whole, one at a time.
 
     Args:
         source: The graph's root.
@@ -91,18 +102,51 @@ class FeatureReader:
             ids: (n,) int64, type-wise, ascending.
 
         Returns:
-            (n, ...) array of the feature's dtype. Peak memory: that array, and a chunk where the format
-            cannot be mapped.
+            (n, ...) array of the feature's dtype. Peak memory: that array, and what `stream` takes.
         """
         rows = np.empty((len(ids), *self.layout.shape), self.layout.dtype)
-        counts = self.layout.rows_per_chunk
-        ends = np.searchsorted(ids, list(accumulate(counts)))
-        begin, first = 0, 0
-        for index, (end, count) in enumerate(zip(ends, counts, strict=True)):
-            if end > begin:  # the assignment also turns foreign byte order into the machine's own
-                rows[begin:end] = self.read_chunk(index)[ids[begin:end] - first]
-            begin, first = int(end), first + count
+        begin = 0
+        for block in self.stream([ids]):
+            rows[begin : begin + len(block)] = block
+            begin += len(block)
         return rows
+
+    def stream(self, ids: Iterable[npt.NDArray[np.int64]]) -> Iterator[Values]:
+        """The rows of some IDs, block by block.
+
+        Args:
+            ids: (n,) int64 each, type-wise, ascending over all of them.
+
+        Yields:
+            (m, ...) arrays of the feature's dtype, of about 8 MiB, in the order of the IDs.
+
+        Peak memory: two such arrays; also a row group of a Parquet chunk, or a whole CSV chunk.
+        """
+        ends = np.cumsum(self.layout.rows_per_chunk, dtype=np.int64)
+        row_bytes = max(1, int(np.prod(self.layout.shape)) * self.layout.dtype.itemsize)
+        step = max(1, TAKE_BYTES // row_bytes)
+        current = -1
+        rows: _Rows | _StreamedRows = _Rows(np.empty(0))
+        for block in ids:
+            begin = 0
+            while begin < len(block):
+                index = int(np.searchsorted(ends, block[begin], side="right"))
+                if index != current:
+                    current, rows = index, self._open(index)
+                first = int(ends[index]) - self.layout.rows_per_chunk[index]
+                end = min(begin + step, int(np.searchsorted(block, ends[index])))
+                # the cast also turns foreign byte order into the machine's own
+                yield rows.take(block[begin:end] - first).astype(self.layout.dtype, copy=False)
+                begin = end
+
+    def _open(self, index: int) -> _Rows | _StreamedRows:
+        """A chunk, to take ascending rows of."""
+        if self._feature.data.format.name == "parquet":
+            path, where = self._source.local_copy(self._feature.data.files[index]), self.where(index)
+            if parquet_rows(path, where) == self.layout.rows_per_chunk[index]:
+                step = max(1, TAKE_BYTES // max(1, int(np.prod(self.layout.shape)) * 8))
+                return _StreamedRows(parquet_blocks(path, where, step), self.layout.shape)
+        return _Rows(self.read_chunk(index))
 
     def where(self, index: int) -> str:
         """A chunk's file and feature, for messages."""
@@ -158,6 +202,46 @@ class FeatureReader:
                 found=f"{sum(counts)} rows in {len(counts)} files",
                 expected=f"{self.rows}, as many as the type has nodes or edges",
             )
+
+
+class _Rows:
+    """A chunk in memory, or mapped into it."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._taken = 0
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Values:
+        found: Values = np.take(self._values, rows, axis=0)
+        self._taken += found.nbytes
+        if self._taken > DROP_BYTES:  # of a mapped file they would all stay in this process's memory
+            drop_pages(self._values)
+            self._taken = 0
+        return found
+
+
+class _StreamedRows:
+    """A chunk that is read from the beginning to the end."""
+
+    def __init__(self, blocks: Iterator[Values], shape: tuple[int, ...]) -> None:
+        self._blocks = blocks
+        self._shape = shape
+        self._block: Values = np.empty((0, *shape))
+        self._begin = 0
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Values:
+        """Rows behind all those that were taken before."""
+        found = []
+        while len(rows):
+            end = self._begin + len(self._block)
+            here = int(np.searchsorted(rows, end))
+            if here:
+                found.append(self._block[rows[:here] - self._begin])
+                rows = rows[here:]
+            else:
+                self._begin, block = end, next(self._blocks)
+                self._block = block.reshape(len(block), *self._shape)
+        return np.concatenate(found)
 
 
 def is_supported(dtype: np.dtype[Any]) -> bool:

@@ -70,7 +70,7 @@ def _tasks(destination: Store, num_parts: int) -> list[str]:
     """Every task that must have left its record; engines that do not look at edges need no ``prepare``."""
     prepare = ["prepare"] if destination.exists(artifacts.record("prepare")) else []
     gathers = [f"convert-part{part}" for part in range(num_parts)]
-    before = ["validate", "schema", *prepare, "partition", "convert-scatter"]
+    before = ["validate", "schema", *prepare, "partition", "convert-plan"]
     return [*before, *gathers, "convert-config", "idmap", "quality"]
 
 

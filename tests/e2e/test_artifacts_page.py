@@ -16,7 +16,7 @@ TASKS = [
     "schema",
     "prepare",
     "partition",
-    "convert.scatter",
+    "convert.plan",
     "convert.config",
     "idmap",
     "quality",

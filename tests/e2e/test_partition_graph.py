@@ -21,7 +21,7 @@ STAGES = [
     "schema",
     "prepare",
     "partition",
-    "convert.scatter",
+    "convert.plan",
     "convert.config",
     "idmap",
     "quality",
@@ -36,7 +36,10 @@ def output(site: Site, published: Run) -> Store:
 def test_every_task_succeeds_at_once(site: Site, published: Run) -> None:
     tasks = site.api.tasks(DAG_ID, published.run_id)
     gathers = [f"convert.gather [part {part}]" for part in range(PARTS)]
-    assert sorted(task.name for task in tasks) == sorted([*STAGES, *gathers, "publish"])
+    scatters = [task.name for task in tasks if task.name.startswith("convert.scatter [group ")]
+    assert len(scatters) > 1
+    rest = [*STAGES, "convert.partitions", *scatters, *gathers, "publish"]
+    assert sorted(task.name for task in tasks) == sorted(rest)
     assert {(task.state, task.try_number) for task in tasks} == {("success", 1)}
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from partition_ops.config import ConvertConfig, StageConfig
-from partition_ops.convert import gather_partition, scatter_edges, write_partition_config
+from partition_ops.convert import convert_graph
 from partition_ops.dgl_import import import_dgl
 from partition_ops.partition import import_assignment
 from partition_ops.storage import open_store
@@ -114,10 +114,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     source = open_store(str(graph.write(folder / "input")))
     destination = open_store(str(folder / "output"))
     import_assignment(StageConfig(), source, open_store(str(folder / "assignment")), destination)
-    scatter_edges(ConvertConfig(), source, destination)
-    for part in range(num_parts):
-        gather_partition(ConvertConfig(), source, destination, part=part)
-    write_partition_config(ConvertConfig(), source, destination)
+    convert_graph(ConvertConfig(), source, destination)
     return Pair(graph, folder / "dgl", folder / "output/partitions", original, num_parts)
 
 

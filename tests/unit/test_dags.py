@@ -57,8 +57,10 @@ def test_tasks_are_the_stages_in_their_order(dag: DAG) -> None:
         "schema": {"validate"},
         "prepare": {"schema"},
         "partition": {"prepare"},
-        "convert.scatter": {"partition"},
-        "convert.gather": {"convert.scatter"},
+        "convert.plan": {"partition"},
+        "convert.partitions": {"convert.plan"},
+        "convert.scatter": {"convert.plan"},
+        "convert.gather": {"convert.scatter", "convert.partitions"},
         "convert.config": {"convert.gather"},
         "idmap": {"convert.config"},
         "quality": {"convert.config"},
@@ -137,5 +139,7 @@ def test_examples_of_the_documentation_are_dags() -> None:
         tasks[names["dag"].dag_id] = names["dag"].task_ids
     assert tasks == {
         "train_on_citations": ["train"],
-        "partition_citations_weekly": ["validate", "prepare", "partition", "scatter", "gather", "config"],
+        "partition_citations_weekly": [
+            *("validate", "prepare", "partition", "plan", "partitions", "scatter", "gather", "config"),
+        ],
     }

@@ -12,6 +12,8 @@ from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_g
 from graph_partitioning.operators.base import GraphStageOperator
 from graph_partitioning.operators.convert import (
     GatherPartitionOperator,
+    ListPartitionsOperator,
+    PlanConversionOperator,
     ScatterEdgesOperator,
     WritePartitionConfigOperator,
 )
@@ -62,7 +64,9 @@ def run_all(where: dict[str, Any], ti: TaskInstance) -> None:
     ti.run(WriteSchemaOperator(task_id="schema", **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
     ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
-    parts = ti.run(ScatterEdgesOperator(task_id="scatter", **where))
+    for group in ti.run(PlanConversionOperator(task_id="plan", **where)):
+        ti.run(ScatterEdgesOperator(task_id=f"scatter{group}", group=group, **where))
+    parts = ti.run(ListPartitionsOperator(task_id="partitions", **where))
     assert parts == [0, 1, 2]
     for part in parts:
         ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **where))

@@ -1,0 +1,73 @@
+"""What the tasks of a conversion have in common, read once for all that run in one process."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+
+from partition_ops import artifacts
+from partition_ops.config import ConvertConfig
+from partition_ops.convert.relabel import NodeOrder
+from partition_ops.graph.assignment import read_assignment
+from partition_ops.graph.dropped import DroppedEdges
+from partition_ops.graph.metadata import GraphMetadata, load_metadata
+from partition_ops.memory import memory_limit
+from partition_ops.parallel import cores
+from partition_ops.storage import Store, StoredObject
+from partition_ops.tasks import input_objects
+
+
+class Conversion:
+    """One graph on its way from an assignment to partitions. Usable from several threads.
+
+    Args:
+        config: Options.
+        source: Root of the input graph.
+        destination: Root of the run, where ``partition`` has been done.
+
+    Attributes:
+        metadata: The graph's metadata.
+
+    Raises:
+        InvalidInputError: From every method: a file is missing, or the assignment does not fit the graph.
+
+    Peak memory: 12 bytes a node, 20 beyond 2^31 nodes.
+    """
+
+    def __init__(self, config: ConvertConfig, source: Store, destination: Store) -> None:
+        self.config = config
+        self.source = source
+        self.destination = destination
+        self.metadata: GraphMetadata = load_metadata(source, graph_name=config.graph_name)
+        self._lock = threading.Lock()
+        self._order: NodeOrder | None = None
+
+    @cached_property
+    def inputs(self) -> list[StoredObject]:
+        """Identity of every file of the graph."""
+        return input_objects(self.source, self.metadata)
+
+    @cached_property
+    def dropped(self) -> DroppedEdges:
+        """The edges that leave the output."""
+        return DroppedEdges(self.destination)
+
+    @property
+    def order(self) -> NodeOrder:
+        """New IDs of all nodes."""
+        with self._lock:
+            if self._order is None:
+                folder = self.destination.child(artifacts.ASSIGNMENT)
+                order = NodeOrder(read_assignment(folder, self.metadata))
+                _ = order.old_ids, order.starts  # here, under the lock
+                self._order = order
+            return self._order
+
+    @property
+    def num_parts(self) -> int:
+        return self.order.assignment.num_parts
+
+    def workers(self, task_bytes: int) -> int:
+        """How many tasks that take so many bytes each may run at a time in this process."""
+        limit = self.config.memory or memory_limit() * 3 // 4
+        return max(1, min(cores(), (limit - 12 * sum(self.metadata.num_nodes)) // max(task_bytes, 1)))

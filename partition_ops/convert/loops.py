@@ -1,0 +1,118 @@
+"""The hot loops of conversion, each linear in its input.
+
+Compiled by numba on first use and kept on disk beside this file, or in the user's cache folder where
+that one cannot be written. None holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Ids = npt.NDArray[Any]
+Counts = npt.NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def order_nodes(parts: Ids, positions: Counts, old_ids: Ids, new_ids: Ids) -> None:
+    """A stable counting sort of nodes by partition.
+
+    Args:
+        parts: (nodes,) int32, the partition of each node.
+        positions: (partitions,) int64, first new ID of each partition; moved on by this.
+        old_ids: (nodes,) old ID by new ID, written.
+        new_ids: (nodes,) new ID by old ID, written.
+    """
+    for old in range(len(parts)):
+        new = positions[parts[old]]
+        positions[parts[old]] += 1
+        old_ids[new] = old
+        new_ids[old] = new
+
+
+@njit(cache=True, nogil=True)
+def count_owners(dst: Ids, dst_offset: int, parts: Ids, counts: Counts) -> None:
+    """Add to ``counts`` the edges that each partition owns; ``dst`` are type-wise IDs."""
+    for i in range(len(dst)):
+        counts[parts[dst[i] + dst_offset]] += 1
+
+
+@njit(cache=True, nogil=True)
+def split_edges(
+    src: Ids,
+    dst: Ids,
+    edge_ids: Ids,
+    offsets: tuple[int, int],
+    parts: Ids,
+    new_ids: Ids,
+    starts: Counts,
+    counts: Counts,
+    done: Counts,
+    segment: Ids,
+) -> None:
+    """Enter a block of edges into the segment that holds them by partition.
+
+    Args:
+        src: (n,) type-wise IDs of the sources.
+        dst: (n,) type-wise IDs of the destinations.
+        edge_ids: (n,) type-wise IDs of the edges.
+        offsets: First homogeneous IDs of the types of sources and destinations.
+        parts: (nodes,) the partition of each node, by homogeneous ID.
+        new_ids: (nodes,) the new ID of each.
+        starts: (partitions,) int64, first new ID of each partition.
+        counts: (partitions,) int64, edges that each partition owns in the segment.
+        done: (partitions,) int64, those entered so far; moved on by this.
+        segment: (3 * edges,) written: for each partition new IDs of the sources, positions of the
+            destinations in the partition, edge IDs.
+    """
+    begins = np.zeros(len(counts), np.int64)
+    for part in range(1, len(counts)):
+        begins[part] = begins[part - 1] + 3 * counts[part - 1]
+    for i in range(len(src)):
+        new_dst = dst[i] + offsets[1]
+        part = parts[new_dst]
+        at = begins[part] + done[part]
+        done[part] += 1
+        segment[at] = new_ids[src[i] + offsets[0]]
+        segment[at + counts[part]] = new_ids[new_dst] - starts[part]
+        segment[at + 2 * counts[part]] = edge_ids[i]
+
+
+@njit(cache=True, nogil=True)
+def mark_foreign(src: Ids, begin: int, end: int, local: Ids) -> int:
+    """Set ``local`` to 1 for sources outside the partition's new IDs; gives back the edges that have one."""
+    found = 0
+    for i in range(len(src)):
+        if src[i] < begin or src[i] >= end:
+            local[src[i]] = 1
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def number_marked(local: Ids, first: int) -> Ids:
+    """Replace the marks by consecutive local IDs from ``first`` on; gives back the marked new IDs."""
+    count = 0
+    for node in range(len(local)):
+        count += local[node] != 0
+    marked = np.empty(count, np.int64)
+    count = 0
+    for node in range(len(local)):
+        if local[node] != 0:
+            local[node] = first + count
+            marked[count] = node
+            count += 1
+    return marked
+
+
+@njit(cache=True, nogil=True)
+def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
+    """(n,) int64 local IDs of new IDs."""
+    found = np.empty(len(ids), np.int64)
+    for i in range(len(ids)):
+        node = ids[i]
+        found[i] = node - begin if begin <= node < end else local[node]
+    return found

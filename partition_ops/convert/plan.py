@@ -1,0 +1,117 @@
+"""Which chunks are scattered together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from partition_ops import artifacts
+from partition_ops.config import ConvertConfig
+from partition_ops.convert.context import Conversion
+from partition_ops.progress import Progress
+from partition_ops.storage import Store
+from partition_ops.tasks import StageResult, Task, check_apart, forget_task, read_record, run_task
+
+PLAN_VERSION = 1
+MOST_GROUPS = 64
+PLAN_TASK = "convert-plan"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The groups of chunks.
+
+    Attributes:
+        edges: For each group, the half-open range of its chunks among all edge chunks.
+    """
+
+    edges: list[tuple[int, int]]
+
+    @property
+    def groups(self) -> list[int]:
+        return list(range(len(self.edges)))
+
+    @property
+    def tasks(self) -> list[str]:
+        """Name of the task of each group."""
+        return [scatter_task(group) for group in self.groups]
+
+
+def scatter_task(group: int) -> str:
+    return f"convert-scatter{group}"
+
+
+def plan_conversion(
+    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Write ``scratch/convert/plan.json`` and forget the partitions of an earlier assignment.
+
+    Consecutive chunks form at most 64 groups of about as many bytes; each is then scattered by a task.
+
+    Args:
+        config: Options.
+        source: Root of the input graph.
+        destination: Root of the run, where ``partition`` has been done.
+        progress: Not used, the task takes no time.
+
+    Returns:
+        The numbers of groups and of partitions.
+
+    Raises:
+        InvalidInputError: A file is missing, or the assignment does not fit the graph.
+    """
+    return make_plan(Conversion(config, source, destination))
+
+
+def make_plan(conversion: Conversion) -> StageResult:
+    """As `plan_conversion`."""
+    metadata, destination = conversion.metadata, conversion.destination
+    check_apart(conversion.source, destination, metadata)
+
+    def work(task: Task) -> dict[str, Any]:
+        _forget_earlier(destination)
+        sizes = {entry.key: entry.size for entry in conversion.inputs}
+        edges = _groups([sizes[key] for data in metadata.edges for key in data.files])
+        task.write_json(artifacts.CONVERT_PLAN, {"version": PLAN_VERSION, "edges": edges})
+        return {"groups": len(edges), "num_parts": conversion.num_parts}
+
+    return run_task(
+        PLAN_TASK,
+        destination,
+        options={**conversion.config.options(), "dropped": conversion.dropped.digests},
+        inputs=conversion.inputs,
+        after=["partition"],
+        work=work,
+    )
+
+
+def read_plan(destination: Store) -> Plan:
+    """The groups.
+
+    Raises:
+        InvalidInputError: They have not been made.
+    """
+    read_record(destination, PLAN_TASK)  # says so where it has not been done
+    document = destination.read_json(artifacts.CONVERT_PLAN)
+    return Plan([(begin, end) for begin, end in document["edges"]])
+
+
+def _groups(sizes: list[int]) -> list[tuple[int, int]]:
+    """Half-open ranges of items: at most `MOST_GROUPS`, none empty, of about the same size."""
+    share = sum(sizes) / MOST_GROUPS
+    ends: list[int] = []
+    before = 0
+    for index, size in enumerate(sizes):
+        before += size
+        rest = len(sizes) - index - 1
+        if before >= share * (len(ends) + 1) or rest < MOST_GROUPS - len(ends) or not rest:
+            ends.append(index + 1)
+    return list(zip([0, *ends], ends, strict=False))
+
+
+def _forget_earlier(destination: Store) -> None:
+    """Remove groups and partitions of an earlier plan: there may have been more of them."""
+    for task in ("convert-scatter", "convert-part"):
+        prefix = artifacts.record(task).removesuffix(".json")
+        for entry in list(destination.list(prefix)):
+            forget_task(destination, entry.key.removeprefix(f"{artifacts.RECORDS}/").removesuffix(".json"))
