@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -105,6 +106,11 @@ def test_environment_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
         ("graph_name", "../up"),
         ("seed", -1),
         ("input_uri", ""),
+        ("tolerance", 1),
+        ("target_shares", "2;1"),
+        ("target_shares", "two,one"),
+        ("objective", "volume"),
+        ("num_trainers_per_machine", 0),
     ],
 )
 def test_form_refuses(dag: DAG, name: str, value: object) -> None:
@@ -116,16 +122,44 @@ def test_form_refuses(dag: DAG, name: str, value: object) -> None:
 
 def test_choices_of_the_form_are_those_of_the_library(dag: DAG) -> None:
     from partition_ops.checks import choices
-    from partition_ops.config import Balance
+    from partition_ops.config import Balance, Objective
     from partition_ops.partition import ENGINES
 
     library = {
         "engine": ENGINES,
         "balance": get_args(Balance),
+        "objective": get_args(Objective),
         **{f"on_{check}": actions for check, actions in choices().items()},
     }
     for name, known in library.items():
         assert set(dag.params.get_param(name).schema["enum"]) == set(known)
+
+
+def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: DAG) -> None:
+    from partition_ops.config import PartitionConfig
+
+    options = {field.name for field in fields(PartitionConfig)} - {"mpi", "graph_name"} | {"mpi_ranks"}
+    given: dict[str, Any] = {
+        "input_uri": "in",
+        "output_uri": "out",
+        "num_parts": 2,
+        "engine": "parmetis",
+        "balance": "edges",
+        "seed": 3,
+        "balance_ntypes": "train_mask",
+        "tolerance": 1.25,
+        "target_shares": "2, 1.5",
+        "objective": "vol",
+        "num_trainers_per_machine": 4,
+        "mpi_ranks": 5,
+    }
+    assert given.keys() - {"input_uri", "output_uri"} == options
+    dag.params.update(given)
+    task = dag.get_task("partition")
+    task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
+    assert {name: getattr(task, name) for name in given} == {
+        name: str(value) for name, value in given.items()
+    }
 
 
 def test_examples_of_the_documentation_are_dags() -> None:

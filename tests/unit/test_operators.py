@@ -26,6 +26,7 @@ from graph_partitioning.operators.schema import WriteSchemaOperator
 from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.runs import XCOM_KEY, run_root
 
+from partition_ops.config import PartitionConfig
 from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
@@ -136,7 +137,56 @@ def test_what_a_retry_cannot_help_fails_with_the_message(tmp_path: Path) -> None
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize(("option", "value"), [("num_parts", "many"), ("num_parts", 0), ("seed", "x")])
+BALANCE = {
+    "balance_ntypes": "train_mask",
+    "tolerance": "1.25",
+    "objective": "vol",
+    "num_trainers_per_machine": "2",
+}
+
+
+@pytest.mark.parametrize("target_shares", ["2,1", (2.0, 1.0)])
+def test_the_balance_options_reach_the_engine(tmp_path: Path, target_shares: Any) -> None:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    ti = TaskInstance()
+    ti.run(ValidateGraphOperator(task_id="validate", **where))
+    ti.run(PrepareGraphOperator(task_id="prepare", **where))
+    ti.run(
+        PartitionNodesOperator(
+            task_id="partition", num_parts="2", target_shares=target_shares, **BALANCE, **where
+        )
+    )
+    made_by = open_store(where["output_uri"]).read_json("assignment/assignment.json")["made_by"]
+    asked = {**BALANCE, "tolerance": 1.25, "num_trainers_per_machine": 2, "target_shares": [2.0, 1.0]}
+    assert {name: made_by[name] for name in asked} == asked
+    assert Path(where["output_uri"], "assignment/trainers/paper.npy").exists()
+
+
+def test_left_alone_the_balance_is_that_of_the_command_line(tmp_path: Path) -> None:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    empty = {"balance_ntypes": "", "tolerance": "", "target_shares": ""}
+    TaskInstance().run(
+        PartitionNodesOperator(task_id="partition", num_parts=2, engine="random", **empty, **where)
+    )
+    made_by = open_store(where["output_uri"]).read_json("assignment/assignment.json")["made_by"]
+    expected = PartitionConfig(num_parts=2, engine="random").options()
+    assert {**expected, "mpi": None} == {**made_by, "mpi": None}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("num_parts", "many"),
+        ("num_parts", 0),
+        ("seed", "x"),
+        ("tolerance", "tight"),
+        ("tolerance", "0.5"),
+        ("target_shares", "2,one"),
+        ("target_shares", "1,1,1"),
+        ("objective", "volume"),
+        ("num_trainers_per_machine", "none"),
+    ],
+)
 def test_wrong_options_fail_with_the_message(tmp_path: Path, option: str, value: object) -> None:
     where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
     operator = PartitionNodesOperator(task_id="partition", **{"num_parts": 2, option: value}, **where)

@@ -136,3 +136,17 @@ def whole_number(option: str, value: object) -> int:
         return int(str(value))
     except ValueError:
         raise UsageError(f"{option} is not a whole number", found=repr(value)) from None
+
+
+def number(option: str, value: object) -> float:
+    """A number that came through a template.
+
+    Raises:
+        UsageError: It is not one.
+    """
+    from partition_ops.errors import UsageError
+
+    try:
+        return float(str(value))
+    except ValueError:
+        raise UsageError(f"{option} is not a number", found=repr(value)) from None

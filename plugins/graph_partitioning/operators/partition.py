@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graph_partitioning.operators.base import GraphStageOperator, whole_number
+from graph_partitioning.operators.base import GraphStageOperator, number, whole_number
 
 if TYPE_CHECKING:
     from partition_ops.progress import Progress
@@ -32,6 +32,13 @@ class PartitionNodesOperator(GraphStageOperator):
         engine: Name of an engine of `partition_ops.partition`.
         balance: ``node-types``, ``edges`` or ``none``.
         seed: The same seed gives the same assignment.
+        balance_ntypes: Name of a node feature of integers, such as a train mask: every partition gets the
+            same share of the nodes with each value; ``""`` for none.
+        tolerance: Largest weight of a partition over its share, such as 1.03; ``""`` for the engine's own.
+        target_shares: The share of each partition, as numbers or as text such as ``"2,1,1"``; ``""`` for
+            equal ones.
+        objective: ``cut``, few edges between partitions, or ``vol``, little communication.
+        num_trainers_per_machine: Every partition is made of so many smaller ones.
         mpi_ranks: Processes of the engine ``parmetis``.
         hostfile: Its list of hosts, a path on the worker; ``""`` runs all ranks there.
         kwargs: As for `GraphStageOperator`.
@@ -43,6 +50,11 @@ class PartitionNodesOperator(GraphStageOperator):
         "engine",
         "balance",
         "seed",
+        "balance_ntypes",
+        "tolerance",
+        "target_shares",
+        "objective",
+        "num_trainers_per_machine",
         "mpi_ranks",
         "hostfile",
     )
@@ -54,6 +66,11 @@ class PartitionNodesOperator(GraphStageOperator):
         engine: str = "metis",
         balance: str = "node-types",
         seed: int | str = 0,
+        balance_ntypes: str = "",
+        tolerance: float | str = "",
+        target_shares: Sequence[float] | str = "",
+        objective: str = "cut",
+        num_trainers_per_machine: int | str = 1,
         mpi_ranks: int | str = 2,
         hostfile: str = "",
         **kwargs: Any,
@@ -63,6 +80,11 @@ class PartitionNodesOperator(GraphStageOperator):
         self.engine = engine
         self.balance = balance
         self.seed = seed
+        self.balance_ntypes = balance_ntypes
+        self.tolerance = tolerance
+        self.target_shares = target_shares
+        self.objective = objective
+        self.num_trainers_per_machine = num_trainers_per_machine
         self.mpi_ranks = mpi_ranks
         self.hostfile = hostfile
 
@@ -77,6 +99,21 @@ class PartitionNodesOperator(GraphStageOperator):
             engine=self.engine,
             balance=self.balance,
             seed=whole_number("seed", self.seed),
+            **self._balance_options(),
             mpi=MpiOptions(ranks=whole_number("mpi_ranks", self.mpi_ranks), hostfile=self.hostfile or None),
         )
         return partition_nodes(config, source, destination, progress=progress)
+
+    def _balance_options(self) -> dict[str, Any]:
+        shares = self.target_shares
+        if isinstance(shares, str):
+            shares = [number("target_shares", share) for share in shares.split(",")] if shares else []
+        return {
+            "balance_ntypes": self.balance_ntypes or None,
+            "tolerance": number("tolerance", self.tolerance) if self.tolerance != "" else None,
+            "target_shares": tuple(shares) or None,
+            "objective": self.objective,
+            "num_trainers_per_machine": whole_number(
+                "num_trainers_per_machine", self.num_trainers_per_machine
+            ),
+        }
