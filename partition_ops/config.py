@@ -290,7 +290,7 @@ class RunConfig:
     data_docs: bool = False
 
     def __post_init__(self) -> None:
-        _ = (self.validate, self.partition)  # a wrong option is refused here, before any work
+        _ = (self.validate, self.partition, self.convert)  # a wrong option is refused here, before any work
 
     @property
     def validate(self) -> ValidateConfig:
@@ -300,6 +300,10 @@ class RunConfig:
             memory=self.memory,
             data_docs=self.data_docs,
         )
+
+    @property
+    def convert(self) -> ConvertConfig:
+        return ConvertConfig(graph_name=self.graph_name, memory=self.memory)
 
     @property
     def partition(self) -> PartitionConfig:

@@ -7,7 +7,6 @@ from functools import partial
 
 from partition_ops import artifacts
 from partition_ops.config import (
-    ConvertConfig,
     IdMapConfig,
     PrepareConfig,
     PublishConfig,
@@ -108,7 +107,7 @@ class _Job:
         self.report(result)
 
     def _convert(self) -> None:
-        config = ConvertConfig(graph_name=self.config.graph_name)
+        config = self.config.convert
         convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
 
     def _published(self) -> bool:

@@ -155,7 +155,8 @@ def add_on_defect(parser: argparse.ArgumentParser) -> None:
         "--memory",
         metavar="SIZE",
         type=parse_size,
-        help="memory for the search for duplicates, such as 512M or 4G (default: a quarter of what there is)",
+        help="memory, such as 512M or 4G, for the search for duplicates (default: a quarter of what there is)"
+        " and, in a whole job, for building several partitions at a time (default: three quarters)",
     )
 
 

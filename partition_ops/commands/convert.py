@@ -34,11 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-node-weights", metavar="N", type=int, default=0, help="weights of a node in that text"
     )
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=common.parse_size,
+        help="memory for building several partitions at a time, such as 512M or 4G (default: three quarters"
+        " of what there is)",
+    )
     common.add_output(parser)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = ConvertConfig(graph_name=arguments.graph_name)
+    config = ConvertConfig(graph_name=arguments.graph_name, memory=arguments.memory)
     from partition_ops.convert import convert_graph
     from partition_ops.partition import import_assignment
 

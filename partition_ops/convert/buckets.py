@@ -14,6 +14,7 @@ import numpy.typing as npt
 from partition_ops import artifacts
 from partition_ops.convert.relabel import Ids, id_dtype
 from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.memory import drop_pages
 from partition_ops.parallel import map_in_threads
 from partition_ops.storage import Store
 from partition_ops.storage.local import LocalStore
@@ -156,6 +157,7 @@ class PartEdges:
         for piece, data in zip(self.pieces, self.data, strict=True):
             size = 3 * piece.count * self.dtype.itemsize
             yield piece.edge_type_id, data[:size].view(self.dtype).reshape(3, piece.count)
+            drop_pages(data)
 
 
 def _mapped(path: Path) -> npt.NDArray[np.uint8]:

@@ -125,7 +125,7 @@ class GraphColumns:
 def write_tensor_file(stream: BinaryIO, columns: Mapping[str, Column]) -> None:
     """What ``dgl.data.utils.save_tensors`` writes. Peak memory: a block."""
     stream.write(struct.pack("<QQQ", TENSOR_FILE, len(columns), len(columns)))
-    _write_named(stream, dict(reversed(columns.items())))
+    _write_named(stream, dict(reversed(list(columns.items()))))
 
 
 def write_graph_file(stream: BinaryIO, graph: GraphColumns) -> None:

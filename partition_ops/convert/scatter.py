@@ -24,7 +24,7 @@ from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, run_task
 
 SEGMENT_EDGES = 1 << 21
-LEAST_EDGES = 64
+LEAST_EDGES = 16
 EDGE_BYTES = 48  # of a segment: 24 as they were read, 12 or 24 by partition
 BLOCK_BYTES = 80 << 20  # text and parsed columns of the block that is being read
 

@@ -1,0 +1,196 @@
+"""Scatter and gather: the same bytes with any memory, from anywhere, and after any death."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from partition_ops import artifacts
+from partition_ops.config import ConvertConfig, PartitionConfig, RunConfig
+from partition_ops.convert import (
+    convert_graph,
+    gather_partition,
+    plan_conversion,
+    scatter_edges,
+    write_partition_config,
+)
+from partition_ops.errors import UsageError
+from partition_ops.partition import partition_nodes
+from partition_ops.run import run_job
+from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage.local import LocalStore
+from partition_ops.verify import verify_output
+from tests.graphs import Layout, SmallGraph, library
+from tests.strategies import graphs
+
+NUM_PARTS = 3
+TINY = 1  # bytes: the smallest segments, one task at a time
+
+
+def in_chunks(graph: SmallGraph, chunks: int) -> SmallGraph:
+    """The same graph in several files of every kind and format."""
+
+    def layout(rows: int, name: str) -> Layout:
+        return Layout(name, tuple(len(piece) for piece in np.array_split(np.arange(rows), chunks)))
+
+    edges = {name: replace(e, layout=layout(len(e.src), "parquet")) for name, e in graph.edges.items()}
+    formats = ("parquet", "numpy", "csv", "numpy")
+    return replace(
+        graph,
+        edges=edges,
+        node_values=[
+            replace(value, layout=layout(len(value.array), name))
+            for value, name in zip(graph.node_values, formats, strict=True)
+        ],
+        edge_values=[replace(v, layout=layout(len(v.array), "parquet")) for v in graph.edge_values],
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("convert") / "graph"
+    return open_store(str(in_chunks(library(papers=300), 4).write(folder)))
+
+
+def assigned(source: Store, folder: Path, num_parts: int = NUM_PARTS) -> Store:
+    """A run up to ``partition``."""
+    destination = open_store(str(folder))
+    partition_nodes(PartitionConfig(num_parts=num_parts, engine="random"), source, destination)
+    return destination
+
+
+def partitions(store: Store) -> dict[str, bytes]:
+    return {entry.key: store.read_bytes(entry.key) for entry in store.list(f"{artifacts.PARTITIONS}/")}
+
+
+@pytest.fixture(scope="module")
+def expected(source: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    destination = assigned(source, tmp_path_factory.mktemp("expected"))
+    convert_graph(ConvertConfig(), source, destination)
+    return partitions(destination)
+
+
+def test_tiny_memory_means_many_segments_and_the_same_bytes(
+    source: Store, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    destination = assigned(source, tmp_path)
+    convert_graph(ConvertConfig(memory=TINY), source, destination)
+    groups = destination.read_json(artifacts.CONVERT_PLAN)["edges"]
+    assert len(groups) == 12  # a group for each chunk
+    segments = [len(destination.read_json(artifacts.bucket_index(g))["edge_types"]) for g in range(12)]
+    assert min(segments) > 1
+    assert partitions(destination) == expected
+
+
+def test_memory_is_no_reason_to_do_it_again(source: Store, tmp_path: Path) -> None:
+    destination, results = assigned(source, tmp_path), []
+    convert_graph(ConvertConfig(), source, destination)
+    convert_graph(ConvertConfig(memory=TINY), source, destination, report=results.append)
+    assert all(result.skipped for result in results)
+
+
+def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[Store], Any]]:
+    """What Airflow does, each in a process of its own, in an order that it might choose."""
+    return [
+        lambda out: plan_conversion(config, source, out),
+        *(lambda out, g=g: scatter_edges(config, source, out, group=g) for g in reversed(range(groups))),
+        *(lambda out, p=p: gather_partition(config, source, out, part=p) for p in reversed(range(NUM_PARTS))),
+        lambda out: write_partition_config(config, source, out),
+    ]
+
+
+class Killed(BaseException):
+    """A worker's death: nothing may catch it."""
+
+
+class DyingStore(LocalStore):
+    """Dies at a given write, after half of the object has been written."""
+
+    def __init__(self, root: Path, lives: int) -> None:
+        super().__init__(root)
+        self.lives = lives
+
+    def create(self, key: str):  # type: ignore[no-untyped-def]
+        self.lives -= 1
+        if self.lives < 0:
+            (self.root / key).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / key).with_name(".partial-0123456789abcdef").write_bytes(b"half")
+            raise Killed
+        return super().create(key)
+
+
+@pytest.mark.parametrize("lives", [0, 1, 2, 4])
+def test_every_task_killed_and_run_again_gives_the_same_bytes(
+    lives: int, source: Store, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    destination, died = assigned(source, tmp_path), 0
+    for task in tasks(source, ConvertConfig(memory=TINY), 12):
+        dying = DyingStore(tmp_path, lives)
+        with suppress(Killed):
+            task(dying)
+        died += dying.lives < 0
+        task(destination)
+    assert died >= NUM_PARTS
+    found = partitions(destination)
+    assert {key: data for key, data in found.items() if ".partial-" not in key} == expected
+
+
+def test_another_assignment_leaves_nothing_of_the_one_before(
+    source: Store, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    destination = assigned(source, tmp_path, num_parts=5)
+    convert_graph(ConvertConfig(), source, destination)
+    assigned(source, tmp_path)
+    plan_conversion(ConvertConfig(), source, destination)
+    assert not list(destination.list(artifacts.record("convert-part").removesuffix(".json")))
+    assert not list(destination.list(f"{artifacts.PARTITIONS}/part"))
+    convert_graph(ConvertConfig(), source, destination)
+    assert partitions(destination) == expected
+
+
+def test_from_s3_to_s3(
+    source: Store, expected: dict[str, bytes], tmp_path: Path, s3_root: str, s3_settings: StorageSettings
+) -> None:
+    with open_store(f"{s3_root}/in", s3_settings) as remote, open_store(f"{s3_root}/out", s3_settings) as out:
+        for entry in source.list():
+            remote.write_bytes(entry.key, source.read_bytes(entry.key))
+        partition_nodes(PartitionConfig(num_parts=NUM_PARTS, engine="random"), remote, out)
+    for number in range(len(tasks(source, ConvertConfig(), 12))):  # on machines that share nothing else
+        with (
+            open_store(f"{s3_root}/in", s3_settings) as remote,
+            open_store(f"{s3_root}/out", s3_settings) as out,
+        ):
+            tasks(remote, ConvertConfig(), 12)[number](out)
+    with open_store(f"{s3_root}/out", s3_settings) as out:
+        assert partitions(out) == expected
+
+
+@pytest.mark.parametrize("number", [-1, 12])
+def test_there_is_no_such_group_or_partition(number: int, source: Store, tmp_path: Path) -> None:
+    destination = assigned(source, tmp_path)
+    plan_conversion(ConvertConfig(), source, destination)
+    with pytest.raises(UsageError, match="no group"):
+        scatter_edges(ConvertConfig(), source, destination, group=number)
+    with pytest.raises(UsageError, match="no partition"):
+        gather_partition(ConvertConfig(), source, destination, part=number)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=40)
+@given(graph=graphs(), num_parts=st.integers(1, 5), memory=st.sampled_from([TINY, 10**5, None]))
+def test_any_graph_with_any_memory(
+    graph: SmallGraph, num_parts: int, memory: int | None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    source, destination = open_store(str(graph.write(folder / "in"))), open_store(str(folder / "out"))
+    config = RunConfig(num_parts=num_parts, engine="random", memory=memory, on_defect="warn")
+    run_job(config, source, destination)
+    report = verify_output(source, destination)
+    assert report.passed, report.summary()
