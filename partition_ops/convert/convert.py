@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
+
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
@@ -63,6 +65,7 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
         for result in map_in_threads(lambda group: scatter_group(conversion, group), groups, workers=workers):
             advance(1)
             done.append(result)
+    pa.default_memory_pool().release_unused()  # what the readers keep for the next file
     return StageResult(
         "convert-scatter",
         conversion.destination.uri,

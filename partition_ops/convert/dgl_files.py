@@ -27,7 +27,7 @@ def write_graph(task: Task, key: str, graph: GraphColumns) -> None:
     Args:
         task: Collects what is written.
         key: Where to.
-        graph: The partition; fields in any order. Peak memory: some blocks of 8 MiB.
+        graph: The partition; fields in any order. Peak memory: some blocks of 1 MiB.
     """
     ordered = GraphColumns(
         graph.num_nodes,
@@ -43,7 +43,7 @@ def write_graph(task: Task, key: str, graph: GraphColumns) -> None:
 def write_tensors(task: Task, key: str, arrays: Mapping[str, Column | npt.NDArray[Any]]) -> None:
     """Write named arrays as DGL's tensor file; booleans become uint8 in it, as in DGL's own partitions.
 
-    Peak memory: some blocks of 8 MiB.
+    Peak memory: some blocks of 1 MiB.
     """
     columns = {
         name: array if isinstance(array, Column) else Column.of(array) for name, array in arrays.items()

@@ -30,7 +30,7 @@ HETEROGRAPHS = 2  # what a graph file holds
 CODES = {"coo": 1, "csr": 2, "csc": 4}
 KINDS = {"i": 0, "u": 1, "b": 1, "f": 2}
 NODE_TYPE, EDGE_TYPE = "_N", "_E"  # DGL's names where there is one type
-ROWS_BYTES = 8 << 20  # of a block
+ROWS_BYTES = 1 << 20  # of a block: it stays in the cache of the core that made it
 
 Array = npt.NDArray[Any]
 
@@ -85,7 +85,7 @@ class Column:
 
 
 def row_blocks(rows: int, nbytes: int) -> Iterator[tuple[int, int]]:
-    """Half-open ranges of rows of about 8 MiB each, of an array of so many bytes."""
+    """Half-open ranges of rows of about 1 MiB each, of an array of so many bytes."""
     step = max(1, ROWS_BYTES * rows // max(nbytes, 1))
     for begin in range(0, rows, step):
         yield begin, min(begin + step, rows)

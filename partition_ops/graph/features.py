@@ -24,7 +24,7 @@ from partition_ops.graph.metadata import Feature, GraphMetadata
 from partition_ops.memory import drop_pages
 from partition_ops.storage import Store
 
-TAKE_BYTES = 8 << 20
+TAKE_BYTES = 1 << 20
 DROP_BYTES = 64 << 20
 KINDS = "biuf"  # what DGL's tensor files hold: booleans, integers and floating-point numbers
 
@@ -118,7 +118,7 @@ class FeatureReader:
             ids: (n,) int64 each, type-wise, ascending over all of them.
 
         Yields:
-            (m, ...) arrays of the feature's dtype, of about 8 MiB, in the order of the IDs.
+            (m, ...) arrays of the feature's dtype, of about 1 MiB, in the order of the IDs.
 
         Peak memory: two such arrays; also a row group of a Parquet chunk, or a whole CSV chunk.
         """
