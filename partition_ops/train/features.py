@@ -1,0 +1,149 @@
+"""Rows of features by the IDs of a graph, out of the files of all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.graph.dgl_tensors import ArrayPlace
+from partition_ops.graph.id_values import InvalidIdError, check_range
+from partition_ops.train.mapped import MappedFile, ResidentLimit
+from partition_ops.train.source import Ids
+
+Rows = npt.NDArray[Any]
+
+
+class PartRows(Protocol):
+    """The rows of one feature in one partition."""
+
+    def take(self, rows: Ids) -> npt.NDArray[np.uint8]:
+        """The bytes of some rows, by position in the partition: (n, bytes of a row) uint8."""
+        ...
+
+
+class MappedRows:
+    """Rows of an array in a mapped file.
+
+    Args:
+        file: The file, opened when a row is first asked for.
+        place: Where the array is in it.
+        resident: Watches over what is mapped.
+    """
+
+    def __init__(self, file: Callable[[], MappedFile], place: ArrayPlace, resident: ResidentLimit) -> None:
+        self._open = file
+        self._place = place
+        self._resident = resident
+        self._table: npt.NDArray[np.uint8] | None = None
+
+    def take(self, rows: Ids) -> npt.NDArray[np.uint8]:
+        if self._table is None:
+            shape = (self._place.shape[0], self._place.row_bytes)
+            self._table = self._open().array(self._place.offset, np.uint8, shape)
+        found = np.take(self._table, rows, axis=0)
+        self._resident.check()
+        return found
+
+
+@dataclass(frozen=True)
+class Locator:
+    """Finds the row of a node or an edge: the partition that owns it, and the position there.
+
+    Attributes:
+        ends: (partitions,) int64, the type-wise new ID behind the last one of each partition.
+        new_ids: (IDs,) int64, type-wise new IDs by the IDs that are asked for, -1 where there is none;
+            None where these are new IDs themselves.
+        what: What the IDs are, for messages.
+    """
+
+    ends: Ids
+    new_ids: Ids | None
+    what: str
+
+    def new(self, ids: Ids) -> Ids:
+        """Type-wise new IDs.
+
+        Raises:
+            InvalidIdError: There is no such node or edge.
+        """
+        size = int(self.ends[-1]) if self.new_ids is None else len(self.new_ids)
+        check_range(ids, size, self.what)
+        if self.new_ids is None:
+            return ids
+        found = self.new_ids[ids]
+        if found.size and found.min() < 0:
+            wrong = int(ids[np.flatnonzero(found < 0)[0]])
+            raise InvalidIdError(
+                f"{self.what} {wrong} is not in what is open: in another partition, or dropped by validation"
+            )
+        return found
+
+    def find(self, ids: Ids) -> tuple[Ids, Ids]:
+        """Partitions and positions in them."""
+        new = self.new(ids)
+        parts = np.searchsorted(self.ends, new, side="right").astype(np.int64)
+        starts = np.concatenate([[0], self.ends[:-1]])
+        return parts, new - starts[parts]
+
+
+class FeatureRows:
+    """A feature of a node type or edge type, by ID.
+
+    Args:
+        dtype: Of the values.
+        shape: Of one row.
+        locator: Where the row of an ID is.
+        parts: The rows of each partition; None for a partition that is not open.
+
+    Peak memory of `take`: twice its result.
+    """
+
+    def __init__(
+        self,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        locator: Locator,
+        parts: Sequence[PartRows | None],
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.locator = locator
+        self._parts = parts
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def take(self, ids: Ids) -> Rows:
+        """The rows of some IDs.
+
+        Args:
+            ids: (n,) int64, type-wise, new or original as those of the graph; in any order, repeated or not.
+
+        Returns:
+            (n, ...) array of the feature's dtype.
+
+        Raises:
+            InvalidIdError: There is no such ID, or its partition is not open.
+        """
+        parts, rows = self.locator.find(ids)
+        present = np.unique(parts)
+        if len(present) == 1:
+            found = self._part(int(present[0])).take(rows)
+        else:
+            found = np.empty((len(ids), self.row_bytes), np.uint8)
+            for part in present:
+                places = np.flatnonzero(parts == part)
+                found[places] = self._part(int(part)).take(rows[places])
+        return found.reshape(-1).view(self.dtype).reshape(len(ids), *self.shape)
+
+    def _part(self, part: int) -> PartRows:
+        found = self._parts[part]
+        if found is None:
+            raise InvalidIdError(f"{self.locator.what} is in partition {part}, which is not open")
+        return found

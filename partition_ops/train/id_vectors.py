@@ -1,0 +1,61 @@
+"""Type-wise new IDs by original IDs, as mapped arrays in the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from partition_ops import artifacts
+from partition_ops.graph.dgl_tensors import read_file_at, tensor_places
+from partition_ops.train.mapped import MappedFile, ResidentLimit, map_npy
+from partition_ops.train.source import Ids, OutputFiles
+
+NODES, EDGES = "orig_nids.dgl", "orig_eids.dgl"
+NPY_HEADER = 128
+
+
+def new_ids(files: OutputFiles, name: str, sizes: list[int], resident: ResidentLimit) -> list[Ids]:
+    """New IDs of all nodes, or of the edges of the open partitions, by type ID.
+
+    Args:
+        files: The output.
+        name: `NODES` or `EDGES`: the file of each partition that has the original IDs.
+        sizes: Number of original IDs of each type.
+        resident: Watches over what is mapped.
+
+    Returns:
+        For each type (IDs,) int64, -1 where there is none; mapped. Disk: 8 bytes an ID.
+        Peak memory while they are made: a few MiB, besides mapped files.
+    """
+    parts = range(files.book.num_partitions()) if name == NODES else files.parts
+    keys = [artifacts.partition_file(part, name) for part in parts]
+    names = (files.book.nodes if name == NODES else files.book.edges).names.names
+
+    def make(folder: Path) -> None:
+        vectors = [_create(folder / f"{t}.npy", size) for t, size in enumerate(sizes)]
+        ranges = files.book.nodes if name == NODES else files.book.edges
+        for part, key in zip(parts, keys, strict=True):
+            with files.passing(key, folder) as path:
+                places = tensor_places(read_file_at(path), files.output.uri_of(key))
+                file = MappedFile(path)
+                for type_id, vector in enumerate(vectors):
+                    place = places[names[type_id]]
+                    begin, end = ranges.bounds(part, type_id)
+                    vector[file.array(place.offset, place.dtype, place.shape)] = np.arange(begin, end)
+
+    size = files.scratch_bytes(keys) + sum(8 * n + NPY_HEADER for n in sizes)
+    config = artifacts.partition_config(files.book.graph_name)
+    entry = files.cache.get(files.name(name.partition(".")[0], [config, *keys], sizes), size, make)
+    folder = files.hold(entry)
+    return [map_npy(folder / f"{t}.npy", resident) for t in range(len(sizes))]
+
+
+def _create(path: Path, count: int) -> Ids:
+    """A new ``.npy`` file of -1, mapped to be written; an empty one cannot be mapped."""
+    if count == 0:
+        np.save(path, np.empty(0, np.int64))
+        return np.empty(0, np.int64)
+    array: Ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(count,))
+    array[:] = -1
+    return array

@@ -1,0 +1,97 @@
+"""Files mapped into memory, and a limit to how much of them stays there."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+STATM = Path("/proc/self/statm")
+RESIDENT_BYTES = 256 << 20
+
+
+class MappedFile:
+    """A file mapped for reading; the mapping lives as long as an array that was made from it.
+
+    Pages come in when they are touched, without reading ahead: what is read is scattered.
+
+    Args:
+        path: The file; an empty one has only empty arrays.
+
+    Peak memory: none but the pages that are touched, which `release` gives back.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            size = stream.seek(0, 2)
+            self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else None
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_RANDOM)
+
+    def array(self, offset: int, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """An array inside the file, not copied and not writable; its alignment is that of the offset."""
+        count = int(np.prod(shape, dtype=np.int64))
+        if count == 0 or self._map is None:
+            return np.empty(shape, dtype)
+        flat: npt.NDArray[Any] = np.frombuffer(self._map, np.uint8, count * np.dtype(dtype).itemsize, offset)
+        return flat.view(dtype).reshape(shape)
+
+    def release(self) -> None:
+        """Take the pages out of this process; when touched they come again, mostly from the page cache."""
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def map_npy(path: Path, resident: ResidentLimit) -> npt.NDArray[Any]:
+    """The array of a ``.npy`` file, mapped; `resident` gets the file to watch over."""
+    with path.open("rb") as stream:
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise ValueError(f"{path} has version {version} of the format, not (1, 0)")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        offset = stream.tell()
+    return resident.watch(MappedFile(path)).array(offset, dtype, shape)
+
+
+class ResidentLimit:
+    """Keeps the mapped pages of a process below a limit, by giving all back when there are more.
+
+    The kernel would take them back by itself when memory is short; until then they count as memory of the
+    process, which is what a scheduler or a container's limit sees. Given back, they stay in the page cache.
+    Usable from several threads and, after a fork, in every process.
+
+    Args:
+        limit: Bytes of mapped files that may be resident beside the program's own files.
+    """
+
+    def __init__(self, limit: int = RESIDENT_BYTES) -> None:
+        self.limit = limit
+        self._files: list[MappedFile] = []
+        self._lock = threading.Lock()
+        self._base = _mapped_bytes()
+
+    def watch(self, file: MappedFile) -> MappedFile:
+        with self._lock:
+            self._files.append(file)
+        return file
+
+    def check(self) -> None:
+        """Give the pages back if there are too many; takes some microseconds otherwise."""
+        if _mapped_bytes() <= self._base + self.limit:
+            return
+        with self._lock:
+            for file in self._files:
+                file.release()
+            self._base = _mapped_bytes()
+
+
+def _mapped_bytes() -> int:
+    """Resident bytes of this process that files back; 0 where the system does not tell."""
+    try:
+        return int(STATM.read_bytes().split()[2]) * mmap.PAGESIZE
+    except OSError:  # not Linux
+        return 0

@@ -1,0 +1,82 @@
+"""Feature storages for DGL's data loaders, over the rows of an output's files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from partition_ops.dgl_import import import_dgl
+from partition_ops.train.features import FeatureRows
+
+_storages = import_dgl().storages
+_Storage: Any = _storages.FeatureStorage
+_ThreadedFuture: Any = _storages.ThreadedFuture
+
+
+class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
+    """Rows of a feature, read when they are fetched.
+
+    Args:
+        rows: The feature. Over mapped files this is the storage of DGL's note on custom graphs; over range
+            requests, every fetch waits for the network.
+    """
+
+    def __init__(self, rows: FeatureRows) -> None:
+        self.rows = rows
+
+    def fetch(self, indices: Any, device: Any, pin_memory: bool | None = False, **_: Any) -> Any:
+        """The rows of some IDs.
+
+        Args:
+            indices: (n,) tensor of type-wise IDs, new or original as the graph's are.
+            device: Where the result is to be.
+            pin_memory: Pin it on its way, where that device is a GPU.
+
+        Returns:
+            (n, ...) tensor of the feature's dtype; booleans of the input are uint8, as in all of DGL's
+            partitions.
+
+        Raises:
+            InvalidIdError: There is no such ID, or its partition is not open.
+
+        Peak memory: twice the result.
+        """
+        return self._fetch(indices, device, bool(pin_memory))
+
+    def _fetch(self, indices: Any, device: Any, pin_memory: bool) -> Any:
+        import torch
+
+        found = torch.from_numpy(self.rows.take(indices.cpu().numpy()))
+        if pin_memory:
+            found = found.pin_memory()
+        return found.to(device, non_blocking=pin_memory)
+
+
+class AsyncMemmapStorage(MemmapStorage):
+    """The same, in a thread of its own: a batch waits for the slowest of its features, not for their sum."""
+
+    def fetch(self, indices: Any, device: Any, pin_memory: bool | None = False, **_: Any) -> Any:
+        """As `MemmapStorage.fetch`, but what comes back has the result in its method ``wait``."""
+        return _Future(self._fetch, (indices, device, bool(pin_memory)))
+
+
+class _Future(_ThreadedFuture):  # type: ignore[misc]
+    """DGL's future, but for an error, which DGL's loses: it is raised when the result is asked for."""
+
+    def __init__(self, target: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._error: BaseException | None = None
+
+        def guarded(*given: Any) -> Any:
+            try:
+                return target(*given)
+            except BaseException as error:
+                self._error = error
+                return None
+
+        super().__init__(guarded, args)
+
+    def wait(self) -> Any:
+        result = super().wait()
+        if self._error is not None:
+            raise self._error
+        return result
