@@ -1,0 +1,172 @@
+"""Edge classification and link prediction on the artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from partition_ops.dgl_import import import_dgl
+from partition_ops.train import PartitionedGraph
+from partition_ops.train.reverse import ReverseTypes
+from tests.graphs import Edges, SmallGraph, library, social
+from tests.train_graphs import edges_of, in_memory, partitioned
+
+dgl = import_dgl()
+CITES, CITED = ("paper", "cites", "paper"), ("paper", "cited_by", "paper")
+WRITES, WRITTEN = ("author", "writes", "paper"), ("paper", "written_by", "author")
+REVERSE = {CITES: CITED, CITED: CITES, WRITES: WRITTEN, WRITTEN: WRITES}
+IDS = ("new", "original")
+
+
+def with_reverses() -> SmallGraph:
+    graph = library(papers=100)
+    for etype, reverse in ((CITES, CITED), (WRITES, WRITTEN)):
+        edges = graph.edges[":".join(etype)]
+        graph.edges[":".join(reverse)] = Edges(edges.dst, edges.src)
+    return graph
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[SmallGraph, str]]:
+    made = {"library": with_reverses(), "social": social(people=120)}
+    return {name: (g, partitioned(g, tmp_path_factory.mktemp(name))) for name, g in made.items()}
+
+
+@pytest.fixture
+def pair(
+    outputs: Any, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Any, PartitionedGraph]]:
+    name, ids = request.param
+    graph, uri = outputs[name]
+    with PartitionedGraph(uri, ids=ids, cache=tmp_path) as found:
+        yield in_memory(graph, found.book if ids == "new" else None), found
+
+
+BOTH = [(name, ids) for name in ("library", "social") for ids in IDS]
+LIBRARY = [("library", ids) for ids in IDS]
+
+
+def seeds_of(graph: Any) -> Any:
+    if graph.is_homogeneous:
+        return torch.arange(graph.num_edges())
+    return {t: torch.arange(0, graph.num_edges(t), 3) for t in (CITES, WRITES)}
+
+
+def batches(graph: Any, sampler: Any, **options: Any) -> list[Any]:
+    return list(dgl.dataloading.DataLoader(graph, seeds_of(graph), sampler, batch_size=20, **options))
+
+
+@pytest.mark.parametrize("pair", BOTH, indirect=True, ids=str)
+@pytest.mark.parametrize("exclude", [None, "self"])
+def test_edge_classification_equals_that_in_memory(pair: Any, exclude: str | None) -> None:
+    expected, found = pair
+    inner = dgl.dataloading.NeighborSampler([-1, -1], fused=False)
+    label = {CITES: ["year"]} if len(found.ntypes) > 1 else ["weight"]
+    sampler = dgl.dataloading.as_edge_prediction_sampler(inner, exclude=exclude, prefetch_labels=label)
+    both = list(zip(batches(found, sampler), batches(expected, sampler), strict=True))
+    assert len(both) > 2
+    for (_, pairs, blocks), (_, other_pairs, others) in both:
+        assert _pairs(pairs) == _pairs(other_pairs)
+        assert [edges_of(b) for b in blocks] == [edges_of(b) for b in others]
+        etype, name = (CITES, "year") if len(found.ntypes) > 1 else (found.canonical_etypes[0], "weight")
+        ids = pairs.edges[etype].data[dgl.EID]
+        assert torch.equal(pairs.edges[etype].data[name], expected.edges[etype].data[name][ids])
+
+
+def _pairs(graph: Any) -> dict[Any, list[tuple[int, int, int]]]:
+    """Edges of a compacted pair graph by the graph's own IDs, in order."""
+    found = {}
+    for etype in graph.canonical_etypes:
+        src, dst = graph.edges(etype=etype)
+        src, dst = graph.nodes[etype[0]].data[dgl.NID][src], graph.nodes[etype[2]].data[dgl.NID][dst]
+        eids = graph.edges[etype].data.get(dgl.EID, src)
+        found[etype] = list(zip(src.tolist(), dst.tolist(), eids.tolist(), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("pair", LIBRARY, indirect=True, ids=str)
+def test_reverse_types_leave_neither_the_edge_nor_its_reverse(pair: Any) -> None:
+    _, found = pair
+    inner = dgl.dataloading.NeighborSampler([-1])
+    sampler = dgl.dataloading.as_edge_prediction_sampler(inner, exclude=ReverseTypes(found, REVERSE))
+    for _, pairs, blocks in batches(found, sampler):
+        there = edges_of(blocks[0])
+        for etype in (CITES, WRITES):
+            wanted = {(s, d, e) for s, d, e in _pairs(pairs)[etype]}
+            assert not wanted & set(there[etype])
+            # a reverse may stay only where the same two nodes are joined by another edge too
+            ends = {(d, s) for s, d, _ in wanted}
+            gone = {(s, d) for s, d, _ in there[REVERSE[etype]]} & ends
+            assert not gone
+    if found.ids == "original":  # there, DGL's own rule does the same
+        own = dgl.dataloading.as_edge_prediction_sampler(
+            inner, exclude="reverse_types", reverse_etypes=REVERSE
+        )
+        _, _, blocks = own.sample(found, {CITES: torch.arange(5)})
+        same = sampler.sample(found, {CITES: torch.arange(5)})[2]
+        assert [edges_of(b) for b in blocks] == [edges_of(b) for b in same]
+
+
+@pytest.mark.parametrize("pair", LIBRARY, indirect=True, ids=str)
+def test_what_is_not_excluded_is_there(pair: Any) -> None:
+    """All in-edges of the ends but the excluded ones, no more and no fewer."""
+    _, found = pair
+    rule = ReverseTypes(found, REVERSE)
+    sampler = dgl.dataloading.as_edge_prediction_sampler(dgl.dataloading.NeighborSampler([-1]), exclude=rule)
+    seeds = {CITES: torch.arange(10)}
+    _, _, (block,) = sampler.sample(found, seeds)
+    every = found.in_subgraph({"paper": block.dstnodes["paper"].data[dgl.NID]})
+    excluded = rule(seeds)
+    assert {t: len(ids) for t, ids in excluded.items()} == {CITES: 10, CITED: 10}
+    for etype in found.canonical_etypes:
+        gone = set(excluded.get(etype, torch.empty(0)).tolist())
+        left = set(every.edges[etype].data[dgl.EID].tolist()) - gone
+        assert set(block.edges[etype].data[dgl.EID].tolist()) == left
+
+
+@pytest.mark.parametrize("pair", BOTH, indirect=True, ids=str)
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("kind", ["PerSourceUniform", "GlobalUniform"])
+def test_link_prediction(pair: Any, workers: int, kind: str) -> None:
+    expected, found = pair
+    negatives = getattr(dgl.dataloading.negative_sampler, kind)(3)
+    inner = dgl.dataloading.NeighborSampler([4])
+    sampler = dgl.dataloading.as_edge_prediction_sampler(inner, exclude="self", negative_sampler=negatives)
+    for _, positive, negative, blocks in batches(found, sampler, num_workers=workers):
+        assert positive.ntypes == negative.ntypes == found.ntypes
+        nodes = {t: positive.nodes[t].data[dgl.NID] for t in found.ntypes}
+        assert all(torch.equal(ids, blocks[-1].dstnodes[t].data[dgl.NID]) for t, ids in nodes.items())
+        for etype in found.canonical_etypes:
+            src, dst = negative.edges(etype=etype)
+            src, dst = nodes[etype[0]][src], nodes[etype[2]][dst]
+            asked = 3 * positive.num_edges(etype)
+            if kind == "PerSourceUniform":
+                wanted = nodes[etype[0]][positive.edges(etype=etype)[0]].repeat_interleave(3)
+                assert torch.equal(src, wanted)
+            elif asked:
+                assert 0 < len(src) <= asked
+                assert not expected.has_edges_between(src, dst, etype=etype).any()
+                assert len(set(zip(src.tolist(), dst.tolist(), strict=True))) == len(src)
+                assert etype[0] != etype[2] or not (src == dst).any()
+
+
+@pytest.mark.parametrize("pair", [("social", "new")], indirect=True, ids=str)
+def test_negative_pairs_are_drawn_uniformly_and_all_of_them(pair: Any) -> None:
+    expected, found = pair
+    nodes, edges = expected.num_nodes(), expected.num_edges()
+    free = nodes * (nodes - 1) - edges
+    torch.manual_seed(1)
+    src, dst = found.global_uniform_negative_sampling(2000)
+    assert len(src) == 2000
+    again = torch.manual_seed(1) and found.global_uniform_negative_sampling(2000)
+    assert torch.equal(again[0], src) and torch.equal(again[1], dst)
+    many, _ = found.global_uniform_negative_sampling(3 * free, replace=False)
+    assert 0.9 * free < len(many) <= free
+    repeated, _ = found.global_uniform_negative_sampling(3 * free, replace=True)
+    assert len(repeated) == 3 * free
+    loops = found.global_uniform_negative_sampling(3 * free, exclude_self_loops=False, replace=True)
+    assert (loops[0] == loops[1]).any()
