@@ -90,12 +90,12 @@ PARAMS = {
         description="One for each machine of the distributed training.",
     ),
     "engine": Param(
-        "metis",
+        "auto",
         type="string",
-        enum=["metis", "parmetis", "random"],
+        enum=["auto", "two-level", "metis", "parmetis", "random"],
         title="Engine",
-        description="metis cuts few edges; parmetis does so over MPI, where it is installed; random is"
-        " quick, and there to compare with.",
+        description="auto is two-level, fast and with few edges cut, or metis for graphs such as grids and"
+        " roads; parmetis works over MPI, where it is installed; random is there to compare with.",
     ),
     "balance": Param(
         "node-types",

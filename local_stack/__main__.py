@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--folder", help="keep everything there instead of in .local")
         if name == "demo":
             command.add_argument("--num-parts", type=int, default=4)
-            command.add_argument("--engine", default="metis")
+            command.add_argument("--engine", default="auto")
     return parser
 
 

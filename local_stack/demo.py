@@ -32,7 +32,7 @@ class DemoOptions:
     """What the demo asks the DAG for."""
 
     num_parts: int = 4
-    engine: str = "metis"
+    engine: str = "auto"
 
     def params(self) -> dict[str, Any]:
         return {

@@ -16,6 +16,8 @@ Balance = Literal["node-types", "edges", "none"]
 Objective = Literal["cut", "vol"]
 PrepareFormat = Literal["parhip", "parmetis"]
 MOST_PARTS = 65536
+MOST_HOPS = 255
+GRAPH_FORMATS = ("coo", "csr", "csc")
 WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 
 
@@ -105,10 +107,12 @@ class PrepareConfig(StageConfig):
     Attributes:
         format: ``parhip``, the binary graph that our engines read, or ``parmetis``, its text files.
         weights: In the text, the weights of a node; see `partition_ops.prepare.node_weights`.
+        attributes: In the text, names of the features that follow as attributes; ``all`` means all.
     """
 
     format: PrepareFormat = "parhip"
     weights: str = "node-types"
+    attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _one_of("--format", self.format, PrepareFormat)
@@ -120,6 +124,10 @@ class PrepareConfig(StageConfig):
         if self.format == "parhip" and self.weights != "node-types":
             raise UsageError(
                 "--weights is for the text of ParMETIS", remedy="Give --balance to 'partition' instead."
+            )
+        if self.format == "parhip" and self.attributes:
+            raise UsageError(
+                "--attributes is for the text of ParMETIS", remedy="Our own stages read features themselves."
             )
 
 
@@ -143,7 +151,7 @@ class PartitionConfig(StageConfig):
     """
 
     num_parts: int
-    engine: str = "metis"
+    engine: str = "auto"
     balance: Balance = "node-types"
     seed: int = 0
     balance_ntypes: str | None = None
@@ -177,11 +185,26 @@ class ConvertConfig(StageConfig):
     Attributes:
         memory: Bytes that it may take, which decides how many partitions are built at a time; three quarters
             of what there is if left out. The result does not depend on it.
+        num_hops: How far the halo of a partition goes, as in ``dgl.distributed.partition_graph``.
+        graph_formats: The sparse formats in ``graph.dgl``: some of ``coo``, ``csr`` and ``csc``.
     """
 
     memory: int | None = None
+    num_hops: int = 1
+    graph_formats: tuple[str, ...] = ("coo",)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.num_hops <= MOST_HOPS:
+            raise UsageError("--num-hops is out of range", found=self.num_hops, expected=f"0 to {MOST_HOPS}")
+        wrong = [name for name in self.graph_formats if name not in GRAPH_FORMATS]
+        if wrong or not self.graph_formats:
+            raise UsageError(
+                "--graph-formats has a word that is no format",
+                found=", ".join(wrong) or "nothing",
+                expected="one or more of " + ", ".join(GRAPH_FORMATS),
+            )
+        ordered = tuple(name for name in GRAPH_FORMATS if name in self.graph_formats)
+        object.__setattr__(self, "graph_formats", ordered)  # in whatever order they were named
         if self.memory is not None and self.memory < 1:
             raise UsageError("--memory is out of range", found=self.memory, expected="a number of bytes")
 
@@ -189,7 +212,7 @@ class ConvertConfig(StageConfig):
         """The options as JSON: what the partitions depend on."""
         options = asdict(self)
         del options["memory"]
-        return options
+        return {**options, "graph_formats": list(self.graph_formats)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +299,7 @@ class RunConfig:
 
     num_parts: int
     graph_name: str | None = None
-    engine: str = "metis"
+    engine: str = "auto"
     balance: Balance = "node-types"
     seed: int = 0
     balance_ntypes: str | None = None
@@ -288,6 +311,8 @@ class RunConfig:
     on_defect: str | Mapping[str, str] = "fail"
     memory: int | None = None
     data_docs: bool = False
+    num_hops: int = 1
+    graph_formats: tuple[str, ...] = ("coo",)
 
     def __post_init__(self) -> None:
         _ = (self.validate, self.partition, self.convert)  # a wrong option is refused here, before any work
@@ -303,7 +328,12 @@ class RunConfig:
 
     @property
     def convert(self) -> ConvertConfig:
-        return ConvertConfig(graph_name=self.graph_name, memory=self.memory)
+        return ConvertConfig(
+            graph_name=self.graph_name,
+            memory=self.memory,
+            num_hops=self.num_hops,
+            graph_formats=self.graph_formats,
+        )
 
     @property
     def partition(self) -> PartitionConfig:

@@ -39,9 +39,10 @@ def add_partition_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-parts", metavar="K", type=int, required=True, help="number of partitions")
     parser.add_argument(
         "--engine",
-        default="metis",
+        default="auto",
         metavar="E",
-        help="what cuts the graph: metis (default), parmetis or random",
+        help="what cuts the graph: two-level or metis, whichever is expected to cut fewer edges (auto, the"
+        " default); one of these; parmetis, over MPI; or random",
     )
     parser.add_argument(
         "--balance",
@@ -90,6 +91,29 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="make every partition of N smaller ones, listed in assignment/trainers/ (default 1)",
     )
+
+
+def add_halo_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--num-hops",
+        metavar="N",
+        type=int,
+        default=1,
+        help="how far the halo of a partition goes: 0 leaves out edges from other partitions, 1 has them"
+        " (default), more have the in-edges of halo nodes too",
+    )
+    parser.add_argument(
+        "--graph-formats",
+        metavar="F,F,…",
+        type=parse_words,
+        default=("coo",),
+        help="sparse formats in graph.dgl, some of coo, csr and csc (default: coo)",
+    )
+
+
+def parse_words(text: str) -> tuple[str, ...]:
+    """Words with commas between them."""
+    return tuple(word.strip() for word in text.split(","))
 
 
 def add_mpi_options(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from partition_ops.partition.metis import partition_metis
 from partition_ops.partition.parmetis import partition_parmetis
 from partition_ops.partition.problem import Parts, Problem
 from partition_ops.partition.random import partition_random
+from partition_ops.partition.two_level import partition_auto, partition_two_level
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,22 @@ OPTIONAL: dict[str, Any] = {
 ENGINES = {
     engine.name: engine
     for engine in (
+        Engine(
+            "auto",
+            "two-level, or metis where that is expected to cut fewer edges",
+            True,
+            partition_auto,
+            "metis",
+            frozenset(OPTIONAL),
+        ),
+        Engine(
+            "two-level",
+            "clusters, METIS over the graph of the clusters, refinement on the whole graph",
+            True,
+            partition_two_level,
+            "metis",
+            frozenset(OPTIONAL) - {"objective"},
+        ),
         Engine(
             "metis",
             "METIS, multilevel, one constraint a node type",

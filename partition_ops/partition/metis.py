@@ -53,13 +53,16 @@ def partition_metis(problem: Problem) -> Parts:
     return cut_graph(config, graph, problem.weights)
 
 
-def cut_graph(config: PartitionConfig, graph: ParhipGraph, weights: Weights) -> Parts:
+def cut_graph(
+    config: PartitionConfig, graph: ParhipGraph, weights: Weights, edge_weights: Weights | None = None
+) -> Parts:
     """Call METIS on a graph in memory that has more nodes than partitions, and edges.
 
     Args:
         config: Partitions, their shares, tolerance, objective, seed.
         graph: Symmetric, without duplicates and self-loops; int64.
         weights: (nodes, constraints) int64, no column of zeros.
+        edge_weights: (half-edges,) int64, or None where every edge weighs 1.
 
     Returns:
         (nodes,) int32.
@@ -77,7 +80,7 @@ def cut_graph(config: PartitionConfig, graph: ParhipGraph, weights: Weights) -> 
         _array(graph.neighbours),
         _array(weights),
         None,  # sizes of the nodes, for the communication volume
-        None,  # weights of the edges
+        None if edge_weights is None else _array(edge_weights),
         _number(len(fractions)),
         _array(np.repeat(fractions, weights.shape[1]).astype(np.float32)),
         _array(allowed.astype(np.float32)),

@@ -48,7 +48,8 @@ def partition_nodes(
         if config.num_trainers_per_machine > 1:
             write_trainers(task, metadata, parts)
             parts //= config.num_trainers_per_machine
-        return write_assignment(task, metadata, parts, config=config, dgl_name=engine.dgl_name)
+        written = write_assignment(task, metadata, parts, config=config, dgl_name=engine.dgl_name)
+        return {**written, **problem.notes}
 
     if not engine.needs_graph:
         forget_task(destination, "prepare")  # of another engine's run: not part of this one

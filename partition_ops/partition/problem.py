@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +28,14 @@ class Problem:
         metadata: The graph's metadata.
         artifacts: Root of the run, where ``prepare`` has left the graph.
         source: Root of the input graph, for the feature to balance by.
+        notes: What the engine wants the result to say besides.
     """
 
     config: PartitionConfig
     metadata: GraphMetadata
     artifacts: Store
     source: Store | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def graph(self) -> ParhipGraph:

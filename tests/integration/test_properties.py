@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from partition_ops.config import RunConfig
 from partition_ops.partition import engines
+from partition_ops.partition.two_level import engine as two_level
 from partition_ops.run import run_job
 from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
@@ -66,3 +67,14 @@ def test_every_choice_about_defects(choice: dict[str, str], engine: str) -> None
 )
 def test_any_graph(graph: SmallGraph, config: RunConfig) -> None:
     run_and_verify(graph, config)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(graph=graphs(), num_parts=st.integers(2, 5), balance=st.sampled_from(BALANCES))
+def test_any_graph_through_clusters(graph: SmallGraph, num_parts: int, balance: str) -> None:
+    """Graphs as small as these are left to METIS otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_level, "FEW_NODES", 3)
+        patch.setattr(two_level, "MOST_HALF_EDGES", 10)
+        config = RunConfig(num_parts=num_parts, engine="two-level", balance=balance, on_defect="warn")
+        run_and_verify(graph, config)

@@ -83,7 +83,7 @@ def test_form_asks_for_input_and_output_only(dag: DAG) -> None:
         dag.params.validate()
     dag.params.update({"input_uri": "s3://graphs/g", "output_uri": "s3://out"})
     filled = dag.params.validate()
-    assert (filled["num_parts"], filled["engine"], filled["graph_name"]) == (4, "metis", None)
+    assert (filled["num_parts"], filled["engine"], filled["graph_name"]) == (4, "auto", None)
 
 
 def test_environment_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:

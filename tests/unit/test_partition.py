@@ -119,7 +119,7 @@ def test_wrong_options_are_refused(options: dict[str, object], words: str) -> No
 
 
 def test_an_unknown_engine_lists_those_that_there_are(stores: tuple[Store, Store]) -> None:
-    with pytest.raises(UsageError, match=r"no engine 'magic'.*metis, random"):
+    with pytest.raises(UsageError, match=r"no engine 'magic'.*two-level, metis, random"):
         partition_nodes(PartitionConfig(num_parts=2, engine="magic"), *stores)
 
 

@@ -24,7 +24,7 @@ class PartitionNodesOperator(GraphStageOperator):
             output_uri="s3://partitioned",
             run_id="{{ run_id }}",
             num_parts="{{ params.num_parts }}",
-            engine="metis",
+            engine="auto",
         )
 
     Args:
@@ -63,7 +63,7 @@ class PartitionNodesOperator(GraphStageOperator):
         self,
         *,
         num_parts: int | str,
-        engine: str = "metis",
+        engine: str = "auto",
         balance: str = "node-types",
         seed: int | str = 0,
         balance_ntypes: str = "",

@@ -1,0 +1,163 @@
+"""Size-constrained label propagation: clusters of nodes that are tied to one another.
+
+Source: Meyerhenke, Sanders, Schulz, "Partitioning complex networks via size-constrained clustering" (2014).
+What is ours is the order: nodes are worked on a batch at a time, every proposal of a batch is made from the
+labels before it and all are then entered in one order, so that any number of threads gives the same labels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from partition_ops.partition.two_level.batches import Batches
+from partition_ops.partition.two_level.graph import Graph, Integers, Labels
+
+SWEEPS = 5
+LITTLE = 0.03  # share of the nodes; a sweep that moves fewer was the last
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
+STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
+FREE = -1
+
+
+def find_clusters(graph: Graph, most: int, seed: int) -> Labels:
+    """The cluster of each node.
+
+    Args:
+        graph: Weighted or not.
+        most: Weight that a cluster may reach, in nodes of the input graph.
+        seed: Decides between labels that are as good.
+
+    Returns:
+        (nodes,) int32, of values below the number of nodes.
+
+    Peak memory: 32 bytes a node, and 48 bytes times the largest degree for each thread.
+    """
+    nodes = graph.num_nodes
+    labels = np.arange(nodes, dtype=np.int32)
+    sizes = graph.node_weights.copy() if len(graph.node_weights) else np.ones(nodes, np.int64)
+    order = _by_degree(graph)
+    proposed = np.empty(nodes, np.int32)
+    with Batches(nodes) as batches:
+        tables = _tables(graph, batches.threads)
+        for sweep in range(SWEEPS):
+            salt = (seed * SWEEPS + sweep + 1) * nodes
+
+            def propose(thread: int, span: slice, salt: int = salt) -> None:
+                some, table = order[span], tables[thread]
+                _propose(graph, some, labels, sizes, most, salt, table, proposed[span])
+
+            moved = 0
+            for span in batches.of(propose):
+                moved += _enter(order[span], proposed[span], graph.node_weights, most, labels, sizes)
+            if moved <= LITTLE * nodes:
+                break
+    return labels
+
+
+def _by_degree(graph: Graph) -> Integers:
+    """Nodes by the power of two in their degree, low ones first: they have the least choice."""
+    degrees = np.maximum(np.diff(graph.offsets), 1)
+    return np.argsort(np.log2(degrees).astype(np.uint16), kind="stable")  # 16 bits: a radix sort
+
+
+def _tables(graph: Graph, threads: int) -> Integers:
+    """Room for a hash table of the largest degree: (threads, 3, slots)."""
+    most = int(np.diff(graph.offsets).max(initial=1))
+    tables = np.zeros((threads, 3, 1 << (2 * most).bit_length()), np.int64)
+    tables[:, 0] = FREE
+    return tables
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mixed(label: int | np.int32, salt: int) -> Any:
+    """A number that looks random, for choosing among labels that are as good."""
+    x = (np.uint64(label) * GOLDEN) ^ (np.uint64(salt) * STAFFORD)
+    x ^= x >> np.uint64(29)
+    x *= STAFFORD
+    return x ^ (x >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _count_labels(graph: Graph, v: int, labels: Labels, table: Integers) -> tuple[int, int]:
+    """Weights of the edges to each label around a node, into the table.
+
+    Returns:
+        How many slots of the table are used, and the weight of the edges to the node's own label.
+    """
+    keys, sums, used = table[0], table[1], table[2]
+    begin, end = graph.offsets[v], graph.offsets[v + 1]
+    bits = 1
+    while (1 << bits) < 2 * (end - begin):
+        bits += 1
+    shift = np.uint64(64 - bits)
+    count, own_sum = 0, 0
+    for j in range(begin, end):
+        label = labels[graph.neighbours[j]]
+        weight = graph.edge_weights[j] if len(graph.edge_weights) else 1
+        if label == labels[v]:
+            own_sum += weight
+            continue
+        slot = np.int64((np.uint64(label) * GOLDEN) >> shift)
+        while keys[slot] != label and keys[slot] != FREE:
+            slot = (slot + 1) & ((1 << bits) - 1)
+        if keys[slot] == FREE:
+            keys[slot] = label
+            sums[slot] = 0
+            used[count] = slot
+            count += 1
+        sums[slot] += weight
+    return count, own_sum
+
+
+@njit(cache=True, nogil=True)
+def _propose(
+    graph: Graph,
+    nodes: Integers,
+    labels: Labels,
+    sizes: Integers,
+    most: int,
+    salt: int,
+    table: Integers,
+    proposed: Labels,
+) -> None:
+    """The heaviest label around each of some nodes, if its cluster has room; else the node's own."""
+    keys, sums, used = table[0], table[1], table[2]
+    for i in range(len(nodes)):
+        v = nodes[i]
+        own = labels[v]
+        count, best_sum = _count_labels(graph, v, labels, table)
+        size = graph.node_weights[v] if len(graph.node_weights) else 1
+        best, best_mix = own, np.uint64(0)
+        for place in range(count):
+            slot = used[place]
+            label, total = np.int32(keys[slot]), sums[slot]
+            keys[slot] = FREE
+            if total < best_sum or (total == best_sum and best == own):
+                continue
+            mix = _mixed(label, v + salt)
+            if total == best_sum and mix <= best_mix:
+                continue
+            if sizes[label] + size <= most:
+                best, best_sum, best_mix = label, total, mix
+        proposed[i] = best
+
+
+@njit(cache=True, nogil=True)
+def _enter(
+    nodes: Integers, proposed: Labels, node_weights: Integers, most: int, labels: Labels, sizes: Integers
+) -> int:
+    """Give nodes the labels proposed for them, while their clusters have room; how many were given."""
+    moved = 0
+    for i in range(len(nodes)):
+        v = nodes[i]
+        own, label = labels[v], proposed[i]
+        size = node_weights[v] if len(node_weights) else 1
+        if label != own and sizes[label] + size <= most:
+            sizes[own] -= size
+            sizes[label] += size
+            labels[v] = label
+            moved += 1
+    return moved
