@@ -69,7 +69,7 @@ def test_any_graph(graph: SmallGraph, config: RunConfig) -> None:
     run_and_verify(graph, config)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(graph=graphs(), num_parts=st.integers(2, 5), balance=st.sampled_from(BALANCES))
 def test_any_graph_through_clusters(graph: SmallGraph, num_parts: int, balance: str) -> None:
     """Graphs as small as these are left to METIS otherwise."""
