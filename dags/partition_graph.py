@@ -136,6 +136,23 @@ PARAMS = {
         description="The same seed gives the same partitions.",
         section="More",
     ),
+    "num_hops": Param(
+        1,
+        type="integer",
+        minimum=0,
+        maximum=255,
+        title="Hops of the halo",
+        description="0 leaves out edges from other partitions; more than 1 adds the in-edges of halo nodes.",
+        section="More",
+    ),
+    "graph_formats": Param(
+        "coo",
+        type="string",
+        pattern="^(coo|csr|csc)(, *(coo|csr|csc))*$",
+        title="Sparse formats",
+        description="What graph.dgl holds: some of coo, csr and csc, with commas between them.",
+        section="More",
+    ),
     "balance_ntypes": Param(
         None,
         type=["null", "string"],
@@ -210,6 +227,7 @@ GRAPH = {
     "storage_conn_id": "{{ params.storage_conn_id or '' }}",
     "run_id": "{{ run_id }}",
 }
+HALO = {"num_hops": "{{ params.num_hops }}", "graph_formats": "{{ params.graph_formats }}"}
 
 with DAG(
     dag_id="partition_graph",
@@ -253,17 +271,17 @@ with DAG(
     )
 
     with TaskGroup("convert", tooltip="Build the partitions") as convert:
-        plan = PlanConversionOperator(task_id="plan")
-        partitions = ListPartitionsOperator(task_id="partitions")
+        plan = PlanConversionOperator(task_id="plan", **HALO)
+        partitions = ListPartitionsOperator(task_id="partitions", **HALO)
         # Airflow hands default_args on to ordinary tasks only
         scatter = ScatterEdgesOperator.partial(
-            task_id="scatter", map_index_template="group {{ task.group }}", **GRAPH
+            task_id="scatter", map_index_template="group {{ task.group }}", **GRAPH, **HALO
         ).expand(group=plan.output)
         gather = GatherPartitionOperator.partial(
-            task_id="gather", map_index_template="part {{ task.part }}", **GRAPH
+            task_id="gather", map_index_template="part {{ task.part }}", **GRAPH, **HALO
         ).expand(part=partitions.output)
         plan >> partitions
-        scatter >> gather >> WritePartitionConfigOperator(task_id="config")
+        scatter >> gather >> WritePartitionConfigOperator(task_id="config", **HALO)
 
     idmap = ExportIdMapsOperator(task_id="idmap")
     quality = ReportQualityOperator(task_id="quality")

@@ -7,7 +7,7 @@ from typing import Any
 
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.config import ConvertConfig
+from partition_ops.config import ConvertConfig, StageConfig
 from partition_ops.storage import open_store
 from partition_ops.tasks import StageResult
 
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-node-weights", metavar="N", type=int, default=0, help="weights of a node in that text"
     )
+    common.add_halo_options(parser)
     parser.add_argument(
         "--memory",
         metavar="SIZE",
@@ -45,7 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = ConvertConfig(graph_name=arguments.graph_name, memory=arguments.memory)
+    config = ConvertConfig(
+        graph_name=arguments.graph_name,
+        memory=arguments.memory,
+        num_hops=arguments.num_hops,
+        graph_formats=arguments.graph_formats,
+    )
     from partition_ops.convert import convert_graph
     from partition_ops.partition import import_assignment
 
@@ -59,7 +65,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         if arguments.assignment is not None:
             with open_store(arguments.assignment, common.settings(arguments)) as assignment:
                 result = import_assignment(
-                    config,
+                    StageConfig(graph_name=arguments.graph_name),
                     source,
                     assignment,
                     destination,

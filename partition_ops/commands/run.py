@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument("output", metavar="OUTPUT", help="root of the output, a folder or s3://…")
     common.add_partition_options(parser)
+    common.add_halo_options(parser)
     common.add_on_defect(parser)
     common.add_expectations(parser)
     parser.add_argument(
@@ -38,6 +39,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         **common.partition_options(arguments),
         on_defect=parse_actions(arguments.on_defect),
         memory=arguments.memory,
+        num_hops=arguments.num_hops,
+        graph_formats=arguments.graph_formats,
         data_docs=arguments.data_docs,
     )
     from partition_ops.run import run_job

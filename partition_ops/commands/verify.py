@@ -15,7 +15,7 @@ SUMMARY = "check every invariant of a finished output against its input"
 DESCRIPTION = """\
 Read a finished output and its input and check, with code of its own: ranges tile the ID space, ID maps
 are bijections, every edge that was not dropped is there exactly once in the partition of its destination,
-halo nodes are exactly the foreign sources, features are those of the input row, DGL loads every
+halo nodes are exactly those that the hops reach, features are those of the input row, DGL loads every
 partition, and the manifest tells the truth."""
 
 

@@ -52,7 +52,8 @@ def gather_partition(
         InvalidInputError: A feature cannot be read, or a stage before this has not been done.
 
     Peak memory: 16 bytes a node of the graph, 30 bytes a node of the partition, 64 MiB, and a row group of a
-    feature in Parquet or a chunk of one in CSV. From S3 the edges of the partition, and the features, are
+    feature in Parquet or a chunk of one in CSV; for each of the formats csr and csc 16 bytes an edge of the
+    partition's graph. From S3 the edges of the partition, and the features, are
     fetched to files first.
     """
     return gather_part(Conversion(config, source, destination), part, progress)
@@ -86,8 +87,11 @@ def gather_memory(conversion: Conversion) -> int:
     nodes, edges = sum(conversion.metadata.num_nodes), sum(conversion.metadata.num_edges)
     sizes = np.diff(conversion.order.starts)
     largest = int(sizes.max(initial=0))
-    halo = min(nodes - largest, edges // max(len(sizes), 1))
-    return 4 * nodes + 30 * (largest + halo) + BLOCKS_BYTES
+    of_part = edges // max(len(sizes), 1)
+    several = conversion.config.num_hops > 1
+    halo = min(nodes - largest, edges if several else of_part)
+    compressed = 16 * (edges if several else of_part) * len({*conversion.config.graph_formats} - {"coo"})
+    return 5 * nodes + 30 * (largest + halo) + compressed + BLOCKS_BYTES
 
 
 @dataclass
@@ -138,7 +142,11 @@ class _Gather:
             "cut_edges": dict(zip(edge_types, graph.cut_counts.tolist(), strict=True)),
         }
         self.task.write_json(artifacts.partition_stats(self.part), stats)
-        return {"inner_nodes": graph.num_inner, "halo_nodes": int(halo.sum()), "edges": graph.num_edges}
+        return {
+            "inner_nodes": graph.num_inner,
+            "halo_nodes": int(halo.sum()),
+            "edges": int(graph.edge_counts.sum()),
+        }
 
 
 def _taken(reader: FeatureReader, ids: Column) -> Column:

@@ -116,3 +116,72 @@ def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
         node = ids[i]
         found[i] = node - begin if begin <= node < end else local[node]
     return found
+
+
+@njit(cache=True, nogil=True)
+def count_foreign(src: Ids, begin: int, end: int) -> int:
+    """Number of sources outside the partition's new IDs."""
+    found = 0
+    for i in range(len(src)):
+        found += src[i] < begin or src[i] >= end
+    return found
+
+
+@njit(cache=True, nogil=True)
+def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops: Ids, local: Ids) -> Counts:
+    """The in-edges of the nodes that were found one hop before; their sources are found now.
+
+    Args:
+        src: (n,) new IDs of the sources.
+        dst: (n,) new IDs of the destinations, less ``first``.
+        first: First new ID of the partition that has the edges.
+        inner: Half-open range of the new IDs of the partition whose halo it is.
+        hop: This hop.
+        hops: (nodes,) uint8, the hop at which each node was found, up to 255; 0 for those that were not.
+        local: (nodes,) set to 1 for nodes that are found.
+
+    Returns:
+        int64 indices of the edges, ascending.
+    """
+    count = 0
+    for i in range(len(dst)):
+        count += hops[dst[i] + first] == hop - 1
+    which = np.empty(count, np.int64)
+    count = 0
+    for i in range(len(dst)):
+        if hops[dst[i] + first] == hop - 1:
+            which[count] = i
+            count += 1
+            node = src[i]
+            if hops[node] == 0 and not inner[0] <= node < inner[1]:
+                hops[node] = hop
+                local[node] = 1
+    return which
+
+
+@njit(cache=True, nogil=True)
+def count_rows(rows: Ids, begins: Counts) -> None:
+    """Add each row's edges to ``begins[row + 1]``."""
+    for i in range(len(rows)):
+        begins[rows[i] + 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def fill_rows(
+    rows: Ids, others: Ids, first: int, positions: Counts, indices: Counts, edge_ids: Counts
+) -> None:
+    """Enter edges from the ID ``first`` on into the rows of a sparse matrix.
+
+    Args:
+        rows: (n,) the end that is the row.
+        others: (n,) the other end.
+        first: ID of the first edge.
+        positions: (nodes,) int64, where the next edge of each row goes; moved on by this.
+        indices: (edges,) int64, written.
+        edge_ids: (edges,) int64, written.
+    """
+    for i in range(len(rows)):
+        at = positions[rows[i]]
+        positions[rows[i]] += 1
+        indices[at] = others[i]
+        edge_ids[at] = first + i

@@ -18,7 +18,6 @@ from partition_ops.progress import Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, run_task
 
-HALO_HOPS = 1
 Counts = npt.NDArray[np.int64]
 Ranges = list[list[list[int]]]
 
@@ -55,7 +54,9 @@ def write_config(conversion: Conversion) -> StageResult:
     def work(task: Task) -> dict[str, Any]:
         key = artifacts.partition_config(metadata.graph_name)
         edges = Buckets(destination, metadata, plan.groups, conversion.num_parts).counts
-        task.write_json(key, partition_document(metadata, conversion.order.assignment, edges))
+        task.write_json(
+            key, partition_document(metadata, conversion.order.assignment, edges, conversion.config.num_hops)
+        )
         return {"partition_config": key, "num_parts": conversion.num_parts}
 
     return run_task(
@@ -67,7 +68,9 @@ def write_config(conversion: Conversion) -> StageResult:
     )
 
 
-def partition_document(metadata: GraphMetadata, assignment: Assignment, edges: Counts) -> dict[str, Any]:
+def partition_document(
+    metadata: GraphMetadata, assignment: Assignment, edges: Counts, num_hops: int = 1
+) -> dict[str, Any]:
     """The partition config, with the partitions in folders beside it.
 
     Args:
@@ -75,6 +78,7 @@ def partition_document(metadata: GraphMetadata, assignment: Assignment, edges: C
         assignment: The partition of every node.
         edges: (edge types, partitions) int64, the number of edges that each partition owns; fewer than those
             of the input where validation has dropped some.
+        num_hops: How far the halos go.
     """
     edge_types = [str(edge_type) for edge_type in metadata.edge_types]
     document = {
@@ -83,7 +87,7 @@ def partition_document(metadata: GraphMetadata, assignment: Assignment, edges: C
         "num_edges": int(edges.sum()),
         "part_method": assignment.algo_name,
         "num_parts": assignment.num_parts,
-        "halo_hops": HALO_HOPS,
+        "halo_hops": num_hops,
         "node_map": dict(zip(metadata.node_types, _ranges(_node_counts(metadata, assignment)), strict=True)),
         "edge_map": dict(zip(edge_types, _ranges(edges), strict=True)),
         "ntypes": {name: type_id for type_id, name in enumerate(metadata.node_types)},

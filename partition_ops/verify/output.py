@@ -64,13 +64,14 @@ class Output:
         """Peak memory: the file's content."""
         path = self._link(artifacts.partition_file(part, "graph.dgl"))
         graph = import_dgl().load_graphs(str(path))[0][0]
+        formats = tuple(graph.formats()["created"])  # before the next line makes another
         src, dst = graph.edges(order="eid")
         return PartitionGraph(
             ndata={name: values.numpy() for name, values in graph.ndata.items()},
             edata={name: values.numpy() for name, values in graph.edata.items()},
             src=src.numpy(),
             dst=dst.numpy(),
-            formats=tuple(graph.formats()["created"]),
+            formats=formats,
         )
 
     def tensors(self, part: int, name: str) -> dict[str, Array]:

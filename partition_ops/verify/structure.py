@@ -51,7 +51,9 @@ class Seen:
                 findings.fail(check, f"{name!r}: original ID {missing[0]} is nowhere ({len(missing)} such)")
 
 
-def check_fields(findings: Findings, part: int, graph: PartitionGraph, truth: Truth) -> None:
+def check_fields(
+    findings: Findings, part: int, graph: PartitionGraph, truth: Truth, formats: tuple[str, ...]
+) -> None:
     with findings.check("fields"):
         types = {} if truth.metadata.is_homogeneous else TYPE_FIELD
         for kind, found, expected in (
@@ -60,7 +62,7 @@ def check_fields(findings: Findings, part: int, graph: PartitionGraph, truth: Tr
         ):
             dtypes = {name: str(values.dtype) for name, values in found.items()}
             findings.same("fields", f"part {part}: {kind} fields", _sorted(dtypes), _sorted(expected))
-        findings.same("fields", f"part {part}: formats", graph.formats, ("coo",))
+        findings.same("fields", f"part {part}: formats", graph.formats, formats)
         findings.same("fields", f"part {part}: the dtype of IDs", str(graph.src.dtype), "int64")
 
 
@@ -113,24 +115,33 @@ def _check_identity(
 
 def check_edges(findings: Findings, part: int, graph: PartitionGraph, truth: Truth, seen: Seen) -> None:
     """IDs, types and ends of the edges. Peak memory: some arrays of the partition's edges."""
-    start, end = truth.edge_ranges.part(part)
-    types = len(truth.edges)
+    own, foreign = truth.own_edges(part), truth.foreign_edges(part)
     with findings.check("edge-ids"):
-        where = f"part {part}"
-        orig = np.concatenate([truth.edges_of(part, type_id) for type_id in range(types)])
-        findings.equal("edge-ids", f"{where}: _ID", graph.edata["_ID"], np.arange(start, end), at="edge")
-        findings.equal("edge-ids", f"{where}: orig_id", graph.edata["orig_id"], orig, at="edge")
-        inner = np.ones(end - start, np.uint8)
-        findings.equal("edge-ids", f"{where}: inner_edge", graph.edata["inner_edge"], inner, at="edge")
-        if not truth.metadata.is_homogeneous:
-            type_ids = np.repeat(np.arange(types), truth.edge_ranges.counts[part])
-            findings.equal("edge-ids", f"{where}: _TYPE", graph.edata["_TYPE"], type_ids, at="edge")
-    for type_id in range(types):
+        _check_edge_ids(findings, f"part {part}", graph, own, foreign, truth)
+    for type_id in range(len(truth.edges)):
         with findings.check("edge-ends"):
             _check_ends(findings, part, graph, type_id, truth)
         with findings.check("every-edge-once"):
-            mine = _of_type(graph.edata, type_id, truth)
+            mine = _of_type(graph.edata, type_id, truth) & (graph.edata["inner_edge"] == 1)
             seen.add(findings, "every-edge-once", part, type_id, graph.edata["orig_id"][mine])
+
+
+def _check_edge_ids(
+    findings: Findings, where: str, graph: PartitionGraph, own: Array, foreign: Array, truth: Truth
+) -> None:
+    """The partition's own edges come first, in the order of their IDs, then those of others in any order."""
+    found = graph.edata["_ID"]
+    findings.equal("edge-ids", f"{where}: _ID", found[: len(own)], own, at="edge")
+    findings.equal("edge-ids", f"{where}: _ID of other edges", np.sort(found[len(own) :]), foreign, at="edge")
+    expected = np.concatenate([own, foreign])
+    expected[len(own) :] = found[len(own) :] if len(found) == len(expected) else foreign
+    known = expected.clip(0, max(truth.edge_ranges.total - 1, 0))
+    type_ids, orig = truth.describe_edges(known)
+    findings.equal("edge-ids", f"{where}: orig_id", graph.edata["orig_id"], orig, at="edge")
+    inner = (np.arange(len(expected)) < len(own)).astype(np.uint8)
+    findings.equal("edge-ids", f"{where}: inner_edge", graph.edata["inner_edge"], inner, at="edge")
+    if not truth.metadata.is_homogeneous:
+        findings.equal("edge-ids", f"{where}: _TYPE", graph.edata["_TYPE"], type_ids, at="edge")
 
 
 def check_absent(findings: Findings, part: int, graph: PartitionGraph, truth: Truth) -> None:

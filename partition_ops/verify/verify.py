@@ -31,6 +31,7 @@ from partition_ops.verify.whole import (
     check_schema,
     read_assignment,
     read_config,
+    read_conversion,
 )
 
 
@@ -86,7 +87,9 @@ def _truth(findings: Findings, source: Store, output: Output, metadata: GraphMet
         return None
     dropped = find_dropped(metadata, edges, read_actions(findings, output.store))
     check_dropped(findings, output.store, metadata, dropped)
-    truth = Truth(metadata, *assignment, edges, {type_id: each.ids for type_id, each in dropped.items()})
+    num_hops, _ = read_conversion(findings, output.store)
+    ids = {type_id: each.ids for type_id, each in dropped.items()}
+    truth = Truth(metadata, *assignment, edges, ids, num_hops)
     if config is not None:
         check_config(findings, output, config, truth)
         check_ranges(findings, config, truth)
@@ -110,7 +113,7 @@ def _check_partitions(
             check_load(findings, part, output, truth)
             advance(1)
     nodes.check_all(findings, "every-node-once")
-    edges.check_all(findings, "every-edge-once", truth.dropped)
+    edges.check_all(findings, "every-edge-once", truth.in_no_graph())
 
 
 def _check_graph(
@@ -123,7 +126,7 @@ def _check_graph(
         for check in STRUCTURE_CHECKS:
             findings.fail(check, f"part {part}: graph.dgl cannot be read")
         return
-    check_fields(findings, part, graph, truth)
+    check_fields(findings, part, graph, truth, read_conversion(findings, output.store)[1])
     check_nodes(findings, part, graph, truth, nodes)
     check_edges(findings, part, graph, truth, edges)
     check_absent(findings, part, graph, truth)

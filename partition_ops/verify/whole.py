@@ -15,7 +15,6 @@ from partition_ops.verify.output import Array, Output
 from partition_ops.verify.report import Findings
 from partition_ops.verify.truth import Ranges, Truth
 
-HALO_HOPS = 1
 PART_FILES = {"part_graph": "graph.dgl", "node_feats": "node_feat.dgl", "edge_feats": "edge_feat.dgl"}
 
 
@@ -73,6 +72,17 @@ def read_config(findings: Findings, output: Output) -> dict[str, Any] | None:
     return None
 
 
+def read_conversion(findings: Findings, store: Store) -> tuple[int, tuple[str, ...]]:
+    """How far the halos go, and the sparse formats, as the manifest or the record of ``convert`` has them."""
+    with findings.check("configuration"):
+        if store.exists(artifacts.MANIFEST):
+            options = store.read_json(artifacts.MANIFEST)["options"]["convert-config"]
+        else:
+            options = store.read_json(artifacts.record("convert-config"))["options"]
+        return int(options["num_hops"]), tuple(options["graph_formats"])
+    return 1, ("coo",)
+
+
 def check_config(findings: Findings, output: Output, config: dict[str, Any], truth: Truth) -> None:
     metadata = truth.metadata
     expected = {
@@ -80,7 +90,7 @@ def check_config(findings: Findings, output: Output, config: dict[str, Any], tru
         "num_nodes": sum(metadata.num_nodes),
         "num_edges": truth.edge_ranges.total,
         "num_parts": truth.num_parts,
-        "halo_hops": HALO_HOPS,
+        "halo_hops": truth.num_hops,
         "ntypes": {name: index for index, name in enumerate(metadata.node_types)},
         "etypes": {str(name): index for index, name in enumerate(metadata.edge_types)},
     }

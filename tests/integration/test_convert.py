@@ -22,6 +22,7 @@ from partition_ops.convert import (
     scatter_edges,
     write_partition_config,
 )
+from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import UsageError
 from partition_ops.partition import partition_nodes
 from partition_ops.run import run_job
@@ -183,14 +184,64 @@ def test_there_is_no_such_group_or_partition(number: int, source: Store, tmp_pat
         gather_partition(ConvertConfig(), source, destination, part=number)
 
 
+@pytest.mark.parametrize("num_hops", [0, 1, 2, 255])
+@pytest.mark.parametrize("formats", [("csc",), ("csr", "coo"), ("coo", "csr", "csc")])
+def test_every_format_is_the_same_graph(
+    num_hops: int, formats: tuple[str, ...], source: Store, tmp_path: Path
+) -> None:
+    config = RunConfig(num_parts=NUM_PARTS, num_hops=num_hops, graph_formats=formats)
+    as_coo, asked = open_store(str(tmp_path / "coo")), open_store(str(tmp_path / "asked"))
+    run_job(replace(config, graph_formats=("coo",)), source, as_coo)
+    run_job(config, source, asked)
+    assert verify_output(source, asked).passed
+    for part in range(NUM_PARTS):
+        graphs = [
+            import_dgl().load_graphs(str(store.local_copy(artifacts.partition_file(part, "graph.dgl"))))[0][0]
+            for store in (as_coo, asked)
+        ]
+        assert set(graphs[1].formats()["created"]) == set(formats)
+        ends = [[end.tolist() for end in graph.edges(order="eid")] for graph in graphs]
+        assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("num_hops", [-1, 256])
+def test_hops_out_of_range(num_hops: int) -> None:
+    with pytest.raises(UsageError, match="--num-hops"):
+        ConvertConfig(num_hops=num_hops)
+
+
+@pytest.mark.parametrize("formats", [(), ("dense",), ("coo", "")])
+def test_no_such_format(formats: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="--graph-formats"):
+        RunConfig(num_parts=2, graph_formats=formats)
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=40)
-@given(graph=graphs(), num_parts=st.integers(1, 5), memory=st.sampled_from([TINY, 10**5, None]))
-def test_any_graph_with_any_memory(
-    graph: SmallGraph, num_parts: int, memory: int | None, tmp_path_factory: pytest.TempPathFactory
+@given(
+    graph=graphs(),
+    num_parts=st.integers(1, 5),
+    memory=st.sampled_from([TINY, 10**5, None]),
+    num_hops=st.integers(0, 4),
+    formats=st.sets(st.sampled_from(["coo", "csr", "csc"]), min_size=1).map(tuple),
+)
+def test_any_graph_with_any_options(
+    graph: SmallGraph,
+    num_parts: int,
+    memory: int | None,
+    num_hops: int,
+    formats: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
     source, destination = open_store(str(graph.write(folder / "in"))), open_store(str(folder / "out"))
-    config = RunConfig(num_parts=num_parts, engine="random", memory=memory, on_defect="warn")
+    config = RunConfig(
+        num_parts=num_parts,
+        engine="random",
+        memory=memory,
+        on_defect="warn",
+        num_hops=num_hops,
+        graph_formats=formats,
+    )
     run_job(config, source, destination)
     report = verify_output(source, destination)
     assert report.passed, report.summary()

@@ -104,6 +104,8 @@ def test_environment_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
         ("on_duplicate_edges", "ignore"),
         ("on_nonfinite_values", "drop"),
         ("graph_name", "../up"),
+        ("num_hops", -1),
+        ("graph_formats", "coo,dense"),
         ("seed", -1),
         ("input_uri", ""),
         ("tolerance", 1),

@@ -60,18 +60,18 @@ class TaskInstance:
         return operator.execute({"ti": self, "outlet_events": self.events})  # type: ignore[typeddict-item]
 
 
-def run_all(where: dict[str, Any], ti: TaskInstance) -> None:
+def run_all(where: dict[str, Any], ti: TaskInstance, **halo: str) -> None:
     ti.run(ValidateGraphOperator(task_id="validate", **where))
     ti.run(WriteSchemaOperator(task_id="schema", **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
     ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
-    for group in ti.run(PlanConversionOperator(task_id="plan", **where)):
-        ti.run(ScatterEdgesOperator(task_id=f"scatter{group}", group=group, **where))
-    parts = ti.run(ListPartitionsOperator(task_id="partitions", **where))
+    for group in ti.run(PlanConversionOperator(task_id="plan", **halo, **where)):
+        ti.run(ScatterEdgesOperator(task_id=f"scatter{group}", group=group, **halo, **where))
+    parts = ti.run(ListPartitionsOperator(task_id="partitions", **halo, **where))
     assert parts == [0, 1, 2]
     for part in parts:
-        ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **where))
-    ti.run(WritePartitionConfigOperator(task_id="config", **where))
+        ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **halo, **where))
+    ti.run(WritePartitionConfigOperator(task_id="config", **halo, **where))
     ti.run(ExportIdMapsOperator(task_id="idmap", **where))
     ti.run(ReportQualityOperator(task_id="quality", **where))
     ti.run(PublishRunOperator(task_id="publish", **where))
@@ -98,6 +98,16 @@ def test_without_a_run_id_it_is_the_tree_of_the_command_line(tmp_path: Path) -> 
     assert not (tmp_path / "out" / "latest.json").exists()
     assert ti.events[PUBLISHED].added == []
     assert ti.events[PARTITIONED_GRAPHS].extra["graph_name"] == "small"
+
+
+def test_a_halo_of_several_hops_and_formats(tmp_path: Path) -> None:
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    where = {"input_uri": source, "output_uri": out}
+    run_all(where, TaskInstance(), num_hops="2", graph_formats="csc, coo")
+    assert verify_output(open_store(source), open_store(out)).passed
+    assert open_store(out).read_json("partitions/small.json")["halo_hops"] == 2
+    options = open_store(out).read_json("records/convert-config.json")["options"]
+    assert options["graph_formats"] == ["coo", "csc"]
 
 
 def test_graph_name_moves_the_run(tmp_path: Path) -> None:

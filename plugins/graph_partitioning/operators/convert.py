@@ -10,12 +10,40 @@ from graph_partitioning.operators.base import GraphStageOperator, count_partitio
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from partition_ops.config import ConvertConfig
     from partition_ops.progress import Progress
     from partition_ops.storage import Store
     from partition_ops.tasks import StageResult
 
 
-class PlanConversionOperator(GraphStageOperator):
+class ConvertOperator(GraphStageOperator):
+    """What the tasks of ``convert`` have in common; all of a run must be given the same.
+
+    Args:
+        num_hops: How far the halo of a partition goes.
+        graph_formats: Sparse formats in ``graph.dgl``: ``coo``, ``csr``, ``csc``, with commas between them.
+        kwargs: As for `GraphStageOperator`.
+    """
+
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "num_hops", "graph_formats")
+
+    def __init__(self, *, num_hops: int | str = 1, graph_formats: str = "coo", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_hops = num_hops
+        self.graph_formats = graph_formats
+
+    @property
+    def config(self) -> ConvertConfig:
+        from partition_ops.config import ConvertConfig
+
+        return ConvertConfig(
+            **self.graph,
+            num_hops=whole_number("num_hops", self.num_hops),
+            graph_formats=tuple(word.strip() for word in self.graph_formats.split(",")),
+        )
+
+
+class PlanConversionOperator(ConvertOperator):
     """Makes groups of the graph's chunks. It comes after ``partition``.
 
     It returns the numbers of the groups, to map the scatter over; Airflow maps over what a task returns and
@@ -35,14 +63,13 @@ class PlanConversionOperator(GraphStageOperator):
         plan >> parts
         scatter >> gather >> WritePartitionConfigOperator(task_id="config", **where)
 
-    Args: As for `GraphStageOperator`.
+    Args: As for `ConvertOperator`.
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import ConvertConfig
         from partition_ops.convert import plan_conversion
 
-        return plan_conversion(ConvertConfig(**self.graph), source, destination, progress=progress)
+        return plan_conversion(self.config, source, destination, progress=progress)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> list[int]:
         return list(range(result.counters["groups"]))
@@ -51,67 +78,62 @@ class PlanConversionOperator(GraphStageOperator):
 class ListPartitionsOperator(PlanConversionOperator):
     """Returns the numbers of the partitions, to map the gather over. It comes after the plan.
 
-    Args: As for `GraphStageOperator`.
+    Args: As for `ConvertOperator`.
     """
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> list[int]:
         return list(range(count_partitions(destination)))
 
 
-class ScatterEdgesOperator(GraphStageOperator):
+class ScatterEdgesOperator(ConvertOperator):
     """Sends the edges of one group to the buckets of their partitions. It comes after the plan.
 
     Args:
         group: Number of the group, from 0.
-        kwargs: As for `GraphStageOperator`.
+        kwargs: As for `ConvertOperator`.
     """
 
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "group")
+    template_fields: Sequence[str] = (*ConvertOperator.template_fields, "group")
 
     def __init__(self, *, group: int | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.group = group
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import ConvertConfig
         from partition_ops.convert import scatter_edges
 
         group = whole_number("group", self.group)
-        return scatter_edges(ConvertConfig(**self.graph), source, destination, group=group, progress=progress)
+        return scatter_edges(self.config, source, destination, group=group, progress=progress)
 
 
-class GatherPartitionOperator(GraphStageOperator):
+class GatherPartitionOperator(ConvertOperator):
     """Builds one partition from its bucket. It comes after every scatter, once for each partition.
 
     Args:
         part: Number of the partition, from 0.
-        kwargs: As for `GraphStageOperator`.
+        kwargs: As for `ConvertOperator`.
     """
 
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "part")
+    template_fields: Sequence[str] = (*ConvertOperator.template_fields, "part")
 
     def __init__(self, *, part: int | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.part = part
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import ConvertConfig
         from partition_ops.convert import gather_partition
 
         part = whole_number("part", self.part)
-        return gather_partition(
-            ConvertConfig(**self.graph), source, destination, part=part, progress=progress
-        )
+        return gather_partition(self.config, source, destination, part=part, progress=progress)
 
 
-class WritePartitionConfigOperator(GraphStageOperator):
+class WritePartitionConfigOperator(ConvertOperator):
     """Writes the JSON file that ``dgl.distributed.load_partition`` takes. It comes after all gathers.
 
-    Args: As for `GraphStageOperator`.
+    Args: As for `ConvertOperator`.
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import ConvertConfig
         from partition_ops.convert import write_partition_config
 
-        return write_partition_config(ConvertConfig(**self.graph), source, destination, progress=progress)
+        return write_partition_config(self.config, source, destination, progress=progress)
