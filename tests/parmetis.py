@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tests.graphs import SmallGraph
+from tests.graphs import SmallGraph, Values
 
 Row = tuple[object, ...]
 
@@ -122,3 +123,45 @@ def pm_dglpart(folder: Path, name: str, num_parts: int, *, seed: int = 0) -> Par
         output.edges[parts[dst]].append((new_ids[src], new_ids[dst], *edge))
     output.write(folder)
     return output
+
+
+def attribute_table(
+    values: Sequence[Values], types: Mapping[str, int], names: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """(rows, columns) float64 by type: the attributes that the text must have, feature by feature.
+
+    Args:
+        values: Features of the nodes, or of the edges.
+        types: Rows of each type.
+        names: Of the features, in the order of their columns.
+    """
+    widths = {
+        name: max(
+            int(np.prod(value.array.shape[1:])) if len(value.array) else 0
+            for value in values
+            if value.name == name
+        )
+        for name in names
+    }
+    tables = {}
+    for kind, rows in types.items():
+        table = np.zeros((rows, sum(widths.values())))
+        begin = 0
+        for name, width in widths.items():
+            for value in values:
+                if (value.type_name, value.name) == (kind, name) and rows:
+                    flat = value.array.reshape(rows, int(np.prod(value.array.shape[1:])))
+                    table[:, begin : begin + flat.shape[1]] = as_text(flat)
+            begin += width
+        tables[kind] = table
+    return tables
+
+
+def as_text(values: np.ndarray) -> np.ndarray:
+    """What the shortest text of some numbers means; read as their own dtype it is the numbers themselves."""
+    if values.dtype.kind != "f":
+        return values
+    written = values.astype(np.float32) if values.dtype == np.float16 else values
+    text = written.astype(str)
+    np.testing.assert_array_equal(text.astype(np.float64).astype(values.dtype), values)
+    return text.astype(np.float64)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 
-from partition_ops.graph import parmetis
 from partition_ops.graph.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata
-from partition_ops.parallel import map_in_threads
-from partition_ops.prepare.repeated_edges import Keys, RepeatedEdges, edge_keys
+from partition_ops.graph.pairs import PairStore
+from partition_ops.parallel import map_in_threads, unordered_in_threads
+from partition_ops.prepare.parmetis_attributes import Attributes
+from partition_ops.prepare.text_rows import rows_at_once, text_rows
 from partition_ops.progress import Advance
 
-Columns = Sequence[npt.NDArray[np.int64]]
-
-
-def text_rows(names: Sequence[str], columns: Columns) -> pa.Buffer:
-    """Rows of numbers with one space between them.
-
-    Args:
-        names: A name for each column; they are not written.
-        columns: (n,) int64 each.
-    """
-    sink = pa.BufferOutputStream()
-    options = pa_csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
-    pa_csv.write_csv(pa.table(list(columns), names=list(names)), sink, options)
-    return sink.getvalue()
+Ids = npt.NDArray[np.int64]
+MEMORY = 192 << 20  # for the search for duplicates; beyond, it goes through temporary files
 
 
 @dataclass(frozen=True)
@@ -50,11 +41,13 @@ class EdgeCounts:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Some edges of one type: those that stay and those that are removed, as columns of the edge file."""
+    """Some edges of one type, which of them stay, and their attributes."""
 
-    kept: Columns
-    removed: Columns
-    counts: EdgeCounts
+    type_id: int
+    edges: EdgeBlock
+    loops: npt.NDArray[np.bool_]
+    keep: npt.NDArray[np.bool_]
+    attributes: list[npt.NDArray[Any]]
 
 
 class EdgeText:
@@ -63,45 +56,52 @@ class EdgeText:
     Args:
         metadata: The graph's metadata.
         reader: Its edges; they are read twice.
+        attributes: What follows the columns of the edge file.
     """
 
-    def __init__(self, metadata: GraphMetadata, reader: EdgeReader) -> None:
+    def __init__(self, metadata: GraphMetadata, reader: EdgeReader, attributes: Attributes) -> None:
         self.metadata = metadata
         self.reader = reader
+        self.attributes = attributes
 
     def write(self, kept: BinaryIO, removed: BinaryIO, advance: Advance) -> EdgeCounts:
         """Write all edges to one stream or the other; ``advance`` is told of each edge twice."""
         counts = EdgeCounts()
-        for kept_text, removed_text, figures in map_in_threads(_texts, self._pieces(advance)):
+        for kept_text, removed_text, figures in map_in_threads(self._texts, self._pieces(advance)):
             kept.write(kept_text)
             removed.write(removed_text)
             counts += figures
         return counts
 
+    def _repeated(self, advance: Advance) -> Ids:
+        """Homogeneous IDs of the edges that repeat an earlier one, ascending; self-loops are none of them."""
+        with tempfile.TemporaryDirectory(prefix="partition-ops-") as scratch:
+            pairs = PairStore(self.metadata, memory=MEMORY, scratch=Path(scratch), across_types=True)
+
+            def add(chunk: EdgeChunk) -> None:
+                for block in self.reader.blocks(chunk):
+                    joins = ~self._self_loops(chunk.edge_type_id, block)
+                    pairs.add(chunk.edge_type_id, block.edge_ids[joins], block.src[joins], block.dst[joins])
+                    advance(len(block.src))
+
+            for _ in unordered_in_threads(add, self.reader.chunk_starts):
+                pass
+            found = [again.places for part in pairs.overlaps() for again in part.duplicates.values()]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+
     def _pieces(self, advance: Advance) -> Iterator[_Piece]:
-        chunks: dict[int, list[EdgeChunk]] = {}
-        for chunk in self.reader.chunks():
-            chunks.setdefault(chunk.edge_type_id, []).append(chunk)
-        for type_id, of_type in chunks.items():
-            candidates = self._candidates(type_id, of_type, advance)
-            repeated = RepeatedEdges(candidates, self.metadata.num_edges[type_id])
-            for block in self._blocks(of_type, advance):
-                yield self._piece(type_id, block, repeated)
-
-    def _blocks(self, chunks: list[EdgeChunk], advance: Advance) -> Iterator[EdgeBlock]:
-        for chunk in chunks:
-            for block in self.reader.blocks(chunk):
-                yield block
+        repeated = self._repeated(advance)
+        step = rows_at_once(self.attributes.width)
+        for type_id, chunks in groupby(self.reader.chunks(), lambda chunk: chunk.edge_type_id):
+            rows = self.attributes.of_type(type_id)
+            for block in (block for chunk in chunks for block in self.reader.blocks(chunk)):
+                for begin in range(0, len(block.src), step):
+                    piece = _slice(block, begin, begin + step)
+                    loops = self._self_loops(type_id, piece)
+                    keep = ~loops
+                    keep[_rows_of(repeated, self.metadata.edge_offsets[type_id] + piece.edge_ids)] = False
+                    yield _Piece(type_id, piece, loops, keep, rows.take(piece.edge_ids))
                 advance(len(block.src))
-
-    def _candidates(self, type_id: int, chunks: list[EdgeChunk], advance: Advance) -> Iterator[Keys]:
-        """Keys of all edges of a type but self-loops, which are removed anyhow."""
-        for block in self._blocks(chunks, advance):
-            yield self._keys(type_id, block)[~self._self_loops(type_id, block)]
-
-    def _keys(self, type_id: int, block: EdgeBlock) -> Keys:
-        sources, destinations = (self.metadata.num_nodes[end] for end in self._ends(type_id))
-        return edge_keys(block.src, block.dst, sources=sources, destinations=destinations)
 
     def _self_loops(self, type_id: int, block: EdgeBlock) -> npt.NDArray[np.bool_]:
         src_type, dst_type = self._ends(type_id)
@@ -112,22 +112,25 @@ class EdgeText:
         edge_type = self.metadata.edge_types[type_id]
         return self.metadata.node_type_id(edge_type.src), self.metadata.node_type_id(edge_type.dst)
 
-    def _piece(self, type_id: int, block: EdgeBlock, repeated: RepeatedEdges) -> _Piece:
-        loops = self._self_loops(type_id, block)
-        keep = ~loops
-        keep[keep] = repeated.first_time(self._keys(type_id, block)[keep])
-        src_offset, dst_offset = (self.metadata.node_offsets[end] for end in self._ends(type_id))
-        columns = (
-            block.src + src_offset,
-            block.dst + dst_offset,
-            block.edge_ids,
-            np.full(len(keep), type_id),
+    def _texts(self, piece: _Piece) -> tuple[pa.Buffer, pa.Buffer, EdgeCounts]:
+        src_offset, dst_offset = (self.metadata.node_offsets[end] for end in self._ends(piece.type_id))
+        edges = piece.edges
+        type_ids = np.full(len(edges.src), piece.type_id)
+        columns = [edges.src + src_offset, edges.dst + dst_offset, edges.edge_ids, type_ids]
+        kept, removed = (
+            text_rows([column[which] for column in columns], [block[which] for block in piece.attributes])
+            for which in (piece.keep, ~piece.keep)
         )
-        kept, self_loops = int(keep.sum()), int(loops.sum())
-        counts = EdgeCounts(kept, self_loops, len(keep) - kept - self_loops)
-        return _Piece([column[keep] for column in columns], [column[~keep] for column in columns], counts)
+        stay, self_loops = int(piece.keep.sum()), int(piece.loops.sum())
+        return kept, removed, EdgeCounts(stay, self_loops, len(type_ids) - stay - self_loops)
 
 
-def _texts(piece: _Piece) -> tuple[pa.Buffer, pa.Buffer, EdgeCounts]:
-    columns = parmetis.EDGE_COLUMNS
-    return text_rows(columns, piece.kept), text_rows(columns, piece.removed), piece.counts
+def _slice(block: EdgeBlock, begin: int, end: int) -> EdgeBlock:
+    return EdgeBlock(block.edge_ids[begin:end], block.src[begin:end], block.dst[begin:end])
+
+
+def _rows_of(wanted: Ids, ids: Ids) -> Ids:
+    """Rows in which ascending IDs are that are wanted too."""
+    here = wanted[slice(*np.searchsorted(wanted, [ids[0], ids[-1] + 1]))]
+    rows: Ids = np.searchsorted(ids, here)
+    return rows

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from partition_ops import artifacts
@@ -16,12 +18,24 @@ from partition_ops.graph.edges import EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.parallel import map_in_threads
 from partition_ops.prepare.node_weights import NodeWeights
-from partition_ops.prepare.parmetis_edges import EdgeCounts, EdgeText, text_rows
+from partition_ops.prepare.parmetis_attributes import Attributes, chosen_attributes
+from partition_ops.prepare.parmetis_edges import EdgeCounts, EdgeText
+from partition_ops.prepare.text_rows import rows_at_once, text_rows
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, input_objects, run_task
 
-ROWS_AT_ONCE = 1 << 19
+Ids = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _NodeBlock:
+    """Consecutive nodes of one type, and their attributes."""
+
+    type_id: int
+    ids: Ids
+    attributes: list[Values]
 
 
 def prepare_parmetis_text(
@@ -29,12 +43,12 @@ def prepare_parmetis_text(
 ) -> StageResult:
     """Write ``prepare/<graph>_{nodes,edges,stats,removed_edges}.txt``.
 
-    Rows are in the order of homogeneous IDs, fields have one space between them. The weights of a
-    node are those of `NodeWeights`. An edge that is a self-loop, or that is in its edge
-    type already, is not in the edge file but in ``<graph>_removed_edges.txt``, in the same columns:
-    homogeneous source and destination, type-wise edge ID, edge type ID, all of the input graph. Of
-    duplicates the first stays. Edges that validation has dropped are in neither file. Format: DGL guide,
-    chapter 7.1.
+    Rows are in the order of homogeneous IDs, fields have one space between them. The weights of a node are
+    those of `NodeWeights`. An edge that is a self-loop, or that has the source and destination of an earlier
+    one, of whatever edge type, is not in the edge file but in ``<graph>_removed_edges.txt``, in the same
+    columns: homogeneous source and destination, type-wise edge ID, edge type ID, all of the input graph. An
+    edge and its reverse both stay. Attributes follow in every row; see `Attributes`. Edges that validation
+    has dropped are in neither file. Format: DGL guide, chapter 7.1.
 
     Args:
         config: Options.
@@ -46,10 +60,11 @@ def prepare_parmetis_text(
         The three numbers of ``<graph>_stats.txt``, and those of removed self-loops and duplicates.
 
     Raises:
-        InvalidInputError: An edge file cannot be read.
+        UsageError: There is no feature that is to be an attribute or a weight.
+        InvalidInputError: A file of edges or features cannot be read.
 
-    Peak memory: some 0.5 GB, whatever the size of the graph, and 17 bytes a pair of nodes with duplicates
-    in the same edge type; see `RepeatedEdges`, and `NodeWeights` for what weights add.
+    Peak memory: some 0.7 GB, whatever the size of the graph, and 48 bytes a duplicate; see `NodeWeights`
+    for what weights add.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     dropped = DroppedEdges(destination)
@@ -57,7 +72,8 @@ def prepare_parmetis_text(
     def work(task: Task) -> dict[str, Any]:
         reader = EdgeReader(source, metadata, dropped.ids(metadata))
         weights = NodeWeights(config.weights, metadata, source, reader)
-        return _TextFiles(metadata, reader, weights, task, progress or NoProgress()).write()
+        attributes = chosen_attributes(config.attributes, metadata, source)
+        return _TextFiles(metadata, reader, weights, attributes, task, progress or NoProgress()).write()
 
     inputs = input_objects(source, metadata)
     options = {**config.options(), "dropped": dropped.digests}
@@ -72,11 +88,13 @@ class _TextFiles:
         metadata: GraphMetadata,
         reader: EdgeReader,
         weights: NodeWeights,
+        attributes: tuple[Attributes, Attributes],
         task: Task,
         progress: Progress,
     ) -> None:
         self.metadata = metadata
         self.weights = weights
+        self.attributes, self.edge_attributes = attributes
         self.reader = reader
         self.task = task
         self.progress = progress
@@ -104,22 +122,24 @@ class _TextFiles:
             create(self._key(parmetis.nodes_file)) as new,
             new.path.open("wb") as stream,
         ):
-            for text, rows in map_in_threads(self._node_text, self._node_ranges()):
+            for text, rows in map_in_threads(self._node_text, self._node_blocks()):
                 stream.write(text)
                 advance(rows)
         self.task.wrote(new.published())
 
-    def _node_ranges(self) -> Iterator[tuple[int, int, int]]:
+    def _node_blocks(self) -> Iterator[_NodeBlock]:
+        step = rows_at_once(self.attributes.width)
         for type_id, count in enumerate(self.metadata.num_nodes):
-            for start in range(0, count, ROWS_AT_ONCE):
-                yield type_id, start, min(count, start + ROWS_AT_ONCE)
+            rows = self.attributes.of_type(type_id)
+            for start in range(0, count, step):
+                ids = np.arange(start, min(count, start + step))
+                yield _NodeBlock(type_id, ids, rows.take(ids))
 
-    def _node_text(self, rows: tuple[int, int, int]) -> tuple[pa.Buffer, int]:
-        type_id, start, stop = rows
-        offset = self.metadata.node_offsets[type_id]
-        weights = self.weights.columns(type_id, offset + start, offset + stop)
-        columns = [np.full(stop - start, type_id), *weights, np.arange(start, stop)]
-        return text_rows(parmetis.node_columns(len(weights)), columns), stop - start
+    def _node_text(self, block: _NodeBlock) -> tuple[pa.Buffer, int]:
+        begin = self.metadata.node_offsets[block.type_id] + int(block.ids[0])
+        weights = self.weights.columns(block.type_id, begin, begin + len(block.ids))
+        columns = [np.full(len(block.ids), block.type_id), *weights, block.ids]
+        return text_rows(columns, block.attributes), len(block.ids)
 
     def _write_edges(self) -> EdgeCounts:
         create = self.task.destination.create
@@ -130,7 +150,8 @@ class _TextFiles:
             kept.path.open("wb") as kept_stream,
             removed.path.open("wb") as removed_stream,
         ):
-            counts = EdgeText(self.metadata, self.reader).write(kept_stream, removed_stream, advance)
+            text = EdgeText(self.metadata, self.reader, self.edge_attributes)
+            counts = text.write(kept_stream, removed_stream, advance)
         self.task.wrote(kept.published())
         self.task.wrote(removed.published())
         return counts

@@ -17,6 +17,8 @@ from partition_ops import artifacts
 from partition_ops.graph.edges import EdgeChunk, EdgeReader
 from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import Feature, GraphMetadata
+from partition_ops.graph.overlaps import Repeated
+from partition_ops.graph.pairs import PairStore
 from partition_ops.memory import memory_limit
 from partition_ops.parallel import unordered_in_threads
 from partition_ops.progress import Advance, Progress
@@ -26,8 +28,6 @@ from partition_ops.validate.connectivity import Components, Connectivity
 from partition_ops.validate.counting import check_rows, duplicate_example, report_missing
 from partition_ops.validate.defects import EXAMPLES, Defects
 from partition_ops.validate.feature_scan import FeatureScan, scan_feature
-from partition_ops.validate.overlaps import Repeated
-from partition_ops.validate.pairs import PairStore
 from partition_ops.validate.places import Places
 from partition_ops.validate.scan import EdgeScan
 
@@ -163,7 +163,7 @@ class _Measuring:
         known = sorted(
             (place, key)
             for block in blocks
-            for place, key in zip(block.places[:EXAMPLES].tolist(), block.keys.tolist(), strict=True)
+            for place, key in zip(block.places[: len(block.keys)].tolist(), block.keys.tolist(), strict=True)
         )
         examples = []
         for place, key in known[:EXAMPLES]:

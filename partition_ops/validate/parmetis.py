@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph import parmetis
+from partition_ops.graph.overlaps import Keys, find_overlaps
 from partition_ops.graph.text_table import TextBlock, TextTable
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -29,7 +30,8 @@ def validate_parmetis_text(
 
     Node types are those of the schema, grouped, in the order of their ranges; type-wise IDs run from 0 in
     each type without a gap; edges join homogeneous IDs that there are, their type and type-wise ID are in
-    the schema, none is a self-loop or is there twice in its type; the counts are those of the stats file.
+    the schema, none is a self-loop or has the source and destination of another, of whatever edge type; the
+    counts are those of the stats file.
 
     Args:
         source: The folder.
@@ -106,7 +108,7 @@ def _check_node_types(table: TextTable, block: TextBlock, ids: Ids, offsets: Ids
 
 
 def _check_edges(table: TextTable, nodes: int, offsets: Ids, edges: int, advance: Any) -> None:
-    keys = [np.empty(0, np.int64)]
+    keys, rows = [], 0
     types = len(offsets) - 1
     for block in table.blocks():
         src, dst = block.columns["src_id"], block.columns["dst_id"]
@@ -126,11 +128,11 @@ def _check_edges(table: TextTable, nodes: int, offsets: Ids, edges: int, advance
             "<type_edge_id> is outside the range of its type",
             _upper_bound(counts),
         )
-        keys.append((src * nodes + dst) * types + kind)
+        keys.append(Keys((src * nodes + dst) * 2, block.start))
+        rows += len(src)
         advance(len(src))
-    rows = sum(map(len, keys))
     _check_count(table, rows, edges, "edges of the stats file")
-    _check_duplicates(table, np.concatenate(keys), nodes, types)
+    _check_duplicates(table, keys, nodes)
 
 
 def _upper_bound(counts: Ids) -> Callable[[int], str]:
@@ -144,16 +146,17 @@ def _check_count(table: TextTable, found: int, expected: int, what: str) -> None
         )
 
 
-def _check_duplicates(table: TextTable, keys: Ids, nodes: int, types: int) -> None:
-    ordered = np.sort(keys)
-    again = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(again) == 0:
+def _check_duplicates(table: TextTable, keys: list[Keys], nodes: int) -> None:
+    found = find_overlaps({0: keys}).duplicates.get(0)
+    if found is None:
         return
-    first, second = list(np.flatnonzero(keys == again[0])[:2])
-    src, dst = divmod(int(again[0]) // types, nodes)
+    key, second = int(found.keys[0]), int(found.places[0])
+    rows = (block.place(np.flatnonzero(block.values == key)) for block in keys)
+    first = min(int(row) for of_block in rows for row in of_block)
+    src, dst = divmod(key >> 1, nodes)
     raise table.wrong(
-        int(second),
+        second,
         "an edge is there a second time, which ParMETIS fails on",
-        found=f"{src} {dst}, also in line {table.line(int(first))}; {len(again)} such rows in all",
-        expected="each pair of source and destination once in an edge type",
+        found=f"{src} {dst}, also in line {table.line(first)}; {len(found.places)} such rows in all",
+        expected="each pair of source and destination once, whatever the edge type",
     )

@@ -12,12 +12,12 @@ import pyarrow as pa
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.edges import EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.graph.pairs import PairStore
 from partition_ops.progress import Advance
 from partition_ops.storage import Store
 from partition_ops.validate.bad_rows import BadRows
 from partition_ops.validate.connectivity import Connectivity
 from partition_ops.validate.defects import EXAMPLES, Defects
-from partition_ops.validate.pairs import PairStore
 from partition_ops.validate.places import places_of
 
 Ids = npt.NDArray[np.int64]

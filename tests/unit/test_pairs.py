@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from partition_ops.errors import EngineError
 from partition_ops.graph.metadata import EdgeType, FileFormat, FileSet, GraphMetadata
-from partition_ops.validate.overlaps import Keys, find_overlaps
-from partition_ops.validate.pairs import MOST_BUCKETS, PairStore
+from partition_ops.graph.overlaps import Keys, find_overlaps
+from partition_ops.graph.pairs import MOST_BUCKETS, PairStore
 
 TYPES = ("a:r:b", "b:s:a", "a:t:b", "a:u:a", "a:v:a")
 Edges = list[tuple[int, int, int]]  # type, source, destination
@@ -91,7 +91,7 @@ def test_it_finds_what_a_dictionary_finds(edges: Edges, memory: int, blocks: int
 def test_the_number_of_buckets_follows_from_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, buckets: int
 ) -> None:
-    monkeypatch.setattr("partition_ops.validate.pairs.cores", lambda: 1)
+    monkeypatch.setattr("partition_ops.graph.pairs.cores", lambda: 1)
     described = metadata({"a": 9, "b": 9}, [2000, 0, 0, 0, 0])
     assert PairStore(described, memory=memory, scratch=tmp_path).buckets == buckets
 

@@ -14,6 +14,7 @@ import pytest
 from partition_ops.cli import main
 from partition_ops.config import ConvertPartitionConfig, PrepareConfig
 from partition_ops.convert import convert_parmetis
+from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import InvalidInputError
 from partition_ops.parmetis import text_slice
 from partition_ops.parmetis.launch import mpi_environment, mpirun_command
@@ -23,7 +24,7 @@ from partition_ops.prepare import prepare_graph
 from partition_ops.storage import open_store
 from tests.graphs import SHAPES, SmallGraph, library, social
 from tests.mpi import needs_parmetis
-from tests.parmetis import ParmetisOutput, schema
+from tests.parmetis import ParmetisOutput, attribute_table, schema
 from tests.unit.test_convert_partition import check
 
 GRAPHS = {
@@ -125,6 +126,49 @@ def test_prepared_text_goes_round(ranks: int, per_rank: int, tmp_path: Path) -> 
         out = folders[name].parent / "dgl"
         convert_parmetis(config, open_store(str(folders[name])), schema(graph), open_store(str(out)))
         check(output, out / "small.json", attributes=attributes and name == "heterogeneous")
+
+
+@needs_parmetis
+@pytest.mark.parametrize("name", ["heterogeneous", "homogeneous"])
+@pytest.mark.parametrize(("ranks", "per_rank"), [(1, 1), (2, 2)])
+def test_features_go_round_as_attributes(name: str, ranks: int, per_rank: int, tmp_path: Path) -> None:
+    graph, num_parts = GRAPHS[name], ranks * per_rank
+    of_nodes, of_edges = (("feat", "label", "train_mask", "grid"), ("year",))
+    if name == "homogeneous":
+        of_nodes, of_edges = ("feat",), ("weight",)
+    store = open_store(str(graph.write(tmp_path / "in")))
+    prepare_graph(PrepareConfig(format="parmetis", attributes=("all",)), store, open_store(str(tmp_path)))
+    done = mpirun(ranks, "-m", "partition_ops.cli", "pm-dglpart", "small", per_rank, cwd=tmp_path / "prepare")
+    assert done.returncode == 0, done.stderr
+    config = ConvertPartitionConfig(
+        graph_name="small",
+        num_parts=num_parts,
+        num_node_weights=len(graph.nodes),
+        node_attr_dtype="float64",
+        edge_attr_dtype="float64",
+    )
+    text, out = open_store(str(tmp_path / "prepare")), tmp_path / "dgl"
+    convert_parmetis(config, text, schema(graph), open_store(str(out)))
+    kinds = {kind: len(edges.src) for kind, edges in graph.edges.items()}
+    nodes = attribute_table(graph.node_values, graph.nodes, of_nodes)
+    edges = attribute_table(graph.edge_values, kinds, of_edges)
+    load = import_dgl().data.utils.load_tensors
+    seen = {kind: [] for kind in (*nodes, *edges)}
+    for part in range(num_parts):
+        for expected, ids, features in ((nodes, "orig_nids", "node_feat"), (edges, "orig_eids", "edge_feat")):
+            found = load(str(out / f"part{part}" / f"{features}.dgl"))
+            for kind, orig in load(str(out / f"part{part}" / f"{ids}.dgl")).items():
+                np.testing.assert_array_equal(found[f"{kind}/attr"].numpy(), expected[kind][orig.numpy()])
+                seen[kind] += orig.tolist()
+    for kind, orig in seen.items():
+        assert sorted(orig) == list(range({**graph.nodes, **kinds}[kind]))
+    assert load_partitions(out / "small.json", num_parts) == sum(kinds.values())
+
+
+def load_partitions(config: Path, num_parts: int) -> int:
+    """The number of edges in partitions that DGL loads."""
+    load = import_dgl().distributed.load_partition
+    return sum(load(str(config), part)[0].num_edges() for part in range(num_parts))
 
 
 @needs_parmetis

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from partition_ops.cli import main
 from partition_ops.config import PrepareConfig
-from partition_ops.prepare import prepare_graph, repeated_edges
-from partition_ops.prepare.repeated_edges import RepeatedEdges, edge_keys
+from partition_ops.prepare import parmetis_edges, parmetis_text, prepare_graph
+from partition_ops.prepare.text_rows import text_rows
 from partition_ops.schema import read_schema
 from partition_ops.storage import StorageSettings, open_store
 from tests.graphs import SHAPES, Edges, Layout, SmallGraph, Values, library, social
+from tests.parmetis import attribute_table
 from tests.strategies import graphs
 
 TOY_NODES = """\
@@ -29,12 +30,14 @@ TOY_NODES = """\
 1 0 1 3
 """
 Row = tuple[int, ...]
+COLUMNS = (("edges.txt", 4), ("removed_edges.txt", 4), ("stats.txt", 3))
 
 
-def prepared(graph: SmallGraph, folder: Path) -> dict[str, str]:
+def prepared(graph: SmallGraph, folder: Path, attributes: tuple[str, ...] = ()) -> dict[str, str]:
     """The text files, by what is behind the graph's name in theirs."""
     source = open_store(str(graph.write(folder / "input")))
-    prepare_graph(PrepareConfig(format="parmetis"), source, open_store(str(folder / "output")))
+    config = PrepareConfig(format="parmetis", attributes=attributes)
+    prepare_graph(config, source, open_store(str(folder / "output")))
     texts = (folder / "output" / "prepare").iterdir()
     return {path.name.removeprefix(f"{graph.name}_"): path.read_text() for path in texts}
 
@@ -62,8 +65,8 @@ def check(graph: SmallGraph, texts: dict[str, str]) -> None:
     assert sorted(kept + removed, key=lambda row: (row[3], row[2])) == everything
     first = {}
     for row in everything:
-        first.setdefault((row[0], row[1], row[3]), row)
-    assert kept == [row for row in everything if row[0] != row[1] and first[row[0], row[1], row[3]] == row]
+        first.setdefault(row[:2], row)
+    assert kept == [row for row in everything if row[0] != row[1] and first[row[:2]] == row]
     nodes = rows(texts["nodes.txt"])
     types = len(graph.nodes)
     assert nodes == [
@@ -83,19 +86,20 @@ def test_the_toy_example_of_the_guide_line_for_line(tmp_path: Path) -> None:
     assert texts["removed_edges.txt"] == ""
 
 
-def test_duplicates_within_a_type_and_self_loops_are_removed_and_recorded(tmp_path: Path) -> None:
+def test_duplicates_of_whatever_type_and_self_loops_are_removed_and_recorded(tmp_path: Path) -> None:
     graph = SmallGraph(
         {"a": 4, "b": 2},
         {
             "a:r:a": Edges([0, 1, 0, 2, 0], [1, 1, 1, 3, 1], Layout("csv", (2, 0, 3))),
-            "a:s:a": Edges([0], [1]),
+            "a:s:a": Edges([0, 1], [1, 0]),
             "a:r:b": Edges([1, 0, 1], [1, 0, 1]),
         },
     )
     texts = prepared(graph, tmp_path)
     check(graph, texts)
-    assert rows(texts["removed_edges.txt"]) == [(1, 1, 1, 0), (0, 1, 2, 0), (0, 1, 4, 0), (1, 5, 2, 2)]
-    assert (0, 1, 0, 1) in rows(texts["edges.txt"])  # the same nodes, but another edge type
+    of_one_type = [(1, 1, 1, 0), (0, 1, 2, 0), (0, 1, 4, 0)]
+    assert rows(texts["removed_edges.txt"]) == [*of_one_type, (0, 1, 0, 1), (1, 5, 2, 2)]
+    assert (1, 0, 1, 1) in rows(texts["edges.txt"])  # the reverse of another edge
     assert rows(texts["stats.txt"]) == [(6, 5, 2)]
 
 
@@ -110,18 +114,22 @@ def test_any_graph(graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory) 
     check(graph, prepared(graph, tmp_path_factory.mktemp("any")))
 
 
-def test_many_buckets_find_the_same_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated_edges, "BUCKET_EDGES", 64)
-    rng = np.random.default_rng(0)
-    src, dst = rng.integers(0, 40, (2, 1000))
-    keys = edge_keys(src, dst, sources=40, destinations=40)
-    blocks = np.array_split(keys, 7)
-    repeated = RepeatedEdges(blocks, len(keys))
-    found = np.concatenate([repeated.first_time(block) for block in blocks])
-    expected = np.zeros(len(keys), bool)
-    expected[np.unique(keys, return_index=True)[1]] = True
-    assert np.array_equal(found, expected)
-    assert max(Counter(keys.tolist()).values()) > 2  # else the test proves little
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graph=graphs())
+def test_any_graph_with_the_duplicates_looked_for_on_the_disk(
+    graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parmetis_edges, "MEMORY", 1)
+        check(graph, prepared(graph, tmp_path_factory.mktemp("any")))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 2**63 - 1) | st.integers(0, 12)] * 3)))
+def test_rows_are_written_as_python_writes_them(numbers: list[Row]) -> None:
+    columns = np.array(numbers, np.int64).reshape(-1, 3).T
+    text = text_rows(list(columns)).to_pybytes().decode()
+    assert text == "".join(" ".join(map(str, row)) + "\n" for row in numbers)
 
 
 def test_a_second_call_does_nothing_and_leaves_the_binary_graph_alone(tmp_path: Path) -> None:
@@ -167,6 +175,77 @@ def test_an_id_out_of_range_is_bad_input(tmp_path: Path, capsys: pytest.CaptureF
     assert code == 3
     assert "row 1" in capsys.readouterr().err
     assert not list((tmp_path / "out").rglob("*_edges.txt"))
+
+
+def check_attributes(
+    graph: SmallGraph, folder: Path, names: tuple[str, ...], *, asked: str | None = None
+) -> None:
+    """Behind the columns of every row are the values of its node or edge, to the last bit."""
+    texts = prepared(graph, folder, (asked,) if asked else names)
+    kinds = {name: len(edges.src) for name, edges in graph.edges.items()}
+    of_nodes = [name for name in names if any(value.name == name for value in graph.node_values)]
+    of_edges = [name for name in names if any(value.name == name for value in graph.edge_values)]
+    nodes = attribute_table(graph.node_values, graph.nodes, of_nodes)
+    edges = list(attribute_table(graph.edge_values, kinds, of_edges).values())
+    fixed = len(graph.nodes) + 2
+    lines = [line.split(" ") for line in texts["nodes.txt"].splitlines()]
+    expected = np.concatenate(list(nodes.values()))
+    assert len(lines) == len(expected)
+    for line, row in zip(lines, expected, strict=True):
+        np.testing.assert_array_equal([float(field) for field in line[fixed:]], row)
+    for name in ("edges.txt", "removed_edges.txt"):
+        for line in texts[name].splitlines():
+            fields = line.split(" ")
+            expected = edges[int(fields[3])][int(fields[2])]
+            np.testing.assert_array_equal([float(field) for field in fields[4:]], expected)
+    plain = {
+        name: [line.split(" ")[:columns] for line in texts[name].splitlines()] for name, columns in COLUMNS
+    }
+    without = prepared(graph, folder / "without")
+    assert plain == {name: [line.split(" ") for line in without[name].splitlines()] for name in plain}
+
+
+@pytest.mark.parametrize("names", [("feat",), ("grid", "feat", "year"), ("train_mask", "label"), ("weight",)])
+@pytest.mark.parametrize("rows", [1, 7, 1 << 20])
+def test_attributes_behind_the_columns(
+    names: tuple[str, ...], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parmetis_edges, "rows_at_once", lambda attributes: rows)
+    monkeypatch.setattr(parmetis_text, "rows_at_once", lambda attributes: rows)
+    graph = social() if names == ("weight",) else library()
+    check_attributes(graph, tmp_path, names)
+
+
+def test_all_attributes_of_types_with_other_features_and_other_widths(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    graph = SmallGraph(
+        {"a": 5, "b": 3},
+        {"a:r:a": Edges([0, 1, 1, 0], [1, 1, 2, 1]), "a:s:b": Edges([0, 0, 2], [1, 0, 1])},
+        [
+            Values("a", "x", rng.normal(size=(5, 2)).astype(np.float32), Layout("parquet", (2, 3))),
+            Values("b", "x", rng.integers(0, 9, (3, 1, 3)), Layout("numpy", (1, 2))),
+            Values("b", "only", np.array([True, False, True])),
+            Values("a", "half", rng.normal(size=5).astype(np.float16)),
+        ],
+        [Values("a:s:b", "x", np.array([2**62, -1, 3]), Layout("csv", (2, 1)))],
+    )
+    check_attributes(graph, tmp_path, ("x", "half", "only"), asked="all")
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graph=graphs())
+def test_attributes_of_any_graph(graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory) -> None:
+    names = dict.fromkeys(value.name for value in (*graph.node_values, *graph.edge_values))
+    check_attributes(graph, tmp_path_factory.mktemp("any"), tuple(names))
+
+
+def test_a_feature_that_no_type_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["prepare", str(library().write(tmp_path / "in")), "--output", str(tmp_path / "out")]
+    assert main([*arguments, "--format", "parmetis", "--attributes", "feet"]) == 2
+    said = capsys.readouterr().err
+    assert "No type has a feature 'feet'" in said and "all, feat, label, train_mask, grid, year" in said
+    assert main([*arguments, "--attributes", "feat"]) == 2
+    assert "--attributes is for the text of ParMETIS" in capsys.readouterr().err
 
 
 def weights_of(graph: SmallGraph, folder: Path, kind: str) -> list[Row]:

@@ -39,6 +39,11 @@ def test_what_prepare_writes_is_sound(tmp_path: Path) -> None:
     assert counts["nodes"] == 65
 
 
+def test_the_reverse_of_an_edge_is_no_duplicate(tmp_path: Path) -> None:
+    edges = ["0 3 0 0", "1 4 1 0", "3 0 0 1"]
+    validate_parmetis_text(open_store(str(write(tmp_path, NODES, edges))), "toy", SCHEMA)
+
+
 def change(lines: list[str], row: int, text: str) -> list[str]:
     return [*lines[:row], text, *lines[row + 1 :]]
 
@@ -69,6 +74,11 @@ WRONG = {
     "an end below zero": (NODES, change(EDGES, 1, "-1 4 1 0"), r"line 2: <src_id> is no node"),
     "a self-loop": (NODES, change(EDGES, 1, "4 4 1 0"), r"line 2: a self-loop"),
     "a duplicate": (NODES, change(EDGES, 1, "0 3 1 0"), r"line 2: .*second time.*also in line 1"),
+    "a duplicate of another edge type": (
+        NODES,
+        ["0 3 0 0", "1 4 1 0", "0 3 0 1"],
+        r"line 3: .*second time.*0 3, also in line 1; 1 such rows.*whatever the edge type",
+    ),
     "an edge type that is not in the schema": (NODES, change(EDGES, 0, "0 3 0 2"), r"line 1: the edge type"),
     "a type-wise edge ID out of range": (
         NODES,

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from partition_ops.errors import EngineError
 from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.graph.overlaps import MIX, Keys, Overlaps, find_overlaps
 from partition_ops.parallel import cores, map_in_threads
-from partition_ops.validate.overlaps import MIX, Keys, Overlaps, find_overlaps
 
 Ids = npt.NDArray[np.int64]
 BYTES_PER_EDGE = 24  # the key, the copy that is sorted, and what compares it
@@ -58,14 +58,19 @@ class PairStore:
         metadata: The graph's metadata.
         memory: Bytes that the keys may take.
         scratch: Folder for buckets, used where the memory does not suffice.
+        across_types: Edges of several types count as those of the first type between the same nodes, and
+            their places as homogeneous edge IDs, so that an edge of another type is a duplicate too.
 
     Raises:
         EngineError: Two node types have more than 2**62 pairs of nodes.
     """
 
-    def __init__(self, metadata: GraphMetadata, *, memory: int, scratch: Path) -> None:
+    def __init__(
+        self, metadata: GraphMetadata, *, memory: int, scratch: Path, across_types: bool = False
+    ) -> None:
         self._lock = threading.Lock()
         self._scratch = Path(tempfile.mkdtemp(dir=scratch))
+        self._offsets = metadata.edge_offsets if across_types else None
         self._groups: dict[tuple[int, int], _Group] = {}
         self._group_of: list[tuple[_Group, bool]] = []
         for type_id in range(len(metadata.edge_types)):
@@ -88,6 +93,9 @@ class PairStore:
             self._room -= len(src)
             if self._room < 0:
                 return
+        if self._offsets is not None:
+            places = places + self._offsets[type_id]
+            type_id = group.edge_types[0]
         keys = _keys(src, dst, group, backwards)
         if self.buckets == 1:
             with self._lock:
@@ -119,7 +127,8 @@ class PairStore:
         if metadata.num_nodes[first] * width >= 2**62:
             raise EngineError(f"{edge_type} has too many pairs of nodes to look for duplicates")
         group = self._groups.setdefault((first, second), _Group((first, second), width))
-        group.edge_types.append(type_id)
+        if self._offsets is None or not group.edge_types:
+            group.edge_types.append(type_id)
         group.edges += metadata.num_edges[type_id]
         self._group_of.append((group, ends[0] > ends[1]))
 

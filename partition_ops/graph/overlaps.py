@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.validate.defects import EXAMPLES
-
 Ids = npt.NDArray[np.int64]
 MIX = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: spreads consecutive keys over all hashes
 MOST_FILTER_BITS = 26
+EXAMPLES = 10  # edges of which the keys are told
 
 
 @dataclass(frozen=True)
