@@ -16,6 +16,7 @@ from partition_ops.convert.dgl_files import write_graph, write_tensors
 from partition_ops.convert.dgl_format import Column
 from partition_ops.convert.partition_graph import PartitionGraph
 from partition_ops.convert.plan import PLAN_TASK, read_plan
+from partition_ops.convert.trainers import trainer_features
 from partition_ops.errors import UsageError
 from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import Feature
@@ -110,11 +111,12 @@ class _Gather:
         advance(1)
         node_ids = {name: Column.of(ids) for name, ids in graph.nodes.inner_ids_by_type(metadata).items()}
         edge_ids = graph.edge_ids_by_type
-        for name, features, ids in (
-            ("node_feat.dgl", metadata.node_features, node_ids),
-            ("edge_feat.dgl", metadata.edge_features, edge_ids),
+        node_trainers, edge_trainers = trainer_features(self.conversion, graph, self.part)
+        for name, features, ids, trainers in (
+            ("node_feat.dgl", metadata.node_features, node_ids, node_trainers),
+            ("edge_feat.dgl", metadata.edge_features, edge_ids, edge_trainers),
         ):
-            write_tensors(self.task, self._key(name), self._features(features, ids))
+            write_tensors(self.task, self._key(name), self._features(features, ids) | trainers)
             advance(1)
         write_tensors(self.task, self._key("orig_nids.dgl"), node_ids)
         write_tensors(self.task, self._key("orig_eids.dgl"), edge_ids)

@@ -96,6 +96,13 @@ class PartitionGraph:
             for type_id, edge_type in enumerate(self.metadata.edge_types)
         }
 
+    def destinations(self, edge_type_id: int) -> Iterator[Ids]:
+        """Local IDs of the destinations of the edges that the partition owns of one type, in blocks."""
+        for type_id, rows in self._edges:
+            if type_id == edge_type_id:
+                for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
+                    yield rows[1, begin:end]
+
     def columns(self) -> GraphColumns:
         """What ``graph.dgl`` holds."""
         nodes, edges = self.nodes, self.num_edges

@@ -12,6 +12,7 @@ from partition_ops.storage import Store
 from partition_ops.verify.input import FeatureTable, Ids
 from partition_ops.verify.output import Array, Output
 from partition_ops.verify.report import Findings
+from partition_ops.verify.trainers import expected_trainers, trainers_fit
 from partition_ops.verify.truth import Truth
 
 BLOCK = 16 << 20  # bytes of a feature that are compared at a time
@@ -36,19 +37,27 @@ class Features:
         """Peak memory: one feature file of the partition, and two blocks."""
         metadata, truth = self._truth.metadata, self._truth
         nodes, edges = _ids_by_type(truth, part)
-        for check, file, features, ids in (
-            ("node-features", "node_feat.dgl", metadata.node_features, nodes),
-            ("edge-features", "edge_feat.dgl", metadata.edge_features, edges),
+        node_trainers, edge_trainers = expected_trainers(output, truth, part)
+        if part == 0 and (wrong := trainers_fit(output, truth)) is not None:
+            findings.fail("assignment", wrong)
+        for check, file, features, ids, trainers in (
+            ("node-features", "node_feat.dgl", metadata.node_features, nodes, node_trainers),
+            ("edge-features", "edge_feat.dgl", metadata.edge_features, edges, edge_trainers),
         ):
             with findings.check(check):
                 found = output.tensors(part, file)
-                keys = sorted(feature.key for feature in features)
+                keys = sorted([*(feature.key for feature in features), *trainers])
                 findings.same(check, f"part {part}: the list of features", sorted(found), keys)
                 for feature in features:
                     if feature.key in found:
                         self._check_one(
                             findings, check, part, feature, found[feature.key], ids[feature.type_name]
                         )
+
+                for key in trainers.keys() & found.keys():
+                    dtype = str(found[key].dtype)
+                    findings.same(check, f"part {part}: dtype of {key!r}", dtype, "int64")
+                    findings.equal(check, f"part {part}: {key!r}", found[key], trainers[key])
 
     def _check_one(
         self, findings: Findings, check: str, part: int, feature: Feature, found: Array, ids: Ids

@@ -1,0 +1,55 @@
+"""The trainer of every node and edge of a partition, where a machine has several."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partition_ops import artifacts
+from partition_ops.verify.input import Ids
+from partition_ops.verify.output import Output
+from partition_ops.verify.truth import Truth
+
+
+def expected_trainers(output: Output, truth: Truth, part: int) -> tuple[dict[str, Ids], dict[str, Ids]]:
+    """``trainer_id`` of a partition's nodes and edges by feature key, int64; none with one trainer a machine.
+
+    Derived from ``assignment/trainers/`` as ``dgl.distributed.partition_graph`` does: an edge has the trainer
+    of its destination.
+    """
+    if _per_machine(output) == 1:
+        return {}, {}
+    metadata = truth.metadata
+    trainers = {name: _trainers(output, name) for name in metadata.node_types}
+    nodes = {
+        f"{name}/trainer_id": trainers[name][truth.nodes_of(part, type_id)]
+        for type_id, name in enumerate(metadata.node_types)
+    }
+    edges = {
+        f"{edge_type}/trainer_id": trainers[edge_type.dst][
+            truth.edges[type_id][1][truth.edges_of(part, type_id)]
+        ]
+        for type_id, edge_type in enumerate(metadata.edge_types)
+    }
+    return nodes, edges
+
+
+def trainers_fit(output: Output, truth: Truth) -> str | None:
+    """A node whose trainer is on the machine of another partition, as a message; None if there is none."""
+    count = _per_machine(output)
+    for type_id, name in enumerate(truth.metadata.node_types if count > 1 else ()):
+        wrong = np.flatnonzero(_trainers(output, name) // count != truth.parts[type_id])
+        if len(wrong):
+            return f"node {wrong[0]} of type {name!r} has a trainer of another partition"
+    return None
+
+
+def _per_machine(output: Output) -> int:
+    key = f"{artifacts.ASSIGNMENT}/{artifacts.ASSIGNMENT_SIDECAR}"
+    made_by = output.store.read_json(key)["made_by"] if output.store.exists(key) else {}
+    return int(made_by.get("num_trainers_per_machine", 1))
+
+
+def _trainers(output: Output, node_type: str) -> Ids:
+    key = f"{artifacts.ASSIGNMENT}/{artifacts.assignment_trainers(node_type)}"
+    trainers: Ids = np.load(output.store.local_copy(key), allow_pickle=False).astype(np.int64)
+    return trainers
