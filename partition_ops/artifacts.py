@@ -109,6 +109,16 @@ def bucket_index(group: int) -> str:
     return f"{SCRATCH}/convert/group{group}/edges.json"
 
 
+def bucket_features(group: int) -> str:
+    """The rows of features of one group of chunks by the partition that owns them."""
+    return f"{SCRATCH}/convert/group{group}/features.bin"
+
+
+def bucket_feature_index(group: int) -> str:
+    """What is where in `bucket_features`."""
+    return f"{SCRATCH}/convert/group{group}/features.json"
+
+
 PARMETIS_PARTS = f"{SCRATCH}/parmetis/parts.npy"  # what the ranks leave for the stage ``partition``
 PARMETIS_CLASSES = f"{SCRATCH}/parmetis/classes.npy"  # what it leaves for them
 

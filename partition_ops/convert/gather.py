@@ -14,8 +14,9 @@ from partition_ops.convert.buckets import Buckets
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.dgl_files import write_graph, write_tensors
 from partition_ops.convert.dgl_format import Column
+from partition_ops.convert.feature_buckets import FeatureBuckets
 from partition_ops.convert.partition_graph import PartitionGraph
-from partition_ops.convert.plan import PLAN_TASK, read_plan
+from partition_ops.convert.plan import PLAN_TASK, Plan, read_plan
 from partition_ops.convert.trainers import trainer_features
 from partition_ops.errors import UsageError
 from partition_ops.graph.features import FeatureReader, feature_readers
@@ -67,11 +68,11 @@ def gather_part(conversion: Conversion, part: int, progress: Progress | None = N
         raise UsageError(f"There is no partition {part}", expected=f"0 to {conversion.num_parts - 1}")
 
     def work(task: Task) -> dict[str, Any]:
-        buckets = Buckets(task.destination, conversion.metadata, plan.groups, conversion.num_parts)
+        buckets = Buckets(task.destination, conversion.metadata, plan.edge_groups, conversion.num_parts)
         graph = PartitionGraph(conversion, buckets, part)
         files = len(artifacts.PARTITION_FILES)
         with (progress or NoProgress()).step(f"Writing partition {part}", files, "files") as advance:
-            return _Gather(conversion, graph, part, task).run(advance)
+            return _Gather(conversion, graph, plan, part, task).run(advance)
 
     return run_task(
         f"convert-part{part}",
@@ -101,6 +102,7 @@ class _Gather:
 
     conversion: Conversion
     graph: PartitionGraph
+    plan: Plan
     part: int
     task: Task
 
@@ -128,7 +130,14 @@ class _Gather:
 
     def _features(self, features: tuple[Feature, ...], ids: dict[str, Column]) -> dict[str, Column]:
         readers = feature_readers(self.conversion.source, self.conversion.metadata)
-        return {feature.key: _taken(readers[feature.key], ids[feature.type_name]) for feature in features}
+        buckets = FeatureBuckets(self.task.destination, self.plan.feature_groups, self.part)
+        scattered = self.conversion.metadata.node_features
+        found = {}
+        for place, feature in enumerate(features):
+            rows = ids[feature.type_name]
+            column = buckets.column(place, feature, rows.shape[0]) if features is scattered else None
+            found[feature.key] = column or _taken(readers[feature.key], rows)
+        return found
 
     def _write_stats(self) -> dict[str, Any]:
         metadata, graph = self.conversion.metadata, self.graph

@@ -53,7 +53,7 @@ def write_config(conversion: Conversion) -> StageResult:
 
     def work(task: Task) -> dict[str, Any]:
         key = artifacts.partition_config(metadata.graph_name)
-        edges = Buckets(destination, metadata, plan.groups, conversion.num_parts).counts
+        edges = Buckets(destination, metadata, plan.edge_groups, conversion.num_parts).counts
         task.write_json(
             key, partition_document(metadata, conversion.order.assignment, edges, conversion.config.num_hops)
         )

@@ -8,6 +8,7 @@ from typing import Any
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
+from partition_ops.convert.feature_buckets import scattered_chunks
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, check_apart, forget_task, read_record, run_task
@@ -22,14 +23,25 @@ class Plan:
     """The groups of chunks.
 
     Attributes:
-        edges: For each group, the half-open range of its chunks among all edge chunks.
+        edges: For each group of edges, the half-open range of its chunks among all edge chunks.
+        features: For each group of features, which come behind those of edges, its chunks; see
+            `scattered_chunks`.
     """
 
     edges: list[tuple[int, int]]
+    features: list[list[tuple[int, int]]]
 
     @property
     def groups(self) -> list[int]:
-        return list(range(len(self.edges)))
+        return list(range(len(self.edges) + len(self.features)))
+
+    @property
+    def edge_groups(self) -> list[int]:
+        return self.groups[: len(self.edges)]
+
+    @property
+    def feature_groups(self) -> list[int]:
+        return self.groups[len(self.edges) :]
 
     @property
     def tasks(self) -> list[str]:
@@ -46,7 +58,8 @@ def plan_conversion(
 ) -> StageResult:
     """Write ``scratch/convert/plan.json`` and forget the partitions of an earlier assignment.
 
-    Consecutive chunks form at most 64 groups of about as many bytes; each is then scattered by a task.
+    Consecutive chunks of edges form at most 64 groups of about as many bytes; each is then scattered by a
+    task. So do the chunks of node features that each partition would have to fetch or decode anew.
 
     Args:
         config: Options.
@@ -72,8 +85,12 @@ def make_plan(conversion: Conversion) -> StageResult:
         _forget_earlier(destination)
         sizes = {entry.key: entry.size for entry in conversion.inputs}
         edges = _groups([sizes[key] for data in metadata.edges for key in data.files])
-        task.write_json(artifacts.CONVERT_PLAN, {"version": PLAN_VERSION, "edges": edges})
-        return {"groups": len(edges), "num_parts": conversion.num_parts}
+        chunks = scattered_chunks(conversion)
+        keys = [metadata.node_features[place].data.files[chunk] for place, chunk in chunks]
+        features = [chunks[begin:end] for begin, end in _groups([sizes[key] for key in keys])]
+        plan = {"version": PLAN_VERSION, "edges": edges, "features": features}
+        task.write_json(artifacts.CONVERT_PLAN, plan)
+        return {"groups": len(edges) + len(features), "num_parts": conversion.num_parts}
 
     return run_task(
         PLAN_TASK,
@@ -93,7 +110,8 @@ def read_plan(destination: Store) -> Plan:
     """
     read_record(destination, PLAN_TASK)  # says so where it has not been done
     document = destination.read_json(artifacts.CONVERT_PLAN)
-    return Plan([(begin, end) for begin, end in document["edges"]])
+    features = [[(place, chunk) for place, chunk in group] for group in document["features"]]
+    return Plan([(begin, end) for begin, end in document["edges"]], features)
 
 
 def _groups(sizes: list[int]) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.convert.context import Conversion
+from partition_ops.convert.feature_buckets import scatter_features
 from partition_ops.convert.loops import count_owners, split_edges
 from partition_ops.convert.plan import PLAN_TASK, read_plan, scatter_task
 from partition_ops.convert.relabel import Ids
@@ -38,6 +39,8 @@ def scatter_edges(
     progress: Progress | None = None,
 ) -> StageResult:
     """Write ``scratch/convert/group<i>/edges.bin`` with the edges of one group of chunks, by partition.
+
+    Of a group of features, ``features.bin``; see `partition_ops.convert.feature_buckets`.
 
     ``edges.json`` beside it says what is where; see `BucketIndex`. New IDs of nodes are known already, and
     IDs take 4 bytes where they fit. The partition of the destination owns an edge.
@@ -68,24 +71,10 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
         raise UsageError(f"There is no group {group}", expected=f"0 to {len(plan.groups) - 1}")
 
     def work(task: Task) -> dict[str, Any]:
-        reader = EdgeReader(
-            conversion.source, conversion.metadata, conversion.dropped.ids(conversion.metadata)
-        )
-        begin, end = plan.edges[group]
-        chunks = reader.chunks()[begin:end]
-        index = BucketIndex()
-        total = sum(conversion.metadata.num_edges) * len(chunks) // max(len(reader.chunks()), 1)
-        with (
-            (progress or NoProgress()).step(f"Scattering group {group}", total, "edges") as advance,
-            conversion.destination.create(artifacts.bucket_edges(group)) as new,
-            new.path.open("wb") as stream,
-        ):
-            scatter = _Scatter(conversion, reader, stream, index, advance)
-            for chunk in chunks:
-                scatter.run(chunk)
-        task.wrote(new.published())
-        task.write_json(artifacts.bucket_index(group), index.to_json())
-        return {"edges": sum(map(sum, index.counts))}
+        if group in plan.feature_groups:
+            chunks = plan.features[group - len(plan.edges)]
+            return {"edges": 0, "feature_rows": scatter_features(conversion, task, group, chunks)}
+        return {"edges": _scatter_chunks(conversion, task, group, *plan.edges[group], progress)}
 
     return run_task(
         scatter_task(group),
@@ -95,6 +84,28 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
         after=["partition", PLAN_TASK],
         work=work,
     )
+
+
+def _scatter_chunks(
+    conversion: Conversion, task: Task, group: int, begin: int, end: int, progress: Progress | None
+) -> int:
+    """Write the edges of some chunks; how many there are."""
+    metadata = conversion.metadata
+    reader = EdgeReader(conversion.source, metadata, conversion.dropped.ids(metadata))
+    chunks = reader.chunks()[begin:end]
+    index = BucketIndex()
+    total = sum(metadata.num_edges) * len(chunks) // max(len(reader.chunks()), 1)
+    with (
+        (progress or NoProgress()).step(f"Scattering group {group}", total, "edges") as advance,
+        task.destination.create(artifacts.bucket_edges(group)) as new,
+        new.path.open("wb") as stream,
+    ):
+        scatter = _Scatter(conversion, reader, stream, index, advance)
+        for chunk in chunks:
+            scatter.run(chunk)
+    task.wrote(new.published())
+    task.write_json(artifacts.bucket_index(group), index.to_json())
+    return sum(map(sum, index.counts))
 
 
 def scatter_memory(conversion: Conversion) -> int:

@@ -17,6 +17,7 @@ from partition_ops import artifacts
 from partition_ops.config import ConvertConfig, PartitionConfig, RunConfig
 from partition_ops.convert import (
     convert_graph,
+    feature_buckets,
     gather_partition,
     plan_conversion,
     scatter_edges,
@@ -32,7 +33,10 @@ from partition_ops.verify import verify_output
 from tests.graphs import Layout, SmallGraph, library
 from tests.strategies import graphs
 
-NUM_PARTS = 3
+NUM_PARTS = 4  # more than make it worth while to scatter features
+EDGE_CHUNKS = 12  # a group each
+DECODED_CHUNKS = 8  # of features in Parquet and CSV
+FEATURE_CHUNKS = 16  # from S3, all
 TINY = 1  # bytes: the smallest segments, one task at a time
 
 
@@ -47,6 +51,7 @@ def in_chunks(graph: SmallGraph, chunks: int) -> SmallGraph:
     return replace(
         graph,
         edges=edges,
+        node_chunks={name: layout(count, "numpy").chunks or () for name, count in graph.nodes.items()},
         node_values=[
             replace(value, layout=layout(len(value.array), name))
             for value, name in zip(graph.node_values, formats, strict=True)
@@ -74,8 +79,12 @@ def partitions(store: Store) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def expected(source: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """With every gather reading the features themselves."""
     destination = assigned(source, tmp_path_factory.mktemp("expected"))
-    convert_graph(ConvertConfig(), source, destination)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feature_buckets, "READS_WORTH_IT", 1000)
+        convert_graph(ConvertConfig(), source, destination)
+    assert destination.read_json(artifacts.CONVERT_PLAN)["features"] == []
     return partitions(destination)
 
 
@@ -84,9 +93,13 @@ def test_tiny_memory_means_many_segments_and_the_same_bytes(
 ) -> None:
     destination = assigned(source, tmp_path)
     convert_graph(ConvertConfig(memory=TINY), source, destination)
-    groups = destination.read_json(artifacts.CONVERT_PLAN)["edges"]
-    assert len(groups) == 12  # a group for each chunk
-    segments = [len(destination.read_json(artifacts.bucket_index(g))["edge_types"]) for g in range(12)]
+    plan = destination.read_json(artifacts.CONVERT_PLAN)
+    assert (len(plan["edges"]), len(plan["features"])) == (EDGE_CHUNKS, DECODED_CHUNKS)
+    index = destination.read_json(artifacts.bucket_feature_index(EDGE_CHUNKS))["chunks"][0]
+    assert len(index["counts"]) > 1
+    segments = [
+        len(destination.read_json(artifacts.bucket_index(g))["edge_types"]) for g in range(EDGE_CHUNKS)
+    ]
     assert min(segments) > 1
     assert partitions(destination) == expected
 
@@ -133,7 +146,7 @@ def test_every_task_killed_and_run_again_gives_the_same_bytes(
     lives: int, source: Store, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     destination, died = assigned(source, tmp_path), 0
-    for task in tasks(source, ConvertConfig(memory=TINY), 12):
+    for task in tasks(source, ConvertConfig(memory=TINY), EDGE_CHUNKS + DECODED_CHUNKS):
         dying = DyingStore(tmp_path, lives)
         with suppress(Killed):
             task(dying)
@@ -164,17 +177,19 @@ def test_from_s3_to_s3(
         for entry in source.list():
             remote.write_bytes(entry.key, source.read_bytes(entry.key))
         partition_nodes(PartitionConfig(num_parts=NUM_PARTS, engine="random"), remote, out)
-    for number in range(len(tasks(source, ConvertConfig(), 12))):  # on machines that share nothing else
+    groups = EDGE_CHUNKS + FEATURE_CHUNKS
+    for number in range(len(tasks(source, ConvertConfig(), groups))):  # on machines that share nothing else
         with (
             open_store(f"{s3_root}/in", s3_settings) as remote,
             open_store(f"{s3_root}/out", s3_settings) as out,
         ):
-            tasks(remote, ConvertConfig(), 12)[number](out)
+            tasks(remote, ConvertConfig(), groups)[number](out)
     with open_store(f"{s3_root}/out", s3_settings) as out:
+        assert len(out.read_json(artifacts.CONVERT_PLAN)["features"]) == FEATURE_CHUNKS
         assert partitions(out) == expected
 
 
-@pytest.mark.parametrize("number", [-1, 12])
+@pytest.mark.parametrize("number", [-1, EDGE_CHUNKS + DECODED_CHUNKS])
 def test_there_is_no_such_group_or_partition(number: int, source: Store, tmp_path: Path) -> None:
     destination = assigned(source, tmp_path)
     plan_conversion(ConvertConfig(), source, destination)
