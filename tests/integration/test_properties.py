@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,10 +19,10 @@ from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
 from tests.defects import CHOICES, with_defects
 from tests.graphs import SHAPES, SmallGraph, library
-from tests.mpi import MISSING, needs_parmetis
+from tests.mpi import needs_parmetis
 from tests.strategies import graphs
 
-ENGINES = tuple(name for name in engines.ENGINES if name != "parmetis" or MISSING is None)
+ENGINES = [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engines.ENGINES]
 BALANCES = ("node-types", "edges", "none")
 
 
@@ -44,29 +45,30 @@ def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str, num_par
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
-@pytest.mark.parametrize(
-    "engine",
-    [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engines.ENGINES],
-)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_every_choice_about_defects(choice: dict[str, str], engine: str) -> None:
     config = RunConfig(num_parts=3, engine=engine, balance="edges", on_defect=choice)
     run_and_verify(with_defects(library()), config)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(
+    max_examples=max(10, settings.default.max_examples // len(ENGINES)),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(
     graph=graphs(),
-    config=st.builds(
-        RunConfig,
-        num_parts=st.integers(1, 5),
-        engine=st.sampled_from(ENGINES),
-        balance=st.sampled_from(BALANCES),
-        seed=st.integers(0, 99),
-        on_defect=st.sampled_from(CHOICES),
+    options=st.fixed_dictionaries(
+        {
+            "num_parts": st.integers(1, 5),
+            "balance": st.sampled_from(BALANCES),
+            "seed": st.integers(0, 99),
+            "on_defect": st.sampled_from(CHOICES),
+        }
     ),
 )
-def test_any_graph(graph: SmallGraph, config: RunConfig) -> None:
-    run_and_verify(graph, config)
+def test_any_graph(engine: str, graph: SmallGraph, options: dict[str, Any]) -> None:
+    run_and_verify(graph, RunConfig(engine=engine, **options))
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
