@@ -10,64 +10,84 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, prange
+from numba import njit
 
 Counts = npt.NDArray[np.int64]
 Neighbours = npt.NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
-def count(src: Counts, dst: Counts, degrees: Counts, in_degrees: Counts) -> int:
-    """Add a block of edges to the degrees.
+def count(
+    src: Counts,
+    dst: Counts,
+    src_offset: int,
+    dst_offset: int,
+    degrees: Counts,
+    in_degrees: Counts,
+    pairs: Neighbours,
+) -> int:
+    """Add a block of edges to the degrees, and give them homogeneous IDs.
 
     Args:
-        src: (n,) int64, homogeneous IDs.
-        dst: (n,) int64, homogeneous IDs.
+        src: (n,) int64, type-wise IDs.
+        dst: (n,) int64, type-wise IDs.
+        src_offset: Homogeneous ID of the first node of the type of the sources.
+        dst_offset: ... of the destinations.
         degrees: (nodes,) int64; both ends of every edge that is no self-loop are added.
         in_degrees: (nodes,) int64; the destination of every edge is added.
+        pairs: (n, 2) int32 or int64, written to: homogeneous IDs.
 
     Returns:
         The number of self-loops.
     """
     loops = 0
     for i in range(len(src)):
-        in_degrees[dst[i]] += 1
-        if src[i] == dst[i]:
+        a, b = src[i] + src_offset, dst[i] + dst_offset
+        pairs[i, 0] = a
+        pairs[i, 1] = b
+        in_degrees[b] += 1
+        if a == b:
             loops += 1
         else:
-            degrees[src[i]] += 1
-            degrees[dst[i]] += 1
+            degrees[a] += 1
+            degrees[b] += 1
     return loops
 
 
 @njit(cache=True, nogil=True)
-def fill(src: Counts, dst: Counts, positions: Counts, neighbours: Neighbours) -> None:
-    """Enter both directions of a block of edges.
+def fill(pairs: Neighbours, first: int, last: int, positions: Counts, neighbours: Neighbours) -> None:
+    """Enter both directions of a block of edges, as far as they begin at some consecutive nodes.
 
     Args:
-        src: (n,) int64, homogeneous IDs.
-        dst: (n,) int64, homogeneous IDs.
+        pairs: (n, 2) int32 or int64, homogeneous IDs.
+        first: First of the nodes.
+        last: The one behind them.
         positions: (nodes,) int64; where the next neighbour of each node goes, moved on by this.
-        neighbours: (half-edges,) int32 or int64, written to.
+        neighbours: (half-edges,) of the dtype of the pairs, written to.
     """
-    for i in range(len(src)):
-        a, b = src[i], dst[i]
-        if a != b:
+    for i in range(len(pairs)):
+        a, b = pairs[i, 0], pairs[i, 1]
+        if a == b:
+            continue
+        if first <= a < last:
             neighbours[positions[a]] = b
             positions[a] += 1
+        if first <= b < last:
             neighbours[positions[b]] = a
             positions[b] += 1
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def sort_and_merge(begins: Counts, ends: Counts, neighbours: Neighbours) -> Counts:
-    """Sort the neighbours of each node in place and move the distinct ones to the front.
+@njit(cache=True, nogil=True)
+def sort_and_merge(begins: Counts, ends: Counts, neighbours: Neighbours, unique: Counts) -> None:
+    """Sort the neighbours of some nodes in place and move the distinct ones to the front.
 
-    Returns:
-        (nodes,) int64, the number of distinct neighbours.
+    Args:
+        begins: (n,) int64, where the neighbours of each node begin.
+        ends: (n,) int64, where they end.
+        neighbours: (half-edges,) of all nodes.
+        unique: (n,) int64, the number of distinct neighbours is written to.
     """
-    unique = np.zeros(len(begins), np.int64)
-    for node in prange(len(begins)):
+    for node in range(len(begins)):
         row = neighbours[begins[node] : ends[node]]
         row.sort()
         kept = 0
@@ -76,7 +96,6 @@ def sort_and_merge(begins: Counts, ends: Counts, neighbours: Neighbours) -> Coun
                 row[kept] = row[i]
                 kept += 1
         unique[node] = kept
-    return unique
 
 
 @njit(cache=True, nogil=True)
