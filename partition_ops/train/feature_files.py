@@ -8,13 +8,13 @@ from typing import Literal
 from partition_ops import artifacts
 from partition_ops.errors import UsageError
 from partition_ops.graph.dgl_tensors import ArrayPlace
-from partition_ops.train.features import FeatureRows, Locator, MappedRows, PartRows
+from partition_ops.train.features import FeatureRows, FileRows, Locator, MappedRows, PartRows
 from partition_ops.train.id_vectors import EDGES, NODES, new_ids
 from partition_ops.train.mapped import MappedFile, ResidentLimit
 from partition_ops.train.ranges import BlockCache, RangeRows
 from partition_ops.train.source import IdKind, Ids, OutputFiles
 
-Access = Literal["mapped", "ranges"]
+Access = Literal["read", "mapped", "ranges"]
 NODE_FILE, EDGE_FILE = "node_feat.dgl", "edge_feat.dgl"
 
 
@@ -27,8 +27,8 @@ class FeatureFiles:
             are neighbours; edges have them in the partitions that are open.
         ids: Which IDs are asked for.
         num_ids: Number of IDs of each type.
-        access: ``mapped``: whole files, fetched into the cache where they are on S3; ``ranges``: single rows
-            by range requests.
+        access: ``read``: rows of files by system calls; ``mapped``: of mapped files; both fetch whole files
+            into the cache where they are on S3; ``ranges``: rows by range requests.
         resident: Watches over what is mapped.
         blocks: The blocks that range requests brought.
     """
@@ -101,6 +101,8 @@ class FeatureFiles:
         if self._access == "mapped":
             return MappedRows(partial(self._open, part), place, self._resident)
         artifact = artifacts.partition_file(part, self._name)
+        if self._access == "read":
+            return FileRows(partial(self._files.kept, artifact), place, self._files.output.uri_of(artifact))
         return RangeRows(self._blocks, artifact, self._files.size(artifact), place)
 
     def _open(self, part: int) -> MappedFile:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import IO, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.errors import TransientStorageError
 from partition_ops.graph.dgl_tensors import ArrayPlace
 from partition_ops.graph.id_values import InvalidIdError, check_range
+from partition_ops.parallel import cores, map_in_threads
 from partition_ops.train.mapped import MappedFile, ResidentLimit
+from partition_ops.train.pread import read_rows
 from partition_ops.train.source import Ids
 
 Rows = npt.NDArray[Any]
+READ_TOGETHER = 2048  # rows, below which another thread is not worth it
 
 
 class PartRows(Protocol):
@@ -44,8 +49,52 @@ class MappedRows:
         if self._table is None:
             shape = (self._place.shape[0], self._place.row_bytes)
             self._table = self._open().array(self._place.offset, np.uint8, shape)
-        found = np.take(self._table, rows, axis=0)
-        self._resident.check()
+        found = np.empty((len(rows), self._place.row_bytes), np.uint8)
+        order = np.argsort(rows)  # in the order of the file, rows share pages
+        step = self._resident.scattered(self._place.row_bytes)
+        for begin in range(0, len(order), step):
+            here = order[begin : begin + step]
+            found[here] = self._table[rows[here]]
+            self._resident.check()
+        return found
+
+
+class FileRows:
+    """Rows of an array in a file, read without mapping it: nothing of it stays in the process.
+
+    Args:
+        path: The file, found when a row is first asked for.
+        place: Where the array is in it.
+        where: Its URI, for messages.
+    """
+
+    def __init__(self, path: Callable[[], Path], place: ArrayPlace, where: str) -> None:
+        self._path = path
+        self._place = place
+        self._where = where
+        self._file: IO[bytes] | None = None
+
+    def take(self, rows: Ids) -> npt.NDArray[np.uint8]:
+        if self._file is None:
+            self._file = self._path().open("rb", buffering=0)
+        file, place = self._file.fileno(), self._place
+        found = np.empty((len(rows), place.row_bytes), np.uint8)
+        if not found.size:
+            return found
+        order = np.argsort(rows)
+        step = max(-(-len(rows) // cores()), READ_TOGETHER)
+        pieces = [order[begin : begin + step] for begin in range(0, len(order), step)]
+
+        def read(here: Ids) -> int:
+            return int(read_rows(file, place.offset, place.row_bytes, rows[here], here, found))
+
+        failed = sum(map_in_threads(read, pieces) if len(pieces) > 1 else map(read, pieces))
+        if failed:
+            raise TransientStorageError(
+                f"{self._where} cannot be read any more",
+                found=f"{failed} of {len(rows)} rows missing",
+                remedy="Open the graph again: the file has changed.",
+            )
         return found
 
 

@@ -52,11 +52,13 @@ class PartitionedGraph:
         ids: ``new`` or ``original``.
         cache: Folder of the cache; ``~/.cache/partition-ops/train`` where left out.
         cache_bytes: Limit of the cache on disk.
-        features: ``mapped`` maps the feature files, fetching whole ones into the cache where they are on S3;
-            ``ranges`` reads rows by range requests through blocks in memory. Where left out: ``mapped`` on
-            a local disk, ``ranges`` on S3.
+        features: ``read`` reads rows of the feature files by system calls, ``mapped`` maps them; both fetch
+            whole files into the cache where they are on S3. ``ranges`` reads rows by range requests through
+            blocks in memory. Where left out: ``read`` on a local disk, ``ranges`` on S3.
         asynchronous: Read every feature of a batch in a thread of its own.
-        resident_bytes: How much of the mapped files may be in memory, after each call.
+        resident_bytes: How much of the mapped files may be resident after each call, and while features are
+            read. DGL's kernels may map more for as long as they sample: Linux maps 64 KiB around every page
+            that is touched, where the page cache has them.
         row_cache_bytes: Memory for the blocks of ``ranges``.
 
     Raises:
@@ -109,7 +111,7 @@ class PartitionedGraph:
         self.blocks = BlockCache(store, limit=row_cache_bytes)
         self._graphs = DglGraphs(self._files, ids, self._resident)
         self._in = self._graphs.get("in")  # before a data loader forks its workers
-        access = features or ("mapped" if self._files.is_local else "ranges")
+        access = features or ("read" if self._files.is_local else "ranges")
         nodes = [self.book.nodes.count(t) for t in range(len(self.book.ntypes))]
         self._node_features = FeatureFiles(
             self._files, "node", ids, nodes, access, self._resident, self.blocks

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 STATM = Path("/proc/self/statm")
 RESIDENT_BYTES = 256 << 20
+FAULT_AROUND = 64 << 10  # what Linux maps around a page that is touched, if it is in the page cache
 
 
 class MappedFile:
@@ -78,6 +79,10 @@ class ResidentLimit:
         with self._lock:
             self._files.append(file)
         return file
+
+    def scattered(self, size: int) -> int:
+        """How many scattered pieces of some bytes may be read between two checks, at least one."""
+        return max(self.limit // (2 * (FAULT_AROUND + size)), 1)
 
     def check(self) -> None:
         """Give the pages back if there are too many; takes some microseconds otherwise."""

@@ -40,7 +40,7 @@ class ReverseTypes:
             found.setdefault(etype, []).append(ids)
             if (other := self._reverse.get(etype)) is not None:
                 found.setdefault(other, []).append(self._same_edges(ids, etype, other))
-        return {etype: torch.cat(pieces).unique() for etype, pieces in found.items()}
+        return {etype: torch.unique(torch.cat(pieces)) for etype, pieces in found.items()}
 
     def _same_edges(self, ids: Any, etype: Any, other: Any) -> Any:
         if self._graph.ids == "original":

@@ -55,7 +55,8 @@ class FrontierSampler(_BlockSampler):  # type: ignore[misc]  # dgl has no annota
 
     def sample_blocks(self, g: Any, seed_nodes: Any, exclude_eids: Any = None) -> Any:
         """Input nodes, output nodes, and the blocks, as `dgl.dataloading.BlockSampler` wants them."""
-        output_nodes, blocks = seed_nodes, []
+        output_nodes = seed_nodes
+        blocks: list[Any] = []
         for layer in reversed(range(self.num_layers)):
             frontier = self.sample_frontier(layer, g, seed_nodes, exclude_eids)
             block = dgl.to_block(frontier, seed_nodes)

@@ -100,6 +100,21 @@ def test_the_edges_equal_those_of_the_fused_sampler_too(pair: Any) -> None:
         assert [edges_of(block) for block in blocks] == [edges_of(block) for block in others]
 
 
+@pytest.mark.parametrize("access", ["read", "mapped", "ranges"])
+@pytest.mark.parametrize("ids", IDS)
+def test_rows_come_in_any_order_and_again(made: Any, access: Any, ids: Any, tmp_path: Path) -> None:
+    """Also with next to no memory for what is mapped or fetched."""
+    graph, uri = made["library"]
+    options = {"resident_bytes": 0, "row_cache_bytes": 0}
+    with PartitionedGraph(uri, ids=ids, cache=tmp_path, features=access, **options) as found:
+        expected = in_memory(graph, found.book if ids == "new" else None)
+        nodes = torch.randint(found.num_nodes("paper"), (500,))
+        for name in found.node_features("paper"):
+            rows = found.get_node_storage(name, "paper").fetch(nodes, "cpu")
+            assert same_bits(rows, expected.nodes["paper"].data[name][nodes])
+            assert len(found.get_node_storage(name, "paper").fetch(nodes[:0], "cpu")) == 0
+
+
 @pytest.mark.parametrize("pair", BOTH, indirect=True, ids=str)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_what_is_prefetched_are_the_rows_of_the_input(pair: Any, workers: int) -> None:
@@ -278,7 +293,7 @@ def test_one_partition_has_its_own_edges_and_every_feature(made: Any, tmp_path: 
             one.find_edges(torch.tensor([elsewhere]), "cites")
 
 
-@pytest.mark.parametrize("access", ["ranges", "mapped"])
+@pytest.mark.parametrize("access", ["ranges", "mapped", "read"])
 @pytest.mark.parametrize("ids", IDS)
 def test_from_s3(
     s3_root: str, s3_settings: StorageSettings, made: Any, access: Any, ids: Any, tmp_path: Path
@@ -299,7 +314,7 @@ def test_from_s3(
                 rows = blocks[0].srcnodes["paper"].data
                 assert same_bits(rows["feat"], expected.nodes["paper"].data["feat"][rows[dgl.NID]])
             assert (found.blocks.requests > 0) == (access == "ranges")
-            assert (len([*tmp_path.glob("file-*.lock")]) > 0) == (access == "mapped")
+            assert (len([*tmp_path.glob("file-*.lock")]) > 0) == (access != "ranges")
 
 
 def _sample_in_another_process(graph: PartitionedGraph, seeds: torch.Tensor, answers: Any) -> None:
