@@ -9,6 +9,7 @@ from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.feature_buckets import scattered_chunks
+from partition_ops.graph.edges import EdgeReader
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, check_apart, forget_task, read_record, run_task
@@ -26,10 +27,12 @@ class Plan:
         edges: For each group of edges, the half-open range of its chunks among all edge chunks.
         features: For each group of features, which come behind those of edges, its chunks; see
             `scattered_chunks`.
+        starts: Type-wise ID of the first edge of every edge chunk.
     """
 
     edges: list[tuple[int, int]]
     features: list[list[tuple[int, int]]]
+    starts: list[int]
 
     @property
     def groups(self) -> list[int]:
@@ -88,7 +91,9 @@ def make_plan(conversion: Conversion) -> StageResult:
         chunks = scattered_chunks(conversion)
         keys = [metadata.node_features[place].data.files[chunk] for place, chunk in chunks]
         features = [chunks[begin:end] for begin, end in _groups([sizes[key] for key in keys])]
-        plan = {"version": PLAN_VERSION, "edges": edges, "features": features}
+        # where the metadata lack them, chunks are counted, here and not in every group
+        starts = list(EdgeReader(conversion.source, metadata).chunk_starts.values())
+        plan = {"version": PLAN_VERSION, "edges": edges, "features": features, "starts": starts}
         task.write_json(artifacts.CONVERT_PLAN, plan)
         return {"groups": len(edges) + len(features), "num_parts": conversion.num_parts}
 
@@ -111,7 +116,7 @@ def read_plan(destination: Store) -> Plan:
     read_record(destination, PLAN_TASK)  # says so where it has not been done
     document = destination.read_json(artifacts.CONVERT_PLAN)
     features = [[(place, chunk) for place, chunk in group] for group in document["features"]]
-    return Plan([(begin, end) for begin, end in document["edges"]], features)
+    return Plan([(begin, end) for begin, end in document["edges"]], features, document["starts"])
 
 
 def _groups(sizes: list[int]) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from partition_ops.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.feature_buckets import scatter_features
 from partition_ops.convert.loops import count_owners, split_edges
-from partition_ops.convert.plan import PLAN_TASK, read_plan, scatter_task
+from partition_ops.convert.plan import PLAN_TASK, Plan, read_plan, scatter_task
 from partition_ops.convert.relabel import Ids
 from partition_ops.errors import UsageError
 from partition_ops.graph.edges import EdgeBlock, EdgeChunk, EdgeReader
@@ -74,7 +74,7 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
         if group in plan.feature_groups:
             chunks = plan.features[group - len(plan.edges)]
             return {"edges": 0, "feature_rows": scatter_features(conversion, task, group, chunks)}
-        return {"edges": _scatter_chunks(conversion, task, group, *plan.edges[group], progress)}
+        return {"edges": _scatter_chunks(conversion, task, plan, group, progress)}
 
     return run_task(
         scatter_task(group),
@@ -87,11 +87,13 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
 
 
 def _scatter_chunks(
-    conversion: Conversion, task: Task, group: int, begin: int, end: int, progress: Progress | None
+    conversion: Conversion, task: Task, plan: Plan, group: int, progress: Progress | None
 ) -> int:
     """Write the edges of some chunks; how many there are."""
     metadata = conversion.metadata
-    reader = EdgeReader(conversion.source, metadata, conversion.dropped.ids(metadata))
+    dropped = conversion.dropped.ids(metadata)
+    reader = EdgeReader(conversion.source, metadata, dropped, starts=plan.starts)
+    begin, end = plan.edges[group]
     chunks = reader.chunks()[begin:end]
     index = BucketIndex()
     total = sum(metadata.num_edges) * len(chunks) // max(len(reader.chunks()), 1)

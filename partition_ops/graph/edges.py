@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,14 +62,21 @@ class EdgeReader:
         source: The graph's root.
         metadata: Its metadata.
         dropped: By edge type ID, ascending type-wise IDs of edges to leave out.
+        starts: Type-wise ID of the first edge of every chunk, where another reader has found them already.
     """
 
     def __init__(
-        self, source: Store, metadata: GraphMetadata, dropped: Mapping[int, Ids] | None = None
+        self,
+        source: Store,
+        metadata: GraphMetadata,
+        dropped: Mapping[int, Ids] | None = None,
+        *,
+        starts: Sequence[int] | None = None,
     ) -> None:
         self._source = source
         self._metadata = metadata
         self._dropped = dropped or {}
+        self._starts = starts
 
     def chunks(self) -> list[EdgeChunk]:
         """All chunks, in the order of their edges' homogeneous IDs."""
@@ -112,6 +119,8 @@ class EdgeReader:
 
         Chunks whose counts are not in the metadata are counted, which means reading them.
         """
+        if self._starts is not None:
+            return dict(zip(self.chunks(), self._starts, strict=True))
         starts: dict[EdgeChunk, int] = {}
         for type_id, data in enumerate(self._metadata.edges):
             counts = self._metadata.num_edges_per_chunk[type_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from partition_ops.convert import (
 )
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import UsageError
+from partition_ops.graph.edges import EdgeReader
 from partition_ops.partition import partition_nodes
 from partition_ops.run import run_job
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -187,6 +189,19 @@ def test_from_s3_to_s3(
     with open_store(f"{s3_root}/out", s3_settings) as out:
         assert len(out.read_json(artifacts.CONVERT_PLAN)["features"]) == FEATURE_CHUNKS
         assert partitions(out) == expected
+
+
+def test_chunks_without_counts_are_counted_once(
+    expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = replace(in_chunks(library(papers=300), 4), counts="type")
+    source, read = open_store(str(graph.write(tmp_path / "in"))), []
+    destination = assigned(source, tmp_path / "out")
+    batches = EdgeReader.batches
+    monkeypatch.setattr(EdgeReader, "batches", lambda self, chunk: read.append(chunk) or batches(self, chunk))
+    convert_graph(ConvertConfig(), source, destination)
+    assert max(Counter(read).values()) == 2  # once by the plan, once to be scattered
+    assert partitions(destination) == expected
 
 
 @pytest.mark.parametrize("number", [-1, EDGE_CHUNKS + DECODED_CHUNKS])
