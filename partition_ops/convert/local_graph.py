@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -57,7 +56,7 @@ class LocalGraph:
 
 
 def build_local_graph(
-    metadata: GraphMetadata, order: NodeOrder, part: int, edges: Iterable[Ids]
+    metadata: GraphMetadata, order: NodeOrder, part: int, edges: Ids, starts: Ids
 ) -> LocalGraph:
     """Put a partition together.
 
@@ -65,26 +64,28 @@ def build_local_graph(
         metadata: The graph's metadata.
         order: New IDs of all nodes.
         part: Which partition.
-        edges: Its edges by edge type ID, each (3, n) int64: source, destination (homogeneous IDs of the
-            input graph), type-wise edge ID.
+        edges: Its edges by edge type ID, (3, n) int64: source, destination (homogeneous IDs of the input
+            graph), type-wise edge ID.
+        starts: (edge types + 1,) int64, where the edges of each type begin.
 
     Returns:
-        The partition's graph. Peak memory: 80 bytes an edge.
+        The partition's graph. Peak memory: 40 bytes an edge, and 8 bytes a node of the graph.
     """
-    by_type = list(edges)
-    starts = np.cumsum([0, *(rows.shape[1] for rows in by_type)])
-    old_src, old_dst, edge_ids = np.concatenate([np.empty((3, 0), np.int64), *by_type], axis=1)
-    del by_type
+    old_src, old_dst, edge_ids = edges
     begin, end = int(order.starts[part]), int(order.starts[part + 1])
     new_src = order.new_ids[old_src]
-    inner = (new_src >= begin) & (new_src < end)
-    halo = np.unique(new_src[~inner])
+    local = np.zeros(len(order.new_ids), np.int64)
+    local[new_src] = 1
+    local[begin:end] = 0
+    halo = np.flatnonzero(local)
+    local[begin:end] = np.arange(end - begin)
+    local[halo] = np.arange(end - begin, end - begin + len(halo))
     node_ids = np.concatenate([np.arange(begin, end), halo])
     old_ids = order.old_ids[node_ids]
     offsets = np.array(metadata.node_offsets)
     type_ids = np.searchsorted(offsets, old_ids, side="right") - 1
     return LocalGraph(
-        src=np.where(inner, new_src - begin, np.searchsorted(halo, new_src) + end - begin),
+        src=local[new_src],
         dst=order.new_ids[old_dst].astype(np.int64) - begin,
         node_ids=node_ids,
         node_orig_ids=old_ids - offsets[type_ids],

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.convert.parmetis_nodes import GivenOrder, first_of_each
+from partition_ops.convert.parmetis_loops import mark_new
+from partition_ops.convert.parmetis_nodes import GivenOrder
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.graph.text_table import TextBlock, TextTable
@@ -35,14 +36,14 @@ class EdgeRows:
         """Some of the edges, by indices or mask."""
         return EdgeRows(self.rows[:, which], self.attributes[which])
 
-    def by_type(self, edge_types: int) -> list[Ids]:
-        """(3, n) int64 for each edge type, of edges that are sorted by type."""
-        ends = np.searchsorted(self.rows[3], np.arange(edge_types + 1))
-        return [self.rows[:3, begin:end] for begin, end in pairwise(ends.tolist())]
+    def starts(self, edge_types: int) -> Ids:
+        """(edge types + 1,) int64, where the edges of each type begin, of edges that are sorted by type."""
+        found: Ids = np.searchsorted(self.rows[3], np.arange(edge_types + 1))
+        return found
 
 
 class EdgeLoader:
-    """Reads and checks the edges of one partition after the other.
+    """Reads and checks the edges of partitions. Usable from several threads.
 
     Args:
         metadata: Metadata of the input graph.
@@ -63,6 +64,7 @@ class EdgeLoader:
         self.metadata = metadata
         self.order = order
         self._width = width
+        self._lock = threading.Lock()
         self._seen = np.zeros(metadata.edge_offsets[-1], np.bool_)
         self._edge_offsets = np.array(metadata.edge_offsets)
         self._removed = self._read(removed, None) if removed else None
@@ -77,7 +79,9 @@ class EdgeLoader:
                 np.concatenate([found.rows, back.rows], axis=1),
                 np.concatenate([found.attributes, back.attributes]),
             )
-        return found.take(np.argsort(self._homogeneous(found.rows), kind="stable"))
+        ids = self._homogeneous(found.rows)
+        in_order = bool((ids[1:] > ids[:-1]).all())  # as our pm-dglpart leaves them
+        return found if in_order else found.take(np.argsort(ids, kind="stable"))
 
     def missing(self) -> int:
         """Edges of the schema that were in no file, once every partition has been loaded."""
@@ -162,13 +166,13 @@ class EdgeLoader:
         )
 
     def _note(self, table: TextTable, block: TextBlock, edges: Ids) -> None:
-        table.require(
-            block,
-            first_of_each(edges) & ~self._seen[edges],
-            "the edge is there twice",
-            lambda row: "every edge in one row of one file",
-        )
-        self._seen[edges] = True
+        with self._lock:
+            again = mark_new(edges, self._seen)
+        if again >= 0:
+            good = np.arange(len(edges)) != again
+            table.require(
+                block, good, "the edge is there twice", lambda row: "every edge in one row of one file"
+            )
 
 
 def refuse_missing(loader: EdgeLoader, removed_file: str) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from partition_ops.convert.dgl_files import local_columns, write_graph, write_tensors
 from partition_ops.convert.local_graph import LocalGraph, build_local_graph
-from partition_ops.convert.parmetis_edges import EdgeLoader
+from partition_ops.convert.parmetis_edges import EdgeLoader, EdgeRows
 from partition_ops.convert.parmetis_files import ParmetisFiles, common_width
 from partition_ops.convert.parmetis_nodes import GivenOrder, read_node_attributes
 from partition_ops.graph.metadata import GraphMetadata
@@ -48,22 +48,30 @@ class PartWriter:
         edge_width = common_width([*self._edges, *([removed] if removed else [])])
         self.loader = EdgeLoader(metadata, order, width=edge_width, removed=removed)
 
-    def write(self, part: int, *, first_edge_id: int) -> Ids:
+    def load(self, part: int) -> EdgeRows:
+        """The edges of a partition; from any thread.
+
+        Raises:
+            InvalidInputError: Its edge file is malformed, or does not fit the schema or the node files.
+        """
+        return self.loader.load(part, self._edges[part])
+
+    def write(self, part: int, edges: EdgeRows, *, first_edge_id: int) -> Ids:
         """Write one partition.
 
         Args:
             part: Which.
+            edges: What `load` gave.
             first_edge_id: New ID of its first edge.
 
         Returns:
             (edge types,) int64, the number of edges of each type in it.
 
         Raises:
-            InvalidInputError: Its files are malformed, or do not fit the schema or each other.
+            InvalidInputError: Its node file has attributes that are none.
         """
-        edges = self.loader.load(part, self._edges[part])
-        by_type = edges.by_type(len(self._metadata.edge_types))
-        local = build_local_graph(self._metadata, self._order, part, by_type)
+        starts = edges.starts(len(self._metadata.edge_types))
+        local = build_local_graph(self._metadata, self._order, part, edges.rows[:3], starts)
         graph = local_columns(self._metadata, local, first_edge_id=first_edge_id)
         write_graph(self._task, _key(part, "graph.dgl"), graph)
         node_ids, edge_ids = local.inner_ids_by_type(self._metadata), local.edge_ids_by_type(self._metadata)

@@ -12,8 +12,9 @@ import numpy as np
 from partition_ops.convert.parmetis_nodes import NodeTypes
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.metadata import GraphMetadata, parse_metadata
-from partition_ops.graph.text_table import TextTable
+from partition_ops.graph.text_table import TextBlock, TextTable
 
+SAMPLES = 64
 Ranges = Mapping[str, Sequence[int]]
 
 
@@ -85,21 +86,34 @@ def _find_ends(
 ) -> dict[int, tuple[str, str]]:
     """Node types of the first edge of each wanted edge type; that the others agree is checked later."""
     found: dict[int, tuple[str, str]] = {}
-    for table in edge_files if wanted else ():
+    tables = list(edge_files) if wanted else []
+    # edges are mostly in the order of their types, so that a look here and there finds all but rare ones
+    for table in tables:
+        for block in table.samples(SAMPLES):
+            _note_ends(found, wanted, nodes, block)
+    for table in tables:
+        if wanted <= set(found):
+            break
         for block in table.blocks():
-            type_ids, rows = np.unique(block.columns["edge_type"], return_index=True)
-            for type_id, row in zip(type_ids.tolist(), rows.tolist(), strict=True):
-                if type_id in wanted and type_id not in found:
-                    src, dst = (int(block.columns[f"orig_{end}_id"][row]) for end in ("src", "dst"))
-                    for node in (src, dst):
-                        if not 0 <= node < nodes.offsets[-1]:
-                            raise table.wrong(
-                                block.start + row,
-                                "an end of the edge is no node",
-                                found=f"{node}",
-                                expected=f"0 to {nodes.offsets[-1] - 1}",
-                            )
-                    found[type_id] = (nodes.names[nodes.type_of(src)], nodes.names[nodes.type_of(dst)])
+            ends = np.stack([block.columns["orig_src_id"], block.columns["orig_dst_id"]])
+            inside = ((ends >= 0) & (ends < nodes.offsets[-1])).all(axis=0)
+            table.require(
+                block, inside, "an end of the edge is no node", lambda _: f"0 to {nodes.offsets[-1] - 1}"
+            )
+            _note_ends(found, wanted, nodes, block)
             if wanted <= set(found):
-                return found
+                break
     return found
+
+
+def _note_ends(
+    found: dict[int, tuple[str, str]], wanted: set[int], nodes: NodeTypes, block: TextBlock
+) -> None:
+    """Enter the node types of edge types that are wanted and new; rows that cannot be are passed over."""
+    type_ids, rows = np.unique(block.columns["edge_type"], return_index=True)
+    for type_id, row in zip(type_ids.tolist(), rows.tolist(), strict=True):
+        if type_id in wanted and type_id not in found:
+            ends = [int(block.columns[f"orig_{end}_id"][row]) for end in ("src", "dst")]
+            if all(0 <= node < nodes.offsets[-1] for node in ends):
+                src, dst = (nodes.names[nodes.type_of(node)] for node in ends)
+                found[type_id] = (src, dst)
