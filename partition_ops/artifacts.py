@@ -28,6 +28,7 @@ PARTITION_FILES = ("graph.dgl", "node_feat.dgl", "edge_feat.dgl", "orig_nids.dgl
 
 QUALITY_REPORT = "quality/report.json"
 QUALITY_PAGE = "quality/report.html"
+QUALITY_PROBE = "quality/probe.json"  # written after publication, by who wants it
 
 SCRATCH = "scratch"
 OURS = {  # everything directly below an output's root that a run writes or removes

@@ -13,6 +13,7 @@ from partition_ops.commands import (
     partition,
     pm_dglpart,
     prepare,
+    probe,
     publish,
     quality,
     run,
@@ -33,6 +34,7 @@ COMMANDS = (
     publish,
     verify,
     fetch,
+    probe,
     pm_dglpart,
     convert_partition,
 )

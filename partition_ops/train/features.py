@@ -13,20 +13,27 @@ import numpy.typing as npt
 from partition_ops.errors import TransientStorageError
 from partition_ops.graph.dgl_tensors import ArrayPlace
 from partition_ops.graph.id_values import InvalidIdError, check_range
-from partition_ops.parallel import cores, map_in_threads
+from partition_ops.parallel import map_in_threads
 from partition_ops.train.mapped import MappedFile, ResidentLimit
-from partition_ops.train.pread import read_rows
+from partition_ops.train.pread import copy_rows, read_rows
 from partition_ops.train.source import Ids
 
 Rows = npt.NDArray[Any]
-READ_TOGETHER = 2048  # rows, below which another thread is not worth it
+Bytes = npt.NDArray[np.uint8]
+SMALL_BYTES = 1 << 20  # below which another thread is not worth it
 
 
 class PartRows(Protocol):
     """The rows of one feature in one partition."""
 
-    def take(self, rows: Ids) -> npt.NDArray[np.uint8]:
-        """The bytes of some rows, by position in the partition: (n, bytes of a row) uint8."""
+    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
+        """Read some rows.
+
+        Args:
+            rows: (n,) int64, their positions in the partition.
+            places: (n,) int64, the row of ``out`` that each goes to.
+            out: (…, bytes of a row) uint8, written to.
+        """
         ...
 
 
@@ -43,20 +50,22 @@ class MappedRows:
         self._open = file
         self._place = place
         self._resident = resident
-        self._table: npt.NDArray[np.uint8] | None = None
+        self._table: Bytes | None = None
 
-    def take(self, rows: Ids) -> npt.NDArray[np.uint8]:
+    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
         if self._table is None:
             shape = (self._place.shape[0], self._place.row_bytes)
             self._table = self._open().array(self._place.offset, np.uint8, shape)
-        found = np.empty((len(rows), self._place.row_bytes), np.uint8)
+        table = self._table
+        if self._resident.limit is None:
+            copy_rows(table, rows, places, out)
+            return
         order = np.argsort(rows)  # in the order of the file, rows share pages
+        rows, places = rows[order], places[order]
         step = self._resident.scattered(self._place.row_bytes)
-        for begin in range(0, len(order), step):
-            here = order[begin : begin + step]
-            found[here] = self._table[rows[here]]
+        for begin in range(0, len(rows), step):
+            copy_rows(table, rows[begin : begin + step], places[begin : begin + step], out)
             self._resident.check()
-        return found
 
 
 class FileRows:
@@ -74,28 +83,18 @@ class FileRows:
         self._where = where
         self._file: IO[bytes] | None = None
 
-    def take(self, rows: Ids) -> npt.NDArray[np.uint8]:
+    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
         if self._file is None:
             self._file = self._path().open("rb", buffering=0)
         file, place = self._file.fileno(), self._place
-        found = np.empty((len(rows), place.row_bytes), np.uint8)
-        if not found.size:
-            return found
         order = np.argsort(rows)
-        step = max(-(-len(rows) // cores()), READ_TOGETHER)
-        pieces = [order[begin : begin + step] for begin in range(0, len(order), step)]
-
-        def read(here: Ids) -> int:
-            return int(read_rows(file, place.offset, place.row_bytes, rows[here], here, found))
-
-        failed = sum(map_in_threads(read, pieces) if len(pieces) > 1 else map(read, pieces))
+        failed = read_rows(file, place.offset, place.row_bytes, rows[order], places[order], out)
         if failed:
             raise TransientStorageError(
                 f"{self._where} cannot be read any more",
                 found=f"{failed} of {len(rows)} rows missing",
                 remedy="Open the graph again: the file has changed.",
             )
-        return found
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class FeatureRows:
         locator: Where the row of an ID is.
         parts: The rows of each partition; None for a partition that is not open.
 
-    Peak memory of `take`: twice its result.
+    Peak memory of `take`: its result, and 48 bytes a row.
     """
 
     def __init__(
@@ -181,14 +180,17 @@ class FeatureRows:
             InvalidIdError: There is no such ID, or its partition is not open.
         """
         parts, rows = self.locator.find(ids)
-        present = np.unique(parts)
-        if len(present) == 1:
-            found = self._part(int(present[0])).take(rows)
-        else:
-            found = np.empty((len(ids), self.row_bytes), np.uint8)
-            for part in present:
-                places = np.flatnonzero(parts == part)
-                found[places] = self._part(int(part)).take(rows[places])
+        found = np.empty((len(ids), self.row_bytes), np.uint8)
+
+        def read(part: int) -> None:
+            places = np.flatnonzero(parts == part)
+            self._part(part).read(rows[places], places, found)
+
+        if found.size:
+            present = np.flatnonzero(np.bincount(parts)).tolist()
+            threads = found.size > SMALL_BYTES and len(present) > 1
+            for _ in map_in_threads(read, present) if threads else map(read, present):
+                pass
         return found.reshape(-1).view(self.dtype).reshape(len(ids), *self.shape)
 
     def _part(self, part: int) -> PartRows:

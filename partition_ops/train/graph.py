@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from partition_ops import artifacts
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import UsageError
 from partition_ops.graph.id_values import check_range
@@ -17,7 +18,7 @@ from partition_ops.train.columns import edge_columns
 from partition_ops.train.csr_graphs import DglGraphs, Direction
 from partition_ops.train.feature_files import Access, FeatureFiles
 from partition_ops.train.features import FeatureRows
-from partition_ops.train.mapped import RESIDENT_BYTES, ResidentLimit
+from partition_ops.train.mapped import ResidentLimit
 from partition_ops.train.negatives import non_edges
 from partition_ops.train.ranges import CACHED_BYTES, BlockCache
 from partition_ops.train.source import IdKind, OutputFiles
@@ -52,13 +53,13 @@ class PartitionedGraph:
         ids: ``new`` or ``original``.
         cache: Folder of the cache; ``~/.cache/partition-ops/train`` where left out.
         cache_bytes: Limit of the cache on disk.
-        features: ``read`` reads rows of the feature files by system calls, ``mapped`` maps them; both fetch
+        features: ``mapped`` maps the feature files, ``read`` reads rows of them by system calls; both fetch
             whole files into the cache where they are on S3. ``ranges`` reads rows by range requests through
-            blocks in memory. Where left out: ``read`` on a local disk, ``ranges`` on S3.
+            blocks in memory. Where left out: ``mapped`` on a local disk, ``ranges`` on S3.
         asynchronous: Read every feature of a batch in a thread of its own.
         resident_bytes: How much of the mapped files may be resident after each call, and while features are
-            read. DGL's kernels may map more for as long as they sample: Linux maps 64 KiB around every page
-            that is touched, where the page cache has them.
+            read; by default all that the kernel leaves there, since it takes it back when memory is short.
+            DGL's kernels may map more for as long as they sample.
         row_cache_bytes: Memory for the blocks of ``ranges``.
 
     Raises:
@@ -66,7 +67,7 @@ class PartitionedGraph:
         UsageError: There is no such partition, or the cache is too small.
         TransientStorageError: A file is not what the manifest lists.
 
-    Peak memory: `resident_bytes` and `row_cache_bytes`, 64 MiB, and what a batch takes. While the cache is
+    Peak memory: `row_cache_bytes`, 64 MiB, and what a batch takes, besides mapped files. While the cache is
     filled, also 24 bytes a node of the largest type or partition. Disk: 32 bytes an edge and 8 bytes a node
     for each edge type in the cache; the largest ``graph.dgl`` while it is filled from S3; 16 bytes an edge
     more when out-edges are first asked for.
@@ -87,7 +88,7 @@ class PartitionedGraph:
         cache_bytes: int = CACHE_BYTES,
         features: Access | None = None,
         asynchronous: bool = False,
-        resident_bytes: int = RESIDENT_BYTES,
+        resident_bytes: int | None = None,
         row_cache_bytes: int = CACHED_BYTES,
     ) -> None:
         if ids not in ("new", "original"):
@@ -111,7 +112,7 @@ class PartitionedGraph:
         self.blocks = BlockCache(store, limit=row_cache_bytes)
         self._graphs = DglGraphs(self._files, ids, self._resident)
         self._in = self._graphs.get("in")  # before a data loader forks its workers
-        access = features or ("read" if self._files.is_local else "ranges")
+        access = features or ("mapped" if self._files.is_local else "ranges")
         nodes = [self.book.nodes.count(t) for t in range(len(self.book.ntypes))]
         self._node_features = FeatureFiles(
             self._files, "node", ids, nodes, access, self._resident, self.blocks
@@ -146,6 +147,11 @@ class PartitionedGraph:
     def book(self) -> Any:
         """The `PartitionBook`: partitions of nodes and edges, and the way between new and original IDs."""
         return self._files.book
+
+    @property
+    def config_sha256(self) -> str:
+        """SHA-256 of the partition config: another one is another partitioning."""
+        return self._files.sha256(artifacts.partition_config(self.book.graph_name))
 
     @property
     def parts(self) -> tuple[int, ...]:

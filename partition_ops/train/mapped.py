@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 STATM = Path("/proc/self/statm")
-RESIDENT_BYTES = 256 << 20
 FAULT_AROUND = 64 << 10  # what Linux maps around a page that is touched, if it is in the page cache
 
 
@@ -61,15 +61,16 @@ def map_npy(path: Path, resident: ResidentLimit) -> npt.NDArray[Any]:
 class ResidentLimit:
     """Keeps the mapped pages of a process below a limit, by giving all back when there are more.
 
-    The kernel would take them back by itself when memory is short; until then they count as memory of the
-    process, which is what a scheduler or a container's limit sees. Given back, they stay in the page cache.
-    Usable from several threads and, after a fork, in every process.
+    The kernel takes them back by itself when memory is short; until then they are resident memory of the
+    process, which some schedulers look at. Given back, they stay in the page cache. Usable from
+    several threads and, after a fork, in every process.
 
     Args:
-        limit: Bytes of mapped files that may be resident beside the program's own files.
+        limit: Bytes of mapped files that may be resident beside the program's own files; None leaves it to
+            the kernel, which is faster: a page that was given back must be mapped again.
     """
 
-    def __init__(self, limit: int = RESIDENT_BYTES) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self._files: list[MappedFile] = []
         self._lock = threading.Lock()
@@ -82,11 +83,13 @@ class ResidentLimit:
 
     def scattered(self, size: int) -> int:
         """How many scattered pieces of some bytes may be read between two checks, at least one."""
+        if self.limit is None:
+            return sys.maxsize
         return max(self.limit // (2 * (FAULT_AROUND + size)), 1)
 
     def check(self) -> None:
         """Give the pages back if there are too many; takes some microseconds otherwise."""
-        if _mapped_bytes() <= self._base + self.limit:
+        if self.limit is None or _mapped_bytes() <= self._base + self.limit:
             return
         with self._lock:
             for file in self._files:

@@ -1,4 +1,4 @@
-"""Reading many scattered rows of a file straight into an array: one system call each, without Python."""
+"""The hot loops of reading many scattered rows straight into an array, without Python."""
 
 from __future__ import annotations
 
@@ -35,3 +35,23 @@ def read_rows(file: int, offset: int, width: int, rows: Ids, places: Ids, out: n
         if _pread(file, out[places[i]].ctypes, width, offset + rows[i] * width) != width:
             failed += 1
     return failed
+
+
+@njit(cache=True, nogil=True)
+def copy_rows(table: npt.NDArray[np.uint8], rows: Ids, places: Ids, out: npt.NDArray[np.uint8]) -> int:
+    """Copy rows of a mapped table.
+
+    Args:
+        table: (…, width) uint8.
+        rows: (n,) int64, which rows.
+        places: (n,) int64, the row of ``out`` that each goes to.
+        out: (…, width) uint8, written to.
+
+    Returns:
+        0, as `read_rows` does when all went well.
+    """
+    for i in range(len(rows)):
+        row, place = rows[i], places[i]
+        for byte in range(table.shape[1]):
+            out[place, byte] = table[row, byte]
+    return 0

@@ -110,12 +110,10 @@ class RangeRows:
         self._size = size
         self._place = place
 
-    def take(self, rows: Ids) -> npt.NDArray[np.uint8]:
-        """The bytes of some rows: (n, bytes of a row) uint8."""
+    def read(self, rows: Ids, places: Ids, out: npt.NDArray[np.uint8]) -> None:
+        """Read some rows; see `PartRows`."""
         width, block = self._place.row_bytes, self._cache.block_bytes
         different, inverse = np.unique(rows, return_inverse=True)
-        if not width or not len(different):
-            return np.empty((len(rows), width), np.uint8)
         starts = self._place.offset + different * width
         first, last = starts // block, (starts + width - 1) // block
         steps = range(int((last - first).max()) + 1)
@@ -123,9 +121,8 @@ class RangeRows:
         found = self._cache.read(self._key, self._size, wanted.tolist())
         # blocks that a row lies across follow each other here too
         joined = np.frombuffer(b"".join(found[number] for number in wanted.tolist()), np.uint8)
-        places = np.searchsorted(wanted, first) * block + starts % block
-        table: npt.NDArray[np.uint8] = sliding_window_view(joined, width)[places][inverse]
-        return table
+        begins = np.searchsorted(wanted, first) * block + starts % block
+        out[places] = sliding_window_view(joined, width)[begins][inverse]
 
 
 def _runs(blocks: list[int]) -> list[Run]:

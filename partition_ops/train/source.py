@@ -75,6 +75,10 @@ class OutputFiles:
         """Bytes of an artifact, as the manifest lists it."""
         return int(self._listed(key)["size"])
 
+    def sha256(self, key: str) -> str:
+        """SHA-256 of an artifact, as the manifest lists it."""
+        return str(self._listed(key)["sha256"])
+
     def name(self, kind: str, keys: Sequence[str], *more: object) -> str:
         """Name of a cache entry that depends on some artifacts' content and on nothing else but ``more``."""
         digests = [self._listed(key)["sha256"] for key in keys]

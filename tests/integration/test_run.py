@@ -128,7 +128,7 @@ def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -
     written = {entry.key for entry in out.list() if entry.key.endswith(".json")}
     alike = {key for key in written if key.startswith(("records/", "partitions/part"))}
     assert written - alike == set(SCHEMAS) - alike
-    assert described | {"metadata", "latest", "expectation_suite"} == {
+    assert described | {"metadata", "latest", "expectation_suite", "probe"} == {
         path.name.removesuffix(".schema.json") for path in schema_folder().glob("*.schema.json")
     }
     for path in schema_folder().glob("*.schema.json"):

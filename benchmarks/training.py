@@ -1,0 +1,183 @@
+"""Batches a second from the artifacts against the same graph in memory, and what each takes of memory.
+
+    python -m benchmarks.training GRAPH OUTPUT [--batches 100] [--rounds 3]
+
+GRAPH is a graph of `benchmarks.mag_graph`, OUTPUT what ``partition-ops run`` made of it. Both sides sample
+two layers of ten neighbours around papers with `dgl.dataloading.NeighborSampler`, prefetch the features of
+the inputs and the labels, and do nothing with them. Each runs in a process of its own, warmed up by as many
+batches; the sides take turns. Memory is what the process has grown by since before the graph was opened, all
+resident pages counted, between two batches; *own* is without the pages of files that are mapped, which the
+kernel takes back when it needs them. *limited* is with ``resident_bytes``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import re
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.processes import machine, measure
+
+SIDES = ("memory", "mapped", "limited")
+BATCH, FANOUTS = 1024, [10, 10]
+RESIDENT = 48 << 20
+KINDS = ("VmRSS", "RssAnon")
+LEAST_SPEED, MOST_MEMORY = 0.5, 0.1  # targets, relative to the graph in memory
+
+
+def resident(kind: str) -> int:
+    """Resident bytes of this process: all (``VmRSS``), or without mapped files (``RssAnon``)."""
+    found = re.search(rf"{kind}:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(found[1]) * 1024 if found else 0
+
+
+def load(graph: Path) -> Any:
+    """The input in memory, as a user of DGL would load it."""
+    import numpy as np
+    import pyarrow.parquet as pq
+    import torch
+
+    from partition_ops.dgl_import import import_dgl
+
+    document = json.loads((graph / "metadata.json").read_text())
+    counts = document.get("num_nodes_per_type") or [sum(n) for n in document["num_nodes_per_chunk"]]
+    data = {}
+    for name, spec in document["edges"].items():
+        tables = [pq.read_table(graph / key) for key in spec["data"]]
+        ends = [np.concatenate([table.column(i).to_numpy() for table in tables]) for i in range(2)]
+        data[tuple(name.split(":"))] = tuple(torch.from_numpy(end.astype(np.int64)) for end in ends)
+    made = import_dgl().heterograph(data, dict(zip(document["node_type"], counts, strict=True)))
+    for ntype, features in document["node_data"].items():
+        for name, spec in features.items():
+            rows = np.concatenate([np.load(graph / key) for key in spec["data"]])
+            made.nodes[ntype].data[name] = torch.from_numpy(rows)
+    return made
+
+
+def run_side(side: str, graph: Path, output: Path, cache: Path, batches: int) -> dict[str, Any]:
+    """One side, in this process."""
+    import torch
+
+    from partition_ops.dgl_import import import_dgl
+    from partition_ops.train import PartitionedGraph
+
+    dgl = import_dgl()
+    before = {kind: resident(kind) for kind in KINDS}
+    began = time.perf_counter()
+    if side == "memory":
+        opened = load(graph)
+    else:
+        opened = PartitionedGraph(
+            str(output), cache=cache, resident_bytes=RESIDENT if side == "limited" else None
+        )
+    opening = time.perf_counter() - began
+    sampler = dgl.dataloading.NeighborSampler(
+        FANOUTS, prefetch_node_feats={"paper": ["feat"]}, prefetch_labels={"paper": ["label"]}
+    )
+    torch.manual_seed(0)
+    seeds = torch.randint(opened.num_nodes("paper"), (2 * batches * BATCH,)).unique()
+    seeds = {"paper": seeds[torch.randperm(len(seeds))]}
+    rows, grown, times = 0, dict.fromkeys(KINDS, 0), []
+    for _, _, blocks in dgl.dataloading.DataLoader(opened, seeds, sampler, batch_size=BATCH):
+        rows += len(blocks[0].srcnodes["paper"].data["feat"])
+        del blocks, _
+        times.append(time.perf_counter())
+        if len(times) > batches // 2:
+            gc.collect(0)
+            grown = {kind: max(grown[kind], resident(kind) - before[kind]) for kind in KINDS}
+    half = len(times) // 2
+    speed = (len(times) - 1 - half) / (times[-1] - times[half])
+    return {
+        "batches_per_second": speed,
+        "grown_bytes": grown["VmRSS"],
+        "own_bytes": grown["RssAnon"],
+        "open_seconds": opening,
+        "rows_per_batch": rows / len(times),
+    }
+
+
+def compare(given: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    with tempfile.TemporaryDirectory() as cache:
+        for number in range(given.rounds):
+            for side in SIDES:
+                print(f"round {number + 1} of {given.rounds}: {side}", file=sys.stderr, flush=True)
+                command = [sys.executable, "-m", "benchmarks.training", str(given.graph), str(given.output)]
+                command += ["--batches", str(given.batches), "--side", side, "--cache", cache]
+                found[side].append(json.loads(measure(command).output.splitlines()[-1]))
+    return {
+        side: {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
+        | {"first_open_seconds": rounds[0]["open_seconds"]}
+        for side, rounds in found.items()
+    }
+
+
+def page(results: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    sides = results["sides"]
+    base = sides["memory"]
+    lines = [
+        f"`{results['command']}`, {results['machine']['cores']} cores, medians of {results['rounds']} rounds,"
+        f" {base['rows_per_batch']:,.0f} feature rows a batch",
+        "",
+        "| graph | batches a second | against memory | MB resident | MB own | opened in s (at first) |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    names = {
+        "memory": "in memory",
+        "mapped": "artifacts, mapped",
+        "limited": f"artifacts, mapped, at most {RESIDENT >> 20} MiB of them resident",
+    }
+    for side, one in sides.items():
+        speed = one["batches_per_second"]
+        lines.append(
+            f"| {names[side]} | {speed:.1f} | {speed / base['batches_per_second']:.2f}"
+            f" | {one['grown_bytes'] / 1e6:,.0f} | {one['own_bytes'] / 1e6:,.0f}"
+            f" | {one['open_seconds']:.1f} ({one['first_open_seconds']:.1f}) |"
+        )
+    ours = sides["mapped"]
+    speed = ours["batches_per_second"] / base["batches_per_second"]
+    memory = ours["own_bytes"] / base["own_bytes"]
+    lines += [
+        "",
+        f"Targets, mapped: at least {LEAST_SPEED} of the speed in memory: {speed:.2f},"
+        f" {'kept' if speed >= LEAST_SPEED else 'missed'}; at most {MOST_MEMORY} of its own memory:"
+        f" {memory:.2f}, {'kept' if memory <= MOST_MEMORY else 'missed'}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("graph", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.side:
+        print(json.dumps(run_side(given.side, given.graph, given.output, given.cache, given.batches)))
+        return
+    results = {
+        "command": "python -m benchmarks.training GRAPH OUTPUT",
+        "machine": machine(),
+        "rounds": given.rounds,
+        "sides": compare(given),
+    }
+    given.results.mkdir(parents=True, exist_ok=True)
+    (given.results / "training.json").write_text(json.dumps(results, indent=1) + "\n")
+    (given.results / "training.md").write_text(page(results))
+    print(page(results), end="")
+
+
+if __name__ == "__main__":
+    main()
