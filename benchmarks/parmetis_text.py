@@ -1,27 +1,41 @@
-"""How fast ``prepare --format parmetis`` writes, beside pyarrow alone writing a CSV of the same columns.
+"""ParMETIS's text, written and read, beside what pyarrow and DGL need for the same.
 
-    python -m benchmarks.parmetis_text [--scale 0.2] [--times 3]
+    python -m benchmarks.parmetis_text [--scale 1] [--times 3] [--graph FOLDER] [--output FILE.json]
 
-Both write the graph of `benchmarks.mag_graph`. Ours reads the chunks twice, looks for duplicates and writes
-nodes, edges and statistics, in a process of its own, its start included; pyarrow has the columns in memory
-and writes them, and only that is timed. Prints the seconds and their ratio as JSON.
+Writing: ``prepare --format parmetis`` beside pyarrow alone writing a CSV of the same columns. Ours reads the
+chunks twice, looks for duplicates and writes nodes, edges and statistics, in a process of its own, its start
+included; pyarrow has the columns in memory and writes them, and only that is timed.
+
+Reading: ``convert-partition``, to all files that DGL loads, beside `benchmarks.parmetis_with_dgl`, each in a
+process of its own. Four partitions come from our ``pm-dglpart`` on two ranks, which is not timed.
+
+The graph is that of `benchmarks.mag_graph`, made unless a folder with one is given. Prints medians and their
+ratios as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from benchmarks.mag_graph import Shape, write_graph
 from benchmarks.processes import machine, measure, median
+from partition_ops.parmetis.launch import mpi_environment, mpirun_command
+from partition_ops.parmetis.options import MpiOptions
+
+OURS = [sys.executable, "-m", "partition_ops.cli"]
+PARTS, RANKS = 4, 2
 
 NAMES = {"nodes": [f"column{i}" for i in range(6)], "edges": ["src", "dst", "id", "type"]}
 
@@ -48,24 +62,66 @@ def write_with_pyarrow(tables: dict[str, pa.Table], folder: Path) -> float:
     return time.monotonic() - began
 
 
+def measure_writing(graph: Path, root: Path, times: int) -> dict[str, Any]:
+    command = [*OURS, "prepare", str(graph), "--format", "parmetis", "--output"]
+    ours = median([measure([*command, str(root / f"out{i}")]) for i in range(times)])
+    tables = load(root / "out0" / "prepare")
+    theirs = statistics.median(write_with_pyarrow(tables, root) for _ in range(times))
+    ratio = {"speed_over_pyarrow": round(theirs / ours.wall, 3), "wanted": 1 / 3}
+    return {"ours": ours.to_json(), "pyarrow_seconds": theirs, **ratio}
+
+
+def measure_reading(graph: Path, root: Path, times: int) -> dict[str, Any]:
+    """After `measure_writing`, whose text is partitioned and read."""
+    text, schema = root / "out0" / "prepare", str(root / "schema.json")
+    stats = next(text.glob("*_stats.txt"))
+    name, weights = stats.name.removesuffix("_stats.txt"), stats.read_text().split()[2]
+    partition = [*mpirun_command(MpiOptions(ranks=RANKS)), *OURS, "pm-dglpart", name, str(PARTS // RANKS)]
+    environment = {**mpi_environment(), "PYTHONPATH": str(Path.cwd())}
+    subprocess.run(partition, cwd=text, env=environment, check=True, stdout=subprocess.DEVNULL)
+    measure([*OURS, "schema", str(graph), "--output", schema])
+    arguments = ["--input-dir", str(text), "--graph-name", name, "--schema", schema]
+    arguments += ["--num-parts", str(PARTS), "--num-node-weights", weights, "--output"]
+    dgl = [sys.executable, "-m", "benchmarks.parmetis_with_dgl", str(text), name, weights]
+    ours, theirs = [], []
+    for i in range(times):  # by turns, so that a change of the machine's speed meets both
+        ours.append(measure([*OURS, "convert-partition", *arguments, str(root / f"ours{i}")]))
+        theirs.append(measure([*dgl, str(root / "theirs")]))
+        shutil.rmtree(root / f"ours{i}")
+    a, b = median(ours), median(theirs)
+    ratios = {"times_as_fast": round(b.wall / a.wall, 2), "share_of_memory": round(a.peak / b.peak, 3)}
+    return {
+        "ours": a.to_json(),
+        "dgl": b.to_json(),
+        **ratios,
+        "wanted": {"times_as_fast": 3, "share_of_memory": 0.5},
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--scale", type=float, default=0.2)
+    parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--graph", type=Path, help="a graph that is there, of --scale")
+    parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        write_graph(root / "graph", Shape(scale=arguments.scale))
-        command = [sys.executable, "-m", "partition_ops.cli", "prepare", str(root / "graph")]
-        options = ["--format", "parmetis", "--output"]
-        ours = median([measure([*command, *options, str(root / f"out{i}")]) for i in range(arguments.times)])
-        tables = load(root / "out0" / "prepare")
-        theirs = statistics.median(write_with_pyarrow(tables, root) for _ in range(arguments.times))
-    ratio = {"speed_over_pyarrow": round(theirs / ours.wall, 3), "wanted": 1 / 3}
-    figures = {"ours": ours.to_json(), "pyarrow_seconds": theirs, **ratio}
-    print(json.dumps({"scale": arguments.scale, "machine": machine(), **figures}, indent=2))
+        graph = arguments.graph or root / "graph"
+        if arguments.graph is None:
+            write_graph(graph, Shape(scale=arguments.scale))
+        figures = {
+            "scale": arguments.scale,
+            "machine": machine(),
+            "writing": measure_writing(graph, root, arguments.times),
+            "reading": measure_reading(graph, root, arguments.times),
+        }
+    text = json.dumps(figures, indent=2) + "\n"
+    print(text, end="")
+    if arguments.output is not None:
+        arguments.output.write_text(text)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def convert_parmetis(
         UsageError: A dtype is none.
         InvalidInputError: A file is missing or malformed, or does not fit the schema; with file and line.
 
-    Peak memory: 48 bytes a node, 1 byte an edge, 40 bytes a removed edge, and 240 bytes an edge of the
+    Peak memory: 48 bytes a node, 1 byte an edge, 40 bytes a removed edge, and 300 bytes an edge of the
     largest partition with four times its attributes: three are at work at a time. The format is that of
     the DGL guide, chapter 7.1.
     """

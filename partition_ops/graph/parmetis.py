@@ -10,6 +10,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
 EDGE_COLUMNS = ("src_id", "dst_id", "type_edge_id", "edge_type")
+ASSIGNMENT_COLUMNS = ("node_id", "part")
 PART_EDGE_COLUMNS = ("src_id", "dst_id", "orig_src_id", "orig_dst_id", "orig_type_edge_id", "edge_type")
 
 
@@ -38,6 +39,11 @@ def stats_file(graph_name: str) -> str:
 def removed_edges_file(graph_name: str) -> str:
     """Duplicates and self-loops that were kept from ParMETIS, in the columns of the edge file."""
     return f"{graph_name}_removed_edges.txt"
+
+
+def assignment_file(graph_name: str, num_parts: int) -> str:
+    """What ``pm_dglpart3`` and PM4GNN write: `ASSIGNMENT_COLUMNS` of every node, in any order."""
+    return f"{graph_name}_part.{num_parts}"
 
 
 def find_part_file(folder: Store, part: int, name: str) -> str:

@@ -12,6 +12,7 @@ from partition_ops.config import PartitionConfig, PrepareConfig, StageConfig
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.assignment import read_assignment
 from partition_ops.graph.metadata import load_metadata
+from partition_ops.graph.parhip import open_parhip
 from partition_ops.partition import ENGINES, Problem, import_assignment, partition_nodes
 from partition_ops.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
@@ -54,6 +55,24 @@ def test_the_same_seed_gives_the_same_assignment(
     if num_parts > 1 and engine != "parmetis":  # it has no use for a seed below 10,000 nodes
         other = PartitionConfig(num_parts=num_parts, engine=engine, seed=4)
         assert (first != assigned(stores, other)).any()
+
+
+@pytest.mark.parametrize("num_parts", [4, 8])
+def test_metis_lowers_the_communication_volume_when_asked_to(
+    stores: tuple[Store, Store], num_parts: int
+) -> None:
+    """Copies of nodes that other partitions need: seen 4 to 10 % fewer, at the price of more cut edges."""
+    graph = open_parhip(stores[1].local_copy(artifacts.PREPARED_GRAPH))
+    ends = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
+    volumes, cuts = [], []
+    for objective in ("cut", "vol"):
+        config = PartitionConfig(num_parts=num_parts, engine="metis", objective=objective)
+        parts = assigned(stores, config)
+        cut = parts[ends] != parts[graph.neighbours]
+        volumes.append(len(np.unique(ends[cut] * num_parts + parts[graph.neighbours][cut])))
+        cuts.append(int(cut.sum()))
+    assert volumes[1] < 0.99 * volumes[0]
+    assert cuts[0] < cuts[1]
 
 
 def test_random_gives_every_partition_its_share_of_every_type(stores: tuple[Store, Store]) -> None:
@@ -183,6 +202,52 @@ def test_an_assignment_from_the_text_of_parmetis(tmp_path: Path, caplog: pytest.
     found = read_assignment(destination.child(artifacts.ASSIGNMENT), load_metadata(source))
     assert (found.parts == output.parts).all() and found.num_parts == 4
     assert "1 of 4 partitions have no nodes: 3" in caplog.text
+
+
+def single_file(parts: np.ndarray, folder: Path, *, num_parts: int = 3) -> Store:
+    """What pm_dglpart3 and PM4GNN write: a row for each node, in no order."""
+    folder.mkdir()
+    order = np.random.default_rng(1).permutation(len(parts))
+    rows = [f"{node} {parts[node]}\n" for node in order]
+    (folder / f"small_part.{num_parts}").write_text("".join(rows))
+    return open_store(str(folder))
+
+
+def test_an_assignment_from_the_single_file_of_pm_dglpart3(tmp_path: Path) -> None:
+    graph = library()
+    parts = np.random.default_rng(0).integers(0, 3, sum(graph.nodes.values()))
+    folder = single_file(parts, tmp_path / "text")
+    source, destination = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
+    import_assignment(StageConfig(), source, folder, destination, parmetis_parts=3)
+    found = read_assignment(destination.child(artifacts.ASSIGNMENT), load_metadata(source))
+    np.testing.assert_array_equal(found.parts, parts)
+    assert found.num_parts == 3
+    (tmp_path / "text/p000-small_nodes.txt").touch()
+    with pytest.raises(InvalidInputError, match=r"two assignments.*small_part\.3"):
+        import_assignment(StageConfig(), source, folder, destination, parmetis_parts=3)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("65 0", r"small_part\.3, line 4: no such node.*0 to 64"),
+        ("-1 0", "line 4: no such node"),
+        ("7 3", "line 4: no such partition.*0 to 2"),
+        ("7", "line 4: the row has 1 fields"),
+        ("7 x", "line 4: <part> is not int64 but 'x'"),
+        ("same", "line 4: the node has a partition already"),
+        ("", r"1 nodes are in no file small_part\.3"),
+    ],
+)
+def test_a_single_file_that_is_no_assignment(line: str, said: str, tmp_path: Path) -> None:
+    graph = library()
+    folder = single_file(np.zeros(65, int), tmp_path / "text")
+    lines = folder.read_bytes("small_part.3").decode().splitlines()
+    lines[3] = lines[2] if line == "same" else line
+    folder.write_bytes("small_part.3", "\n".join(lines).encode())
+    source = open_store(str(graph.write(tmp_path / "in")))
+    with pytest.raises(InvalidInputError, match=said):
+        import_assignment(StageConfig(), source, folder, open_store("unused"), parmetis_parts=3)
 
 
 @pytest.mark.parametrize(

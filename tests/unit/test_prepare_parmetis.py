@@ -20,15 +20,7 @@ from tests.graphs import SHAPES, Edges, Layout, SmallGraph, Values, library, soc
 from tests.parmetis import attribute_table
 from tests.strategies import graphs
 
-TOY_NODES = """\
-0 1 0 0
-0 1 0 1
-0 1 0 2
-1 0 1 0
-1 0 1 1
-1 0 1 2
-1 0 1 3
-"""
+GOLDEN = Path(__file__).parents[1] / "golden"  # the examples of the DGL guide, chapter 7.1
 Row = tuple[int, ...]
 COLUMNS = (("edges.txt", 4), ("removed_edges.txt", 4), ("stats.txt", 3))
 
@@ -80,9 +72,8 @@ def check(graph: SmallGraph, texts: dict[str, str]) -> None:
 def test_the_toy_example_of_the_guide_line_for_line(tmp_path: Path) -> None:
     graph = SmallGraph({"a": 3, "b": 4}, {"a:r:b": Edges([0, 1], [3, 0])})
     texts = prepared(graph, tmp_path)
-    assert texts["nodes.txt"] == TOY_NODES
-    assert texts["edges.txt"] == "0 6 0 0\n1 3 1 0\n"
-    assert texts["stats.txt"] == "7 2 2\n"
+    for name in ("nodes.txt", "edges.txt", "stats.txt"):
+        assert texts[name].splitlines() == (GOLDEN / f"toy_{name}").read_text().splitlines()
     assert texts["removed_edges.txt"] == ""
 
 
@@ -292,46 +283,29 @@ def test_weights_that_are_none(
     assert said in capsys.readouterr().err
 
 
-OGBN_MAG = {
-    "nid": {
-        "author": [0, 1134649],
-        "field_of_study": [1134649, 1194614],
-        "institution": [1194614, 1203354],
-        "paper": [1203354, 1939743],
-    },
-    "eid": {
-        "affiliated_with": [0, 1043998],
-        "writes": [1043998, 8189658],
-        "rev-has_topic": [8189658, 15694736],
-        "rev-affiliated_with": [15694736, 16738734],
-        "cites": [16738734, 22155005],
-        "has_topic": [22155005, 29660083],
-        "rev-cites": [29660083, 35076354],
-        "rev-writes": [35076354, 42222014],
-    },
-}
-
-
 def test_the_schema_of_the_guide_exactly_and_back(tmp_path: Path) -> None:
+    golden = (GOLDEN / "ogbn_mag_schema.json").read_text()
+    expected = json.loads(golden)
     ends = ("author institution", "author paper", "field_of_study paper", "institution author")
     ends += ("paper paper", "paper field_of_study", "paper paper", "paper author")
     names = [
-        ":".join((a.split()[0], rel, a.split()[1])) for a, rel in zip(ends, OGBN_MAG["eid"], strict=True)
+        ":".join((a.split()[0], rel, a.split()[1])) for a, rel in zip(ends, expected["eid"], strict=True)
     ]
     no_files = {"format": {"name": "csv", "delimiter": " "}, "data": []}
     document = {
         "graph_name": "mag",
-        "node_type": list(OGBN_MAG["nid"]),
+        "node_type": list(expected["nid"]),
         "edge_type": names,
-        "num_nodes_per_type": [end - begin for begin, end in OGBN_MAG["nid"].values()],
-        "num_edges_per_type": [end - begin for begin, end in OGBN_MAG["eid"].values()],
+        "num_nodes_per_type": [end - begin for begin, end in expected["nid"].values()],
+        "num_edges_per_type": [end - begin for begin, end in expected["eid"].values()],
         "edges": dict.fromkeys(names, no_files),
     }
     (tmp_path / "metadata.json").write_text(json.dumps(document))
     assert main(["schema", str(tmp_path), "--output", str(tmp_path / "mag.json")]) == 0
     written = json.loads((tmp_path / "mag.json").read_text())
-    assert json.dumps(written) == json.dumps(OGBN_MAG)  # in this order too
-    assert read_schema(open_store(str(tmp_path)), "mag.json") == OGBN_MAG
+    assert json.dumps(written, indent=4).splitlines() == golden.splitlines()  # in this order too
+    assert read_schema(open_store(str(tmp_path)), "mag.json") == expected
+    assert read_schema(open_store(str(GOLDEN)), "ogbn_mag_schema.json") == expected
     assert main(["schema", str(tmp_path), "--canonical", "--output", str(tmp_path / "mag.json")]) == 0
     assert list(json.loads((tmp_path / "mag.json").read_text())["eid"]) == names
 
