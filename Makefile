@@ -1,6 +1,6 @@
 # Two commands: 'make demo' shows the whole job, 'make test' proves it. 'make help' lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test lint lock clean
+.PHONY: help demo up down status test bench lint lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -28,6 +28,9 @@ status: $(READY) ## Say what runs, and where
 
 test: $(READY) ## Run every test
 	@$(PYTHON) -m pytest -n 2
+
+bench: $(READY) ## Measure the whole job beside DGL and others (an hour, 30 GB of disk)
+	@$(PYTHON) -m benchmarks.jobs --tenfold --s3 --rounds 3
 
 lint: $(READY) ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff check .

@@ -1,6 +1,7 @@
 """The whole job as DGL does it: load a chunked graph, call ``dgl.distributed.partition_graph``.
 
-    python -m benchmarks.partition_graph GRAPH OUTPUT --num-parts 4 [--loading-only]
+    python -m benchmarks.partition_graph GRAPH OUTPUT --num-parts 4
+    python -m benchmarks.partition_graph GRAPH OUTPUT --look        the edge cut and balance of OUTPUT
 
 What `benchmarks.jobs` measures ours against, in a process of its own. Edges come in through pyarrow on all
 cores and features through NumPy: as fast as Python reads them. With a heterogeneous graph, DGL balances the
@@ -64,6 +65,26 @@ def load(graph: Path) -> Any:
     return loaded
 
 
+def look(graph: Path, output: Path) -> dict[str, float]:
+    """The share of edges between partitions, and the largest share of a node type over an even one."""
+    dgl = import_dgl()
+    metadata = json.loads((graph / "metadata.json").read_text())
+    config = json.loads((output / f"{metadata['graph_name']}.json").read_text())
+    edges = cut = 0
+    nodes = np.zeros((config["num_parts"], len(metadata["node_type"])))
+    for part in range(config["num_parts"]):
+        (local,), _ = dgl.load_graphs(str(output / config[f"part-{part}"]["part_graph"]))
+        inner = local.ndata["inner_node"].bool()
+        owned = local.edata["inner_edge"].bool()
+        edges += int(owned.sum())
+        cut += int((owned & ~inner[local.edges()[0]]).sum())
+        nodes[part] = np.bincount(local.ndata["_TYPE"][inner].numpy(), minlength=nodes.shape[1])
+    return {
+        "edge_cut": cut / edges,
+        "imbalance": float((nodes.max(axis=0) * len(nodes) / nodes.sum(axis=0)).max()),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -72,7 +93,11 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--num-parts", type=int, default=4)
     parser.add_argument("--method", default="metis", choices=["metis", "random"])
+    parser.add_argument("--look", action="store_true")
     given = parser.parse_args()
+    if given.look:
+        print(json.dumps(look(given.graph, given.output)))
+        return
     began = time.monotonic()
     loaded = load(given.graph)
     seconds = time.monotonic() - began

@@ -1,0 +1,194 @@
+"""The whole job side by side with DGL's, and the partitioning alone side by side with METIS and KaMinPar.
+
+    make bench
+    python -m benchmarks.jobs [--scales 0.1,1] [--tenfold] [--s3] [--rounds 1] [--folder DIR]
+
+Ours is ``partition-ops run`` on a local folder, validation included; theirs is loading the same files and
+`dgl.distributed.partition_graph`, see `benchmarks.partition_graph`. Each runs in a process of its own, cold
+start included, one after the other in every round, so that a noisy machine is noisy for all; figures are
+medians. Every output of ours passes ``partition-ops verify``. The graphs are those of `benchmarks.mag_graph`,
+4 parts, one constraint a node type; ``--tenfold`` adds ours alone at scale 10, Parquet, 8 parts, and
+``--s3`` the job from S3 to S3 on a local server. Results go to ``benchmarks/results/jobs.json`` and ``.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.jobs_page import chart, page
+from benchmarks.mag_graph import Shape, write_graph
+from benchmarks.processes import Cost, machine, measure, median
+
+ENGINES = ("auto", "metis", "random")
+PARTS, TENFOLD, TENFOLD_PARTS = 4, 10.0, 8
+ALONE = ("two-level", "metis", "kaminpar fast 1", "kaminpar fast 2", "kaminpar default 2")
+CLI = [sys.executable, "-m", "partition_ops.cli"]
+
+
+def graph_at(folder: Path, scale: float, file_format: str) -> Path:
+    """The benchmark graph, made if it is not there."""
+    path = folder / f"mag-{scale:g}-{file_format}"
+    if not (path / "metadata.json").exists():
+        say(f"making the graph of scale {scale:g}")
+        shutil.rmtree(path, ignore_errors=True)
+        write_graph(path, Shape(scale=scale, format=file_format))
+    return path
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def ours(graph: str, output: str, engine: str, num_parts: int, environment: Any = None) -> dict[str, Any]:
+    """``partition-ops run``, and what it says of its stages and of the quality."""
+    options = ["--num-parts", str(num_parts), "--engine", engine, "--json"]
+    cost = measure([*CLI, "run", graph, output, *options], environment)
+    return {"cost": cost, "stages": stages(json.loads(cost.output)["tasks"])}
+
+
+def stages(tasks: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds by stage; partitions are built side by side, and count by the longest of each worker's sum."""
+    found: dict[str, float] = {}
+    for task in tasks:
+        name = "gather" if task["task"].startswith("convert-part") else task["task"].removeprefix("convert-")
+        found[name] = found.get(name, 0.0) + task["seconds"]
+    found["gather"] /= min(machine()["cores"], sum(t["task"].startswith("convert-part") for t in tasks))
+    return found
+
+
+def quality(output: Path) -> dict[str, float]:
+    """Edge cut and worst imbalance of a node type, as the quality report has them."""
+    report = json.loads((output / "quality/report.json").read_text())
+    worst = max(one["imbalance"] for one in report["node_types"].values())
+    return {"edge_cut": report["edge_cut"]["fraction"], "imbalance": worst}
+
+
+def verify(graph: Path, output: Path) -> None:
+    """Let ``partition-ops verify`` pass an output, or fail."""
+    measure([*CLI, "verify", str(graph), str(output)])
+
+
+def our_job(graph: Path, engine: str, num_parts: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "out"
+        result = ours(str(graph), str(output), engine, num_parts)
+        verify(graph, output)
+        return {**result, **quality(output)}
+
+
+def their_job(graph: Path, num_parts: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.partition_graph", str(graph), folder]
+        cost = measure([*command, "--num-parts", str(num_parts)])
+        looked = json.loads(measure([*command, "--look"]).output.splitlines()[-1])
+        return {"cost": cost, **looked}
+
+
+def s3_job(graph: Path, num_parts: int) -> dict[str, Any]:
+    """From S3 to S3, both on a server of this machine; the upload of the graph is not timed."""
+    from local_stack.s3_server import REGION, start_s3_server
+
+    access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        server, access = start_s3_server(
+            data, Path(folder) / "log", access_key=access_key, secret_key=secret_key, buckets=("bench",)
+        )
+        try:
+            shutil.copytree(graph, data / "bench" / "in")  # the server serves its folder as it is
+            environment = {
+                "AWS_ENDPOINT_URL": access.endpoint_url,
+                "AWS_ACCESS_KEY_ID": access_key,
+                "AWS_SECRET_ACCESS_KEY": secret_key,
+                "AWS_REGION": REGION,
+            }
+            result = ours("s3://bench/in", "s3://bench/out", "auto", num_parts, environment)
+            verify(graph, data / "bench" / "out")
+            return {**result, **quality(data / "bench" / "out")}
+        finally:
+            server.stop()
+
+
+def alone(graph: Path, num_parts: int) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The partitioning alone, each in a process that has the prepared graph to read."""
+
+    def run(name: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "benchmarks.partitioning", str(graph), name, str(num_parts)]
+        cost = measure(command)
+        return {"cost": cost, **json.loads(cost.output.splitlines()[-1])}
+
+    return {name: (lambda name=name: run(name)) for name in ALONE}  # type: ignore[misc]
+
+
+def repeat(contestants: dict[str, Callable[[], dict[str, Any]]], rounds: int) -> dict[str, dict[str, Any]]:
+    """Every contestant once a round; the last result of each with the medians of its costs."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in contestants}
+    for number in range(rounds):
+        for name, run in contestants.items():
+            say(f"round {number + 1} of {rounds}: {name}")
+            found[name].append(run())
+    return {name: summary(results) for name, results in found.items()}
+
+
+def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+    costs: list[Cost] = [result["cost"] for result in results]
+    rounds = [cost.to_json() for cost in costs]
+    seconds = [result["seconds"] for result in results if "seconds" in result]
+    more = {"seconds": sorted(seconds)[len(seconds) // 2]} if seconds else {}
+    return {**results[-1], **more, "cost": median(costs).to_json(), "rounds": rounds}
+
+
+def at_scale(given: argparse.Namespace, scale: float) -> dict[str, Any]:
+    graph = graph_at(given.folder, scale, "csv")
+    jobs: dict[str, Callable[[], dict[str, Any]]] = {
+        "dgl partition_graph": lambda: their_job(graph, PARTS),
+        **{f"partition-ops {name}": (lambda name=name: our_job(graph, name, PARTS)) for name in ENGINES},  # type: ignore[misc]
+    }
+    if given.s3 and scale == 1:
+        jobs["partition-ops auto, S3 to S3"] = lambda: s3_job(graph, PARTS)
+    found: dict[str, Any] = {"parts": PARTS, "jobs": repeat(jobs, given.rounds)}
+    with tempfile.TemporaryDirectory() as folder:
+        measure([*CLI, "prepare", str(graph), "--output", folder])
+        shutil.copy(graph / "metadata.json", folder)
+        found["partitioning"] = repeat(alone(Path(folder), PARTS), given.rounds)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scales", default="0.1,1")
+    parser.add_argument("--tenfold", action="store_true")
+    parser.add_argument("--s3", action="store_true")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="where the graphs are kept")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    given = parser.parse_args()
+    results: dict[str, Any] = {
+        "command": "python -m benchmarks.jobs " + " ".join(argument for argument in sys.argv[1:]),
+        "machine": machine(),
+        "rounds": given.rounds,
+        "scales": {scale: at_scale(given, float(scale)) for scale in given.scales.split(",") if scale},
+    }
+    if given.tenfold:
+        graph = graph_at(given.folder, TENFOLD, "parquet")
+        jobs = {"partition-ops auto": lambda: our_job(graph, "auto", TENFOLD_PARTS)}
+        results["scales"]["10"] = {"parts": TENFOLD_PARTS, "jobs": repeat(jobs, 1)}
+    given.output.mkdir(parents=True, exist_ok=True)
+    (given.output / "jobs.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
+    (given.output / "jobs.md").write_text(page(results))
+    chart(results, given.output / "jobs.svg")
+    print(page(results), end="")
+
+
+if __name__ == "__main__":
+    main()

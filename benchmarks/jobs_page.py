@@ -1,0 +1,115 @@
+"""The results of `benchmarks.jobs` as Markdown and as a chart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+THEIRS, OURS = "dgl partition_graph", "partition-ops auto"
+LIMITS = (  # what was asked for, as ratios of one run at scale 1
+    ("whole job, times as fast as partition_graph", "wall", 4.0, True),
+    ("peak memory of partition_graph's", "peak", 0.5, False),
+    ("edge cut of partition_graph's", "edge_cut", 0.91, False),
+)
+
+
+def page(results: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    cores, memory = results["machine"]["cores"], results["machine"]["memory_gib"]
+    lines = [
+        f"`{results['command']}`: {cores} cores, {memory} GiB, medians of {results['rounds']} rounds",
+        "",
+    ]
+    for scale, found in results["scales"].items():
+        lines += [f"## Scale {scale}, {found['parts']} parts, the whole job", "", *_jobs(found["jobs"]), ""]
+        lines += [*_stages(found["jobs"]), ""]
+        if "partitioning" in found:
+            lines += ["The partitioning alone, without the start of the process:", ""]
+            lines += [*_partitioning(found["partitioning"]), ""]
+    if "1" in results["scales"]:
+        lines += ["## What was asked for at scale 1", "", *_ratios(results["scales"])]
+    return "\n".join(lines) + "\n"
+
+
+def _jobs(jobs: dict[str, Any]) -> list[str]:
+    lines = [
+        "| | wall s | CPU s | peak GB | edge cut | worst type imbalance |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, job in jobs.items():
+        cost = job["cost"]
+        figures = f"{cost['wall']:.1f} | {cost['cpu']:.1f} | {cost['peak'] / 1e9:.2f}"
+        lines.append(f"| {name} | {figures} | {job['edge_cut']:.2%} | {job['imbalance']:.3f} |")
+    return lines
+
+
+def _stages(jobs: dict[str, Any]) -> list[str]:
+    mine = {name: job["stages"] for name, job in jobs.items() if "stages" in job}
+    names = list(dict.fromkeys(stage for stages in mine.values() for stage in stages))
+    lines = ["| seconds by stage | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for name, stages in mine.items():
+        cells = (f"{stages[stage]:.1f}" if stage in stages else "" for stage in names)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _partitioning(found: dict[str, Any]) -> list[str]:
+    lines = ["| | s | peak GB | edge cut | worst type imbalance |", "|---|---:|---:|---:|---:|"]
+    for name, one in found.items():
+        figures = f"{one['seconds']:.1f} | {one['cost']['peak'] / 1e9:.2f}"
+        lines.append(f"| {name} | {figures} | {one['edge_cut']:.2%} | {one['imbalance']:.3f} |")
+    return lines
+
+
+def _ratios(scales: dict[str, Any]) -> list[str]:
+    jobs, alone = scales["1"]["jobs"], scales["1"]["partitioning"]
+    theirs, ours = ({**jobs[name]["cost"], **jobs[name]} for name in (THEIRS, OURS))
+    lines = ["| | asked | found |", "|---|---:|---:|"]
+    for title, figure, limit, more in LIMITS:
+        ratio = theirs[figure] / ours[figure] if more else ours[figure] / theirs[figure]
+        lines.append(f"| {title} | {'≥' if more else '≤'} {limit:g} | {ratio:.2f} |")
+    lines.append(f"| worst type imbalance | ≤ 1.05 | {ours['imbalance']:.3f} |")
+    faster = alone["metis"]["seconds"] / alone["two-level"]["seconds"]
+    lines.append(f"| partitioning, times as fast as METIS with the same constraints | ≥ 5 | {faster:.1f} |")
+    on_s3 = jobs.get(f"{OURS}, S3 to S3")
+    if on_s3:
+        lines.append(f"| S3 to S3, times the local run | ≤ 2 | {on_s3['cost']['wall'] / ours['wall']:.2f} |")
+    if "10" in scales:
+        tenfold = scales["10"]["jobs"][OURS]["cost"]
+        lines.append(f"| tenfold graph, peak GB | ≤ 12 | {tenfold['peak'] / 1e9:.1f} |")
+        lines.append(
+            f"| tenfold graph, times the time of scale 1 | ≤ 12 | {tenfold['wall'] / ours['wall']:.1f} |"
+        )
+    return lines
+
+
+def chart(results: dict[str, Any], path: Path) -> None:
+    """Wall time, peak memory and edge cut at the largest scale that DGL ran too, as bars."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "partition-ops"
+    from matplotlib import pyplot as plt
+
+    both = {scale: found for scale, found in results["scales"].items() if THEIRS in found["jobs"]}
+    if not both:
+        return
+    scale = max(both, key=float)
+    jobs = {name: job for name, job in both[scale]["jobs"].items() if "random" not in name}
+    figures = {
+        "whole job, seconds": lambda job: job["cost"]["wall"],
+        "peak memory, GB": lambda job: job["cost"]["peak"] / 1e9,
+        "edges cut, %": lambda job: job["edge_cut"] * 100,
+    }
+    drawing, axes = plt.subplots(1, len(figures), figsize=(10, 0.5 * len(jobs) + 1.2), sharey=True)
+    colours = ["#9aa5b1" if name == THEIRS else "#1f6feb" for name in jobs]
+    for axis, (title, figure) in zip(axes, figures.items(), strict=True):
+        bars = axis.barh(list(jobs), [figure(job) for job in jobs.values()], color=colours)
+        axis.bar_label(bars, fmt="%.1f", padding=3)
+        axis.set_title(title, fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.margins(x=0.18)
+    axes[0].invert_yaxis()
+    drawing.tight_layout()
+    drawing.savefig(path, format="svg", metadata={"Date": None})
+    plt.close(drawing)
