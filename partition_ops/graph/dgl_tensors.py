@@ -178,7 +178,7 @@ class _Walk:
         if not condition:
             raise InvalidInputError(
                 f"{self._where} is not what a partition's files are: no {self._kind} (near byte {self.at})",
-                expected="a file as dgl 1.1.3 and the stage 'convert' write it",
+                expected="a file as dgl 1.1.3 and the stage 'convert' write it, a graph as coo alone",
                 remedy="Fetch or convert the partition again.",
             )
 
