@@ -72,6 +72,13 @@ def test_one_trainer_needs_no_feature(tmp_path: Path) -> None:
     assert not [key for part in range(PARTS) for key in features(config, part) if "trainer" in key]
 
 
+def test_partitioned_again_with_one_trainer_nothing_is_left_of_several(tmp_path: Path) -> None:
+    run(GRAPHS["heterogeneous"], tmp_path, num_trainers_per_machine=TRAINERS)
+    config = run(GRAPHS["heterogeneous"], tmp_path)
+    assert not [key for part in range(PARTS) for key in features(config, part) if "trainer" in key]
+    assert not list((tmp_path / "out/assignment/trainers").glob("*"))
+
+
 def test_a_feature_of_that_name_is_refused(tmp_path: Path) -> None:
     graph = GRAPHS["homogeneous"]
     graph = replace(graph, node_values=[Values("_N", "trainer_id", np.zeros(60, np.int64))])
