@@ -36,6 +36,7 @@ OURS = {  # everything directly below an output's root that a run writes or remo
     *("records", "scratch", "manifest.json"),
 }
 RECORDS = "records"
+TIMES = "records/seconds.svg"  # a picture of the times in the records
 
 
 def schema_file(graph_name: str) -> str:

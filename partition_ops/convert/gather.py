@@ -152,6 +152,9 @@ class _Gather:
             "edges": dict(zip(edge_types, graph.edge_counts.tolist(), strict=True)),
             "cut_edges": dict(zip(edge_types, graph.cut_counts.tolist(), strict=True)),
         }
+        classes = self.conversion.size_classes
+        if classes is not None:
+            stats["nodes_by_degree"] = graph.nodes_by_size_class(classes)
         self.task.write_json(artifacts.partition_stats(self.part), stats)
         return {
             "inner_nodes": graph.num_inner,

@@ -88,6 +88,19 @@ class PartitionGraph:
         parts = self._order.assignment.parts[old].astype(np.int64)
         return LocalNodes(new, old - offsets[types], types.astype(np.int32), parts, self.num_inner)
 
+    def nodes_by_size_class(self, classes: npt.NDArray[np.uint8]) -> dict[str, list[int]]:
+        """Numbers of inner and halo nodes by the number of bits of their degree.
+
+        Args:
+            classes: (nodes of the graph,) by homogeneous ID of the input graph.
+        """
+        count = int(classes.max(initial=0)) + 1
+        ranges = {"inner": np.arange(self._begin, self._end), "halo": self.halo}
+        return {
+            name: np.bincount(classes[self._order.old_ids[ids]], minlength=count).tolist()
+            for name, ids in ranges.items()
+        }
+
     @cached_property
     def edge_ids_by_type(self) -> dict[str, Column]:
         """int64 type-wise IDs, in the input graph, of the edges of each type; ascending."""

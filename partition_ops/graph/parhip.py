@@ -84,6 +84,19 @@ def open_parhip(path: Path) -> ParhipGraph:
     return ParhipGraph(offsets, np.asarray(words[first:]))
 
 
+def read_degrees(store: Store, key: str) -> Words:
+    """(nodes,) int64, the degree of every node; nothing else of the file is read.
+
+    Raises:
+        InvalidInputError: The file is none, or is cut short.
+    """
+    version, nodes, _ = _words(store, key, 0, HEADER_WORDS).tolist()
+    if version != VERSION:
+        raise InvalidInputError(f"{store.uri_of(key)} is not a ParHIP graph of version {VERSION}")
+    degrees: Words = np.diff(_words(store, key, HEADER_WORDS, HEADER_WORDS + nodes + 1)) // WORD
+    return degrees
+
+
 def read_parhip_slice(store: Store, key: str, begin: int, end: int, dtype: np.dtype[Any]) -> ParhipGraph:
     """Read some consecutive nodes and their neighbours, and nothing else.
 

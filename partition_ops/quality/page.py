@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -27,11 +28,16 @@ th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px sol
 """
 
 
-def quality_page(report: Report) -> str:
+def quality_page(report: Report, times: str) -> str:
     """The page of a quality report, as it is in ``quality/report.json``.
 
+    Args:
+        report: The report.
+        times: Where the picture of `time_chart` is, relative to the page: no two runs take the same time, and
+            the same report gives the same text.
+
     Returns:
-        HTML with nothing to load; the same report gives the same text.
+        HTML with nothing to load but that.
     """
     title = f"Partitions of {escape(report['graph_name'])}"
     return f"""<!doctype html>
@@ -51,6 +57,11 @@ partitions</p>
 <div class="wide">{_partition_table(report)}</div>
 <h2>Edges of each type</h2>
 <div class="wide">{_edge_table(report)}</div>
+{_degree_section(report)}
+<h2>Time by stage</h2>
+<p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run side by
+side.</p>
+<img src="{times}" alt="The picture of it is not beside this page: {times}">
 </body></html>
 """
 
@@ -100,20 +111,59 @@ def _halo_chart(report: Report) -> str:
     return _svg(figure, "Inner and halo nodes by partition")
 
 
+def _degree_section(report: Report) -> str:
+    if not report.get("degrees"):
+        return ""
+    return f"""<h2>Degree and replication</h2>
+<p class="soft">In how many partitions a node is, its own included, by the number of its neighbours; the more
+the hubs are replicated, the more of their features travel.</p>
+{_degree_chart(report["degrees"])}"""
+
+
+def _degree_chart(degrees: list[dict[str, Any]]) -> str:
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(degrees))
+    names = [f"{row['least']:,}" if row["least"] == row["most"] else f"{row['least']:,}+" for row in degrees]
+    bars = axes.bar(places, [row["replication_factor"] for row in degrees], color="#1f6f8b")
+    axes.bar_label(bars, [f"{row['nodes']:,}" for row in degrees], fontsize=7, rotation=30, padding=2)
+    axes.set_xticks(places, names)
+    axes.set_xlabel("neighbours (numbers of nodes above the bars)")
+    axes.set_ylabel("partitions a node is in")
+    axes.margins(y=0.25)
+    return _svg(figure, "Replication by degree")
+
+
+def time_chart(seconds: Mapping[str, float]) -> str:
+    """Seconds by stage, in their order, as a picture of its own (SVG)."""
+    figure = Figure(figsize=(9, 0.7 + 0.3 * len(seconds)), layout="constrained")
+    axes = figure.subplots()
+    bars = axes.barh(list(seconds), list(seconds.values()), color="#1f6f8b")
+    axes.bar_label(bars, fmt="%.1f s", padding=3)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlabel("seconds")
+    return _drawn(figure, "Seconds by stage")
+
+
 def _shade(part: int, parts: int) -> tuple[float, float, float]:
     depth = part / max(parts - 1, 1)
     return (0.12 + 0.55 * depth, 0.44 + 0.35 * depth, 0.55 + 0.3 * depth)
 
 
 def _svg(figure: Figure, label: str) -> str:
+    text = _drawn(figure, label)
+    return f'<div role="img" aria-label="{escape(label)}">{text[text.index("<svg") :]}</div>'
+
+
+def _drawn(figure: Figure, label: str) -> str:
     import matplotlib
 
     stream = io.StringIO()
     # fixed salt and no date: the same report gives the same bytes
     with matplotlib.rc_context({"svg.hashsalt": label, "svg.fonttype": "none"}):
         FigureCanvasSVG(figure).print_figure(stream, format="svg", metadata={"Date": None, "Creator": None})
-    text = stream.getvalue()
-    return f'<div role="img" aria-label="{escape(label)}">{text[text.index("<svg") :]}</div>'
+    return stream.getvalue()
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

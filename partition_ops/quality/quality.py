@@ -13,6 +13,8 @@ from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, read_record, run_task
 
 REPORT_VERSION = 1
+SUMMED = {"convert-scatter": "scatter", "convert-part": "gather"}  # what there are many of, then a number
+STAGES = ("validate", "schema", "prepare", "partition", "scatter", "gather", "idmap")
 Stats = dict[str, Any]
 
 
@@ -44,12 +46,15 @@ def report_quality(
     parts = range(book["num_parts"])
 
     def work(task: Task) -> dict[str, Any]:
-        from partition_ops.quality.page import quality_page  # matplotlib takes a while to import
+        from partition_ops.quality.page import quality_page, time_chart  # matplotlib takes a while to import
 
         stats = [_read_stats(destination, part) for part in parts]
         report = _report(metadata.graph_name, stats, [_bytes(destination, part) for part in parts])
         task.write_json(artifacts.QUALITY_REPORT, report)
-        task.wrote(destination.write_bytes(artifacts.QUALITY_PAGE, quality_page(report).encode()))
+        page = quality_page(report, f"../{artifacts.TIMES}")
+        task.wrote(destination.write_bytes(artifacts.QUALITY_PAGE, page.encode()))
+        times = time_chart(_seconds_by_stage(destination))  # no artifact: the next run has others
+        destination.write_bytes(artifacts.TIMES, times.encode())
         return {
             "edge_cut": report["edge_cut"]["fraction"],
             "replication_factor": report["replication_factor"],
@@ -99,7 +104,37 @@ def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:
             }
             for part, size in zip(stats, sizes, strict=True)
         ],
+        **({"degrees": _degrees(stats)} if all("nodes_by_degree" in part for part in stats) else {}),
     }
+
+
+def _degrees(stats: list[Stats]) -> list[Stats]:
+    """By the number of bits of the degree: its range, nodes, and partitions that have one of them."""
+    columns = (
+        zip(*(part["nodes_by_degree"][kind] for part in stats), strict=True) for kind in ("inner", "halo")
+    )
+    rows = [
+        {
+            "least": (1 << bits) >> 1,
+            "most": (1 << bits) - 1,
+            "nodes": sum(inner),
+            "replication_factor": _share(sum(inner) + sum(halo), sum(inner), of_nothing=1.0),
+        }
+        for bits, (inner, halo) in enumerate(zip(*columns, strict=True))
+    ]
+    return [row for row in rows if row["nodes"]]
+
+
+def _seconds_by_stage(destination: Store) -> dict[str, float]:
+    """Seconds of the tasks done so far; scatter and gather are sums over their tasks."""
+    found: dict[str, float] = {}
+    for entry in destination.list(f"{artifacts.RECORDS}/"):
+        task, suffix = entry.key.removeprefix(f"{artifacts.RECORDS}/").rsplit(".", 1)
+        if suffix != "json":
+            continue
+        name = SUMMED.get(task.rstrip("0123456789"), task)
+        found[name] = found.get(name, 0.0) + destination.read_json(entry.key)["seconds"]
+    return {name: found[name] for name in STAGES if name in found}
 
 
 def _node_type(name: str, stats: list[Stats]) -> Stats:

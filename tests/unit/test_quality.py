@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from partition_ops import artifacts
-from partition_ops.config import ConvertConfig, QualityConfig, StageConfig
+from partition_ops.config import ConvertConfig, PrepareConfig, QualityConfig, StageConfig
 from partition_ops.convert import convert_graph
 from partition_ops.partition import import_assignment
+from partition_ops.prepare import prepare_graph
 from partition_ops.quality import report_quality
 from partition_ops.storage import Store, open_store
 from tests.graphs import Edges, SmallGraph
@@ -53,7 +54,28 @@ def test_the_bytes_are_those_of_the_files(report: tuple[dict, Store]) -> None:
 def test_the_page_loads_nothing_and_shows_the_figures(report: tuple[dict, Store]) -> None:
     page = report[1].read_bytes(artifacts.QUALITY_PAGE).decode()
     links = re.findall(r'(?:src|href)="(?!#)([^"]*)"', page)
-    assert not links
+    assert links == [f"../{artifacts.TIMES}"]  # beside the page, and not in it: no two runs take as long
     assert "<script" not in page
     assert "33.33%" in page
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 2  # no prepared graph, no degrees
+
+
+def test_replication_by_degree(tmp_path: Path) -> None:
+    """A star whose middle is needed in both partitions, and a leaf each that is not at home with it."""
+    graph = SmallGraph({"a": 6}, {"a:to:a": Edges([0, 0, 0, 0, 0], [1, 2, 3, 4, 5])})
+    source, out = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "out"))
+    theirs = open_store(str(tmp_path / "theirs"))
+    theirs.write_json("partition_meta.json", {"version": "1.0.0", "num_parts": 2, "algo_name": "metis"})
+    theirs.write_bytes("a.txt", b"0\n0\n0\n1\n1\n1\n")
+    prepare_graph(PrepareConfig(), source, out)
+    import_assignment(StageConfig(), source, theirs, out)
+    convert_graph(ConvertConfig(), source, out)
+    report_quality(QualityConfig(), source, out)
+    assert out.read_json(artifacts.QUALITY_REPORT)["degrees"] == [
+        {"least": 1, "most": 1, "nodes": 5, "replication_factor": 1.0},
+        {"least": 4, "most": 7, "nodes": 1, "replication_factor": 2.0},
+    ]
+    page = out.read_bytes(artifacts.QUALITY_PAGE).decode()
+    assert "Degree and replication" in page
+    times = out.read_bytes(artifacts.TIMES).decode()
+    assert all(stage in times for stage in ("prepare", "partition", "scatter", "gather"))
