@@ -3,7 +3,8 @@
 From a graph in DGL's chunked format to partitions that `dgl.distributed` loads, with tables from the
 original to the new IDs, a quality report and a manifest.
 
-1. **validate** the input: a bad graph stops here, and the log names file, type, position and value.
+1. **validate** the input: a bad graph stops here, and the log names file, type, position and value. So does
+   a graph for which memory or disk are estimated not to suffice.
 2. **schema**: the ID range of every type.
 3. **prepare** the graph for the partitioning engine.
 4. **partition** its nodes.
@@ -195,6 +196,13 @@ PARAMS = {
         description="Every partition is made of so many smaller ones, one for each trainer.",
         section="Balance",
     ),
+    "ignore_estimate": Param(
+        False,
+        type="boolean",
+        title="Ignore the estimate",
+        description="Begin even if the worker is estimated to have too little memory or disk.",
+        section="More",
+    ),
     "mpi_ranks": Param(
         2,
         type="integer",
@@ -228,6 +236,12 @@ GRAPH = {
     "run_id": "{{ run_id }}",
 }
 HALO = {"num_hops": "{{ params.num_hops }}", "graph_formats": "{{ params.graph_formats }}"}
+# what the memory and disk that the job takes depend on
+PLANNED = {
+    **{name: f"{{{{ params.{name} }}}}" for name in ("num_parts", "engine", "balance", "objective")},
+    "num_trainers_per_machine": "{{ params.num_trainers_per_machine }}",
+    **HALO,
+}
 
 with DAG(
     dag_id="partition_graph",
@@ -252,6 +266,8 @@ with DAG(
         task_id="validate",
         on_defect={check: f"{{{{ params.on_{check} }}}}" for check in choices()},
         expectations_uri="{{ params.expectations_uri or '' }}",
+        planned=PLANNED,
+        ignore_estimate="{{ params.ignore_estimate }}",
     )
     schema = WriteSchemaOperator(task_id="schema")
     prepare = PrepareGraphOperator(task_id="prepare")

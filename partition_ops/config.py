@@ -294,7 +294,9 @@ class PublishConfig(StageConfig):
 class RunConfig:
     """Options of the whole job, handed on to the stages.
 
-    Attributes: As in the configurations of the stages.
+    Attributes: As in the configurations of the stages, and
+
+        ignore_estimate: Begin even a job for which there is too little memory or disk, as it seems.
     """
 
     num_parts: int
@@ -313,6 +315,7 @@ class RunConfig:
     data_docs: bool = False
     num_hops: int = 1
     graph_formats: tuple[str, ...] = ("coo",)
+    ignore_estimate: bool = False
 
     def __post_init__(self) -> None:
         _ = (self.validate, self.partition, self.convert)  # a wrong option is refused here, before any work

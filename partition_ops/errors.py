@@ -69,6 +69,10 @@ class EngineError(PartitionOpsError):
     """A partitioning engine could not do what it was asked."""
 
 
+class NotEnoughRoomError(PartitionOpsError):
+    """A job needs more memory or disk than there is, as far as that can be estimated before it is begun."""
+
+
 class StorageError(PartitionOpsError):
     """Storage refused, and would refuse again: no such bucket, no permission, wrong credentials."""
 

@@ -16,6 +16,7 @@ from partition_ops.config import (
     StageConfig,
 )
 from partition_ops.convert import convert_graph
+from partition_ops.estimate import check_job
 from partition_ops.idmap import export_id_maps
 from partition_ops.partition import partition_nodes
 from partition_ops.partition.engines import find_engine
@@ -57,6 +58,7 @@ def run_job(
         The results of the tasks that were looked at, in their order.
 
     Raises:
+        NotEnoughRoomError: Before anything is done: memory or disk are estimated not to suffice.
         PartitionOpsError: A stage failed; what was finished stays, and there is no manifest.
 
     Peak memory: that of the stage which needs most, as its docstring says.
@@ -87,6 +89,8 @@ class _Job:
     def run(self) -> list[StageResult]:
         engine = find_engine(self.config.engine)
         name = self.config.graph_name
+        if not self.config.ignore_estimate:
+            check_job(self.config, self.source, self.destination)
         self._do(partial(validate_graph, expectations=self.expectations), self.config.validate)
         self._do(write_schema, SchemaConfig(graph_name=name))
         if engine.needs_graph:

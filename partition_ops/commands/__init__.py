@@ -8,6 +8,7 @@ A module has ``NAME``, ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` a
 from partition_ops.commands import (
     convert,
     convert_partition,
+    estimate,
     fetch,
     idmap,
     partition,
@@ -24,6 +25,7 @@ from partition_ops.commands import (
 
 COMMANDS = (
     run,
+    estimate,
     validate,
     schema,
     prepare,

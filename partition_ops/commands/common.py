@@ -12,7 +12,7 @@ from typing import Any, get_args
 from partition_ops import artifacts
 from partition_ops.checks import choices
 from partition_ops.commands.console import Console
-from partition_ops.config import Balance, Objective, PartitionConfig
+from partition_ops.config import Balance, Objective, PartitionConfig, RunConfig
 from partition_ops.documents import check_document
 from partition_ops.errors import UsageError
 from partition_ops.parmetis.options import LibraryOptions, MpiOptions
@@ -165,6 +165,18 @@ def partition_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {**options, "mpi": mpi}
 
 
+def run_config(arguments: argparse.Namespace, **options: Any) -> RunConfig:
+    """Options of the whole job, from `add_partition_options`, `add_halo_options` and `add_memory`."""
+    return RunConfig(
+        **partition_options(arguments),
+        memory=arguments.memory,
+        num_hops=arguments.num_hops,
+        graph_formats=arguments.graph_formats,
+        data_docs=arguments.data_docs,
+        **options,
+    )
+
+
 def add_on_defect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-defect",
@@ -175,6 +187,10 @@ def add_on_defect(parser: argparse.ArgumentParser) -> None:
         " drop (they leave the output) or warn; without CHECK it means duplicate_edges and self_loop_edges;"
         " may be repeated; the checks with a choice: " + ", ".join(choices()),
     )
+    add_memory(parser)
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",

@@ -10,7 +10,6 @@ from partition_ops.checks import parse_actions
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.commands.tables import quality_lines
-from partition_ops.config import RunConfig
 from partition_ops.tasks import StageResult
 
 NAME = "run"
@@ -32,16 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data-docs", action="store_true", help="also write Great Expectations' Data Docs, some seconds more"
     )
+    parser.add_argument(
+        "--ignore-estimate",
+        action="store_true",
+        help="go on even if this machine is estimated to have too little memory or disk (see 'estimate')",
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = RunConfig(
-        **common.partition_options(arguments),
+    config = common.run_config(
+        arguments,
         on_defect=parse_actions(arguments.on_defect),
-        memory=arguments.memory,
-        num_hops=arguments.num_hops,
-        graph_formats=arguments.graph_formats,
-        data_docs=arguments.data_docs,
+        ignore_estimate=arguments.ignore_estimate,
     )
     from partition_ops.run import run_job
 

@@ -63,3 +63,35 @@ def validation_lines(report: dict[str, Any]) -> list[str]:
         lines.append(f"{label:<8}{defect['count']:,} {defect['check']} of {defect['name']!r}")
         lines += [f"        {example['sentence']}" for example in defect["examples"]]
     return lines
+
+
+def estimate_lines(estimate: dict[str, Any]) -> list[str]:
+    """What each stage takes, what there is, and what is too little."""
+    rows = [["stage", "memory", "of it mapped", "output", "temporary", "seconds"]]
+    for stage in (*estimate["stages"], estimate["whole"]):
+        sizes = stage["memory"], stage["mapped"], stage["output"], stage["temporary"] + stage["cache"]
+        held_back = stage["scratch"]
+        rows.append([stage["stage"], *map(_size, sizes), f"{stage['seconds']:,.0f}"])
+        if held_back:
+            rows[-1][3] += f" + {_size(held_back)}"
+    room = estimate["room"]
+    output = "" if room["output"] is None else f", {_size(room['output'])} on the disk of the output"
+    lines = [
+        f"{estimate['graph_name']}: {estimate['nodes']:,} nodes, {estimate['edges']:,} edges;"
+        f" {estimate['num_parts']} partitions, engine {estimate['engine']}",
+        "",
+        *table(rows),
+        "",
+        "Output: '+' is scratch, which goes at the end. Temporary: below TMPDIR, with copies from and to S3.",
+        f"There are {_size(room['memory'])} of memory ({_size(room['available'])} free)"
+        f"{output}, {_size(room['temporary'])} on that of temporary files, {room['cores']} cores.",
+    ]
+    for short in estimate["shortages"]:
+        lines += ["", f"Too little {short['what']}: {short['stage']} needs {_size(short['needed'])}."]
+        lines += [f"  {remedy}" for remedy in short["remedies"]]
+    lines += ["", *(f"note: {warning}" for warning in estimate["warnings"])] if estimate["warnings"] else []
+    return [*lines, "", "It should fit." if estimate["fits"] else "It does not fit: 'run' would refuse it."]
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"

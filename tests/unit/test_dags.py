@@ -164,6 +164,29 @@ def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: 
     }
 
 
+def test_what_the_estimate_depends_on_reaches_validate(dag: DAG) -> None:
+    from partition_ops.config import RunConfig
+
+    given: dict[str, Any] = {
+        "input_uri": "in",
+        "output_uri": "out",
+        "num_parts": 5,
+        "engine": "metis",
+        "num_hops": 2,
+        "graph_formats": "csc",
+        "ignore_estimate": True,
+    }
+    dag.params.update(given)
+    task = dag.get_task("validate")
+    task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
+    planned = task.planned  # type: ignore[attr-defined]
+    assert {name: planned[name] for name in ("num_parts", "engine", "num_hops", "graph_formats")} == {
+        name: str(given[name]) for name in ("num_parts", "engine", "num_hops", "graph_formats")
+    }
+    assert planned.keys() <= {field.name for field in fields(RunConfig)}
+    assert task.ignore_estimate == "True"  # type: ignore[attr-defined]
+
+
 def test_examples_of_the_documentation_are_dags() -> None:
     text = (DAG_FILE.parents[1] / "docs" / "airflow.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

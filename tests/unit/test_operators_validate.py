@@ -45,6 +45,42 @@ def test_data_docs_can_be_left_out(tmp_path: Path) -> None:
     assert docs(tmp_path) == []
 
 
+PLANNED = {"num_parts": "4", "engine": "metis", "num_hops": "1", "graph_formats": "coo, csc"}
+
+
+def too_large(tmp_path: Path) -> Path:
+    """A graph that says it has 10^12 edges."""
+    folder = library().write(tmp_path / "large")
+    document = json.loads((folder / "metadata.json").read_text())
+    document["num_edges_per_chunk"][0] = [10**12]
+    (folder / "metadata.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_job_that_does_not_fit_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    one = operator(tmp_path, planned=PLANNED)
+    one.input_uri = str(too_large(tmp_path))
+    with pytest.raises(
+        AirflowFailException, match=r"partition needs about .* GiB of memory.*--ignore-estimate"
+    ):
+        TaskInstance().run(one)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"planned": PLANNED, "ignore_estimate": "True"}])
+def test_the_estimate_can_be_ignored(tmp_path: Path, options: dict[str, Any]) -> None:
+    one = operator(tmp_path, **options)
+    one.input_uri = str(too_large(tmp_path))
+    with pytest.raises(AirflowFailException, match=r"checks? .*failed"):
+        TaskInstance().run(one)
+    assert (tmp_path / "out" / "validation" / "report.json").exists()
+
+
+def test_a_job_that_fits_is_validated(tmp_path: Path) -> None:
+    TaskInstance().run(operator(tmp_path, planned=PLANNED))
+    assert (tmp_path / "out" / "validation" / "report.json").exists()
+
+
 def test_the_button_leads_to_the_first_page(tmp_path: Path) -> None:
     one = operator(tmp_path)
     links = {link.name: link for link in one.operator_extra_links}

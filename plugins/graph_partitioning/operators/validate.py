@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
-from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.operators.base import GraphStageOperator, whole_number
 
 if TYPE_CHECKING:
     from partition_ops.progress import Progress
@@ -34,10 +34,20 @@ class ValidateGraphOperator(GraphStageOperator):
         expectations_uri: Folder with expectation suites of your own, local or ``s3://…``; None or ``""``
             for none.
         data_docs: Whether to write Data Docs where there are no expectations of your own.
+        planned: Options of the whole job, as of `RunConfig`, of which memory and disk of this worker are
+            looked at first: ``num_parts`` and what else there is. A job for which they are estimated not to
+            suffice is refused. None refuses nothing. The other tasks are taken to run on workers like it.
+        ignore_estimate: Refuse nothing all the same; text such as ``"true"`` means it too.
         kwargs: As for `GraphStageOperator`.
     """
 
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "on_defect", "expectations_uri")
+    template_fields: Sequence[str] = (
+        *GraphStageOperator.template_fields,
+        "on_defect",
+        "expectations_uri",
+        "planned",
+        "ignore_estimate",
+    )
     operator_extra_links = (*GraphStageOperator.operator_extra_links, DataDocsLink())
 
     def __init__(
@@ -46,20 +56,42 @@ class ValidateGraphOperator(GraphStageOperator):
         on_defect: str | Mapping[str, str] = "fail",
         expectations_uri: str | None = None,
         data_docs: bool = True,
+        planned: Mapping[str, Any] | None = None,
+        ignore_estimate: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.on_defect = on_defect
         self.expectations_uri = expectations_uri
         self.data_docs = data_docs
+        self.planned = planned
+        self.ignore_estimate = ignore_estimate
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.config import ValidateConfig
         from partition_ops.validate import validate_graph
 
+        self._check_room(source, destination)
         config = ValidateConfig(**self.graph, on_defect=self.on_defect, data_docs=self.data_docs)
         with self._expectations() as suites:
             return validate_graph(config, source, destination, expectations=suites, progress=progress)
+
+    def _check_room(self, source: Store, destination: Store) -> None:
+        """Refuse at the start what would be killed later on."""
+        from partition_ops.config import RunConfig
+        from partition_ops.estimate import check_job
+
+        if self.planned is None or str(self.ignore_estimate).lower() == "true":
+            return
+        numbers = {"num_parts", "num_hops", "num_trainers_per_machine"}
+        options: dict[str, Any] = {
+            name: whole_number(name, value) if name in numbers else value
+            for name, value in self.planned.items()
+        }
+        formats = options.get("graph_formats")
+        if isinstance(formats, str):
+            options["graph_formats"] = tuple(word.strip() for word in formats.split(","))
+        check_job(RunConfig(**self.graph, data_docs=self.data_docs, **options), source, destination)
 
     def _expectations(self) -> AbstractContextManager[Store | None]:
         """The folder with the user's suites."""

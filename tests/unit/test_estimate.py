@@ -1,0 +1,241 @@
+"""The estimate of a job: what it says of real jobs, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partition_ops.config import RunConfig
+from partition_ops.errors import NotEnoughRoomError
+from partition_ops.estimate import StageEstimate, check_job, estimate_job
+from partition_ops.estimate.convert import expected_halo
+from partition_ops.estimate.job import Job
+from partition_ops.estimate.result import Room
+from partition_ops.estimate.sizes import Sizes
+from partition_ops.graph.metadata import GraphMetadata, parse_metadata
+from partition_ops.run import run_job
+from partition_ops.storage.local import LocalStore
+from tests.graphs import Layout, library
+
+GIB = 1 << 30
+FACTOR = 1.5
+PLENTY = Room(
+    memory=64 * GIB, available=64 * GIB, output=900 * GIB, temporary=900 * GIB, same_disk=False, cores=2
+)
+HEADERS = 16 << 10  # of a partition, which count in a graph as small as here
+
+
+def described(nodes: int, edges: int, **changes: Any) -> dict[str, Any]:
+    """Metadata of a graph of people and pages, with one file of edges."""
+    return {
+        "graph_name": "web",
+        "node_type": ["person", "page"],
+        "num_nodes_per_type": [nodes // 10, nodes - nodes // 10],
+        "edge_type": ["person:likes:page"],
+        "num_edges_per_type": [edges],
+        "edges": {"person:likes:page": {"format": {"name": "parquet"}, "data": ["likes.parquet"]}},
+        **changes,
+    }
+
+
+def graph_of(folder: Path, nodes: int, edges: int) -> LocalStore:
+    """A graph that has no more than its metadata and a file that is no Parquet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metadata.json").write_text(json.dumps(described(nodes, edges)))
+    (folder / "likes.parquet").write_bytes(b"none")
+    return LocalStore(folder)
+
+
+def parsed(nodes: int, edges: int) -> GraphMetadata:
+    return parse_metadata(described(nodes, edges), where="metadata.json")
+
+
+def stage(estimate: Any, name: str) -> StageEstimate:
+    return next(one for one in estimate.stages if one.stage == name)
+
+
+@pytest.mark.parametrize("engine", ["auto", "random"])
+@pytest.mark.parametrize(("hops", "formats"), [(1, ("coo",)), (0, ("csc",)), (1, ("coo", "csr"))])
+def test_disk_is_what_a_real_job_then_takes(
+    tmp_path: Path, engine: str, hops: int, formats: tuple[str, ...]
+) -> None:
+    source = LocalStore(library(papers=4000, layout=Layout("csv")).write(tmp_path / "in"))
+    output = LocalStore(tmp_path / "out")
+    config = RunConfig(
+        num_parts=3,
+        engine=engine,
+        num_hops=hops,
+        graph_formats=formats,
+        on_defect="warn",
+        ignore_estimate=True,
+    )
+    estimate = estimate_job(config, source, output)
+    run_job(config, source, output)
+
+    def left(prefix: str) -> int:
+        return sum(entry.size for entry in output.list(prefix))
+
+    for name, prefix in (("prepare", "prepare/"), ("partition", "assignment/"), ("convert", "partitions/")):
+        expected = stage(estimate, name).output if name != "prepare" or engine != "random" else 0
+        real = left(prefix)
+        assert expected <= FACTOR * real + HEADERS, name
+        assert real <= FACTOR * expected + HEADERS, name
+
+
+def test_no_code_of_a_stage_is_imported() -> None:
+    stages = [f"partition_ops.{name}" for name in ("validate", "prepare", "partition", "convert", "idmap")]
+    code = f"import sys, partition_ops.estimate; print([m for m in {stages} if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_nothing_is_refused_where_there_is_plenty(tmp_path: Path) -> None:
+    source = graph_of(tmp_path / "in", 10**6, 10**7)
+    estimate = check_job(RunConfig(num_parts=4), source, LocalStore(tmp_path / "out"), room=PLENTY)
+    assert estimate is not None
+    assert estimate.fits
+    assert [one.stage for one in estimate.stages] == [
+        *("validate", "schema", "prepare", "partition", "convert", "idmap", "quality", "publish"),
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def refused(
+    tmp_path: Path, room: Room, nodes: int = 10**8, edges: int = 10**9, **options: Any
+) -> NotEnoughRoomError:
+    source = graph_of(tmp_path / "in", nodes, edges)
+    config = RunConfig(num_parts=8, **options)
+    with pytest.raises(NotEnoughRoomError) as caught:
+        check_job(config, source, LocalStore(tmp_path / "out"), room=room)
+    assert "--ignore-estimate" in str(caught.value.remedy)
+    assert not caught.value.transient
+    return caught.value
+
+
+def test_metis_is_refused_with_an_engine_that_fits(tmp_path: Path) -> None:
+    error = refused(tmp_path, replace(PLENTY, memory=32 * GIB), engine="metis")
+    assert "partition needs about" in str(error.found)
+    assert "32.0 GiB" in str(error.found)
+    assert "--engine random" in str(error.remedy)
+    assert "--engine two-level" in str(error.remedy)
+    config = RunConfig(num_parts=8, engine="two-level")
+    there = LocalStore(tmp_path / "in"), LocalStore(tmp_path / "out")
+    assert check_job(config, *there, room=replace(PLENTY, memory=32 * GIB)) is not None
+
+
+def test_convert_is_refused_with_the_memory_that_fits(tmp_path: Path) -> None:
+    room = replace(PLENTY, memory=16 * GIB, cores=16)
+    options: dict[str, Any] = {"engine": "random", "num_hops": 2, "graph_formats": ("csr", "csc")}
+    error = refused(tmp_path, room, **options)
+    assert "convert needs about" in str(error.found)
+    assert "--graph-formats coo" in str(error.remedy)
+    assert "--num-hops 1" in str(error.remedy)
+
+
+def test_full_disks_are_refused(tmp_path: Path) -> None:
+    error = refused(tmp_path, replace(PLENTY, output=10 * GIB))
+    assert "on the disk of the output, there are 10.0 GiB" in str(error.found)
+    error = refused(tmp_path, replace(PLENTY, temporary=GIB))
+    assert "TMPDIR" in str(error.remedy)
+
+
+def test_one_disk_must_hold_both(tmp_path: Path) -> None:
+    source = graph_of(tmp_path / "in", 10**7, 10**8)
+    output, config = LocalStore(tmp_path / "out"), RunConfig(num_parts=4)
+    whole = estimate_job(config, source, output, room=PLENTY).whole
+    disk = whole.output + whole.scratch + 1
+    room = replace(PLENTY, output=disk, temporary=disk)
+    assert estimate_job(config, source, output, room=room).fits
+    prepared = stage(estimate_job(config, source, output, room=room), "prepare")
+    tight = prepared.output + prepared.temporary - 1
+    short = estimate_job(
+        config, source, output, room=replace(room, output=tight, temporary=tight, same_disk=True)
+    ).shortages
+    assert [one.what for one in short] == ["disk"]
+
+
+def test_what_is_there_already_needs_no_more_room(tmp_path: Path) -> None:
+    source, output = graph_of(tmp_path / "in", 10**6, 10**7), LocalStore(tmp_path / "out")
+    config = RunConfig(num_parts=4, engine="metis")
+    whole = estimate_job(config, source, output, room=PLENTY).whole
+    there = whole.output + whole.scratch
+    room = replace(PLENTY, memory=GIB, output=1 << 20)
+    assert {one.what for one in estimate_job(config, source, output, room=room).shortages} == {
+        "memory",
+        "disk",
+    }
+    (tmp_path / "out" / "partitions").mkdir(parents=True)
+    with (tmp_path / "out" / "partitions" / "graph").open("wb") as stream:
+        stream.truncate(there)
+    record = {"options": {**config.partition.options(), "num_nodes": [1]}}
+    output.write_json("records/partition.json", record)
+    assert estimate_job(config, source, output, room=room).fits
+    other = replace(config, num_parts=5)
+    assert not estimate_job(other, source, output, room=room).fits
+
+
+@given(
+    nodes=st.integers(20, 10**9),
+    degree=st.integers(1, 50),
+    parts=st.integers(1, 1024),
+    engine=st.sampled_from(["auto", "random"]),
+)
+def test_halos_grow_with_their_hops_and_end_at_the_whole_graph(
+    nodes: int, degree: int, parts: int, engine: str
+) -> None:
+    metadata = parsed(nodes, nodes * degree)
+    sizes = Sizes(metadata, {"likes.parquet": 9 * nodes * degree})
+    found = []
+    for hops in range(5):
+        config = RunConfig(num_parts=parts, engine=engine, num_hops=hops)
+        found.append(expected_halo(Job(sizes, config, GIB, 2, False, False)))
+    assert [halo.edges for halo in found] == sorted(halo.edges for halo in found)
+    assert [halo.nodes for halo in found] == sorted(halo.nodes for halo in found)
+    assert found[1].edges == sizes.edges
+    assert found[-1].edges <= sizes.edges * parts
+    assert found[-1].nodes <= nodes * (parts - 1) + 1
+
+
+@given(nodes=st.integers(2, 10**7), edges=st.integers(0, 10**9))
+def test_blocks_have_every_half_edge(nodes: int, edges: int) -> None:
+    blocks = Sizes(parsed(nodes, edges), {"likes.parquet": 0}).block_half_edges()
+    assert sum(blocks) == pytest.approx(2 * edges * (1 if nodes >= 10 else 0.5), rel=1e-6, abs=len(blocks))
+
+
+def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "partition_ops.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_verb_says_it_to_people_and_machines(tmp_path: Path) -> None:
+    source = graph_of(tmp_path / "in", 10**6, 10**7).root
+    said = call("estimate", source, "--num-parts", 4, "--output", tmp_path / "out")
+    assert said.returncode == 0, said.stderr
+    for words in ("10,000,000 edges", "partition", "whole job", "It should fit."):
+        assert words in said.stdout
+    document = json.loads(call("estimate", source, "--num-parts", 4, "--json").stdout)
+    assert document["fits"]
+    assert document["room"]["output"] is None
+    assert {one["stage"] for one in document["stages"]} >= {"validate", "prepare", "partition", "convert"}
+
+
+def test_run_refuses_at_the_start_and_goes_on_when_told_to(tmp_path: Path) -> None:
+    source, out = graph_of(tmp_path / "in", 10**9, 10**11).root, tmp_path / "out"
+    done = call("run", source, out, "--num-parts", 4)
+    assert done.returncode == 1
+    assert "prepare needs about" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not out.exists()
+    assert "Correct the counts" in done.stderr
+    (source / "metadata.json").write_text(json.dumps(described(10**3, 10**12)))
+    done = call("run", source, out, "--num-parts", 4, "--ignore-estimate")
+    assert done.returncode == 3, done.stderr
+    assert "likes.parquet" in done.stderr
