@@ -8,7 +8,7 @@ from partition_ops.estimate import stages
 from partition_ops.estimate.convert import convert
 from partition_ops.estimate.done import done_stages, present_bytes
 from partition_ops.estimate.job import MIB, Job
-from partition_ops.estimate.result import Estimate, Room, Shortage, StageEstimate
+from partition_ops.estimate.result import Estimate, Room, StageEstimate
 from partition_ops.estimate.room import room_here
 from partition_ops.estimate.shortages import find_shortages, find_warnings
 from partition_ops.estimate.sizes import Sizes
@@ -17,6 +17,11 @@ from partition_ops.storage import Store
 from partition_ops.storage.local import LocalStore
 
 KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: what a process that does every stage keeps of earlier ones
+PLACES = {
+    "memory": "of memory",
+    "disk": "on the disk of the output",
+    "temporary": "on the disk of temporary files (TMPDIR)",
+}
 LAST_WAYS = (
     "Correct the counts in metadata.json if the graph is not so large."
     " Or go on all the same with --ignore-estimate (in the DAG's form: Ignore the estimate)."
@@ -98,25 +103,19 @@ def check_job(
         return estimate
     remedies = list(dict.fromkeys(way for short in estimate.shortages for way in short.remedies))
     raise NotEnoughRoomError(
-        f"This job needs more than there is for {estimate.graph_name!r} in {estimate.num_parts} partitions",
-        found=[f"{_sentence(short)} there are {gib(short.there)}" for short in estimate.shortages],
-        expected=[_sentence(short).removesuffix(",") for short in estimate.shortages],
+        f"There is too little room to make {estimate.num_parts} partitions of {estimate.graph_name!r}",
+        found=[f"{size(short.there)} {PLACES[short.what]}" for short in estimate.shortages],
+        expected=[
+            f"about {size(short.needed)} {PLACES[short.what]}, for {short.stage}"
+            for short in estimate.shortages
+        ],
         remedy=" ".join([*remedies, LAST_WAYS]),
     )
 
 
-def gib(size: float) -> str:
-    """A size for people."""
-    return f"{size / 2**30:.1f} GiB"
-
-
-def _sentence(short: Shortage) -> str:
-    where = {
-        "memory": "of memory",
-        "disk": "on the disk of the output",
-        "temporary": "on the disk of temporary files (TMPDIR)",
-    }[short.what]
-    return f"{short.stage} needs about {gib(short.needed)} {where},"
+def size(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
 
 
 def _stages(job: Job) -> tuple[StageEstimate, ...]:

@@ -249,6 +249,8 @@ def test_a_full_disk_is_named(graph: Path, tmp_path: Path, kilobytes: int) -> No
         pytest.skip("mounting is not permitted here")
     try:
         done = call("run", graph, disk / "out", "--num-parts", 3)
+        assert (done.returncode, "of the output" in done.stderr) == (1, True)
+        done = call("run", graph, disk / "out", "--num-parts", 3, "--ignore-estimate")
         assert done.returncode == 1
         assert "space left" in done.stderr
         assert "defect of ours" not in done.stderr

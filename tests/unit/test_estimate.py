@@ -122,8 +122,8 @@ def refused(
 
 def test_metis_is_refused_with_an_engine_that_fits(tmp_path: Path) -> None:
     error = refused(tmp_path, replace(PLENTY, memory=32 * GIB), engine="metis")
-    assert "partition needs about" in str(error.found)
-    assert "32.0 GiB" in str(error.found)
+    assert error.found == ["32.0 GiB of memory"]
+    assert "GiB of memory, for partition" in str(error.expected)
     assert "--engine random" in str(error.remedy)
     assert "--engine two-level" in str(error.remedy)
     config = RunConfig(num_parts=8, engine="two-level")
@@ -135,14 +135,14 @@ def test_convert_is_refused_with_the_memory_that_fits(tmp_path: Path) -> None:
     room = replace(PLENTY, memory=16 * GIB, cores=16)
     options: dict[str, Any] = {"engine": "random", "num_hops": 2, "graph_formats": ("csr", "csc")}
     error = refused(tmp_path, room, **options)
-    assert "convert needs about" in str(error.found)
+    assert "GiB of memory, for convert" in str(error.expected)
     assert "--graph-formats coo" in str(error.remedy)
     assert "--num-hops 1" in str(error.remedy)
 
 
 def test_full_disks_are_refused(tmp_path: Path) -> None:
     error = refused(tmp_path, replace(PLENTY, output=10 * GIB))
-    assert "on the disk of the output, there are 10.0 GiB" in str(error.found)
+    assert error.found == ["10.0 GiB on the disk of the output"]
     error = refused(tmp_path, replace(PLENTY, temporary=GIB))
     assert "TMPDIR" in str(error.remedy)
 
@@ -231,7 +231,7 @@ def test_run_refuses_at_the_start_and_goes_on_when_told_to(tmp_path: Path) -> No
     source, out = graph_of(tmp_path / "in", 10**9, 10**11).root, tmp_path / "out"
     done = call("run", source, out, "--num-parts", 4)
     assert done.returncode == 1
-    assert "prepare needs about" in done.stderr
+    assert "GiB of memory, for prepare" in done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
     assert "Correct the counts" in done.stderr
