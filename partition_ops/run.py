@@ -18,6 +18,7 @@ from partition_ops.config import (
 from partition_ops.convert import convert_graph
 from partition_ops.estimate import check_job
 from partition_ops.idmap import export_id_maps
+from partition_ops.parallel import map_in_threads
 from partition_ops.partition import partition_nodes
 from partition_ops.partition.engines import find_engine
 from partition_ops.prepare import prepare_graph
@@ -98,8 +99,7 @@ class _Job:
         self._do(partition_nodes, self.config.partition)
         if not self._published():
             self._convert()
-            self._do(export_id_maps, IdMapConfig(graph_name=name))
-            self._do(report_quality, QualityConfig(graph_name=name))
+            self._report()
         self._do(publish_run, PublishConfig(graph_name=name))
         return self.results
 
@@ -113,6 +113,16 @@ class _Job:
     def _convert(self) -> None:
         config = self.config.convert
         convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
+
+    def _report(self) -> None:
+        """The two stages that need nothing of each other, side by side as in the DAG."""
+        name = self.config.graph_name
+        stages: list[Callable[..., StageResult]] = [
+            partial(export_id_maps, IdMapConfig(graph_name=name), self.source, self.destination),
+            partial(report_quality, QualityConfig(graph_name=name), self.source, self.destination),
+        ]
+        for result in map_in_threads(lambda stage: stage(progress=self.progress), stages, workers=2):
+            self._show(result)
 
     def _published(self) -> bool:
         """Whether the manifest has outlived the stages before conversion and all it lists is there."""

@@ -12,6 +12,7 @@ from partition_ops import artifacts
 from partition_ops.config import PartitionConfig, StageConfig
 from partition_ops.graph.assignment import Assignment, read_assignment
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
+from partition_ops.parallel import map_in_threads
 from partition_ops.partition.parmetis_assignment import read_parmetis_assignment
 from partition_ops.partition.problem import Parts
 from partition_ops.storage import Artifact, Store
@@ -47,12 +48,19 @@ def write_assignment(
     """
     count = config.num_parts if config else num_parts or 1
     folder = task.destination.child(artifacts.ASSIGNMENT)
+
+    def write_type(node_type: str) -> tuple[Artifact, Artifact]:
+        begin, end = (metadata.node_offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
+        text = folder.write_bytes(artifacts.assignment_text(node_type), _text(parts[begin:end]))
+        return text, folder.write_array(artifacts.assignment_binary(node_type), parts[begin:end])
+
     texts = {}
-    for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
-        text = _text(parts[begin:end])
-        texts[node_type] = folder.write_bytes(artifacts.assignment_text(node_type), text)
-        _wrote(task, texts[node_type])
-        _wrote(task, folder.write_array(artifacts.assignment_binary(node_type), parts[begin:end]))
+    for node_type, written in zip(
+        metadata.node_types, map_in_threads(write_type, metadata.node_types), strict=True
+    ):
+        texts[node_type] = written[0]
+        for artifact in written:
+            _wrote(task, artifact)
     meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": dgl_name}
     _wrote(task, folder.write_json(artifacts.ASSIGNMENT_META, meta))
     made_by = config.options() if config else {"engine": "imported"}
