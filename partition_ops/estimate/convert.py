@@ -11,7 +11,8 @@ from partition_ops.estimate.stages import NO_GRAPH
 
 SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # what scatter holds before it writes
 BLOCK_BYTES = 64 * MIB  # what a gather has on its way from one file to another
-MAPPED_BYTES = 96 * MIB  # ... and of the files that it maps
+PLANNED_BYTES, NODE_BYTES = 30, 90  # a node of a partition: as ``convert`` plans with, as was measured
+MAPPED_BYTES = 240 * MIB  # ... and of the file that it maps: whole pages, of which it takes some rows
 READS_WORTH_IT = 3  # with more partitions, features that cannot be mapped are scattered
 MOST_GROUPS = 64
 OUTER_BYTES = 40  # an edge of another partition, in a temporary file
@@ -63,16 +64,16 @@ def _distinct(draws: float, of: float) -> float:
 def convert(job: Job) -> StageEstimate:
     """Buckets and partitions, several at a time as far as memory goes."""
     sizes, halo = job.sizes, expected_halo(job)
-    scattering, gathering = _scatter_memory(job), _gather_memory(job, halo)
-    workers = _workers(job, gathering)
+    scattering, gathering = _scatter_memory(job), _gather_memory(job, halo, NODE_BYTES)
+    workers = _workers(job, _gather_memory(job, halo, PLANNED_BYTES))
     graphs, buckets = _partition_bytes(job, halo), _bucket_bytes(job)
     features = sizes.node_feature_bytes + sizes.edge_feature_bytes
     held = max(_workers(job, scattering) * scattering, workers * gathering)
     read = sizes.mapped_feature_bytes + buckets  # mapped, and given back now and then
-    mapped = min(workers * MAPPED_BYTES, read)
+    mapped = min(workers * min(MAPPED_BYTES, sizes.largest_mapped_file), read)
     return StageEstimate(
         stage="convert",
-        memory=job.base + 12 * sizes.nodes + held + mapped + sizes.largest_decoded_file,
+        memory=job.base + 13 * sizes.nodes + held + mapped + sizes.largest_decoded_file,
         mapped=LIBRARIES + mapped,
         output=graphs + features,
         scratch=buckets,
@@ -88,12 +89,13 @@ def _scatter_memory(job: Job) -> int:
     return job.block + SEGMENT_BYTES * min(most, job.sizes.largest_chunk())
 
 
-def _gather_memory(job: Job, halo: Halo) -> int:
+def _gather_memory(job: Job, halo: Halo, node_bytes: int) -> int:
+    """Bytes of one partition at work; the allocator keeps some of what is given back meanwhile."""
     sizes, parts = job.sizes, job.parts
     compressed = len({*job.config.graph_formats} - {"coo"})
     streamed = min(BLOCK_BYTES, (sizes.node_feature_bytes + sizes.edge_feature_bytes) // parts + 4 * MIB)
     nodes = (sizes.nodes + halo.nodes) // parts
-    return 5 * sizes.nodes + 30 * nodes + compressed * 16 * halo.edges // parts + streamed
+    return 5 * sizes.nodes + node_bytes * nodes + compressed * 16 * halo.edges // parts + streamed
 
 
 def _workers(job: Job, task_bytes: int) -> int:

@@ -99,6 +99,13 @@ class Sizes:
         return sum(self.decoded(one) for one in features if one.data.format.name == "numpy")
 
     @cached_property
+    def largest_mapped_file(self) -> int:
+        """Bytes of the largest feature file that is mapped."""
+        features = (*self.metadata.node_features, *self.metadata.edge_features)
+        files = [key for one in features if one.data.format.name == "numpy" for key in one.data.files]
+        return max((self.file_bytes[key] for key in files), default=0)
+
+    @cached_property
     def largest_decoded_file(self) -> int:
         """Bytes in memory of the largest feature file that cannot be mapped nor streamed: one of CSV."""
         features = (*self.metadata.node_features, *self.metadata.edge_features)
