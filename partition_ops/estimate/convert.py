@@ -77,7 +77,7 @@ def convert(job: Job) -> StageEstimate:
         mapped=LIBRARIES + mapped,
         output=graphs + features,
         scratch=buckets,
-        temporary=workers * OUTER_BYTES * halo.outer // job.parts,
+        temporary=OUTER_BYTES * halo.outer,  # of all partitions: the files of one outlive it
         cache=_cache(job, graphs + features, buckets, workers),
         seconds=1.0 + sizes.edges * 0.15e-6 + (graphs + features + 2 * buckets) / 0.7e9,
     )
