@@ -26,6 +26,7 @@ from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, run_task
 
 STATS_VERSION = 1
+BYTES_A_NODE = 90  # inner or halo: IDs, types and owners, and what making them takes
 BLOCKS_BYTES = 64 << 20  # of what is on its way from one file to another
 
 
@@ -53,10 +54,10 @@ def gather_partition(
         UsageError: There is no such partition.
         InvalidInputError: A feature cannot be read, or a stage before this has not been done.
 
-    Peak memory: 16 bytes a node of the graph, 30 bytes a node of the partition, 64 MiB, and a row group of a
-    feature in Parquet or a chunk of one in CSV; for each of the formats csr and csc 16 bytes an edge of the
-    partition's graph. From S3 the edges of the partition, and the features, are
-    fetched to files first.
+    Peak memory: 16 bytes a node of the graph, 90 bytes a node of the partition (as measured), 64 MiB, and a
+    row group of a feature in Parquet or a chunk of one in CSV; for each of the formats csr and csc 16 bytes
+    an edge of the partition's graph. From S3 the edges of the partition, and the features, are fetched to
+    files first.
     """
     return gather_part(Conversion(config, source, destination), part, progress)
 
@@ -93,7 +94,7 @@ def gather_memory(conversion: Conversion) -> int:
     several = conversion.config.num_hops > 1
     halo = min(nodes - largest, edges if several else of_part)
     compressed = 16 * (edges if several else of_part) * len({*conversion.config.graph_formats} - {"coo"})
-    return 5 * nodes + 30 * (largest + halo) + compressed + BLOCKS_BYTES
+    return 5 * nodes + BYTES_A_NODE * (largest + halo) + compressed + BLOCKS_BYTES
 
 
 @dataclass
