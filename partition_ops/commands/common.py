@@ -35,6 +35,9 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
+LEAST_SIZE = 1 << 20
+
+
 def add_partition_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-parts", metavar="K", type=int, required=True, help="number of partitions")
     parser.add_argument(
@@ -223,7 +226,10 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
     if match is None or float(match[1]) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 512M or 4G")
-    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    if size < LEAST_SIZE:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1M: give it a unit, such as 512M or 4G")
+    return size
 
 
 def settings(arguments: argparse.Namespace) -> StorageSettings:

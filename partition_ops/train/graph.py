@@ -84,7 +84,7 @@ class PartitionedGraph:
         *,
         parts: Iterable[int] | None = None,
         ids: IdKind = "new",
-        cache: Path | None = None,
+        cache: Path | str | None = None,
         cache_bytes: int = CACHE_BYTES,
         features: Access | None = None,
         asynchronous: bool = False,
@@ -105,9 +105,8 @@ class PartitionedGraph:
             "row_cache_bytes": row_cache_bytes,
         }
         self.ids: IdKind = ids
-        self._files = OutputFiles(
-            store, self._options["parts"], Cache(cache or default_cache_folder(), cache_bytes)
-        )
+        folder = Path(cache) if cache else default_cache_folder()
+        self._files = OutputFiles(store, self._options["parts"], Cache(folder, cache_bytes))
         self._resident = ResidentLimit(resident_bytes)
         self.blocks = BlockCache(store, limit=row_cache_bytes)
         self._graphs = DglGraphs(self._files, ids, self._resident)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -49,13 +49,14 @@ class OutputFiles:
 
     Raises:
         InvalidInputError: The output is not finished.
-        UsageError: There is no such partition.
+        UsageError: There is no such partition, or the output was converted with options that it cannot read.
     """
 
     def __init__(self, output: Store, parts: Iterable[int] | None, cache: Cache) -> None:
         self.output = output
         self.cache = cache
         manifest = read_manifest(output)
+        _check_readable(output, manifest["options"].get("convert-config", {}))
         self._entries: dict[str, dict[str, Any]] = {entry["key"]: entry for entry in manifest["artifacts"]}
         self.book = PartitionBook(output, graph_name=manifest["graph_name"])
         self.parts = self._checked_parts(parts)
@@ -174,4 +175,16 @@ class OutputFiles:
             found=found,
             expected=f"{entry['size']} bytes with SHA-256 {entry['sha256']}",
             remedy="If the run is being done again, wait until it is published; else run it again.",
+        )
+
+
+def _check_readable(output: Store, options: Mapping[str, Any]) -> None:
+    """Refuse what is not read here: partitions without a halo, and formats other than COO alone."""
+    hops, formats = options.get("num_hops", 1), options.get("graph_formats", ["coo"])
+    if hops < 1 or list(formats) != ["coo"]:
+        raise UsageError(
+            f"{output.uri} cannot be opened for training on one machine",
+            found=f"--num-hops {hops}, --graph-formats {','.join(formats)}",
+            expected="1 hop or more, and coo alone",
+            remedy="Run 'partition-ops run' into another OUTPUT without these options.",
         )

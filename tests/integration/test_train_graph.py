@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from partition_ops.config import RunConfig
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.id_values import InvalidIdError
+from partition_ops.run import run_job
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.train import PartitionedGraph
 from tests.graphs import SHAPES, SmallGraph, library, social
@@ -357,3 +359,11 @@ def test_wrong_ids_and_names_are_named(made: Any, tmp_path: Path) -> None:
         PartitionedGraph(str(tmp_path), cache=tmp_path)
     with pytest.raises(UsageError, match="no such IDs"):
         PartitionedGraph(uri, ids="homogeneous", cache=tmp_path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"num_hops": 0}, {"graph_formats": ("coo", "csc")}])
+def test_an_output_that_cannot_be_read_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    source, out = open_store(str(library().write(tmp_path / "graph"))), open_store(str(tmp_path / "out"))
+    run_job(RunConfig(num_parts=2, **options), source, out)
+    with pytest.raises(UsageError, match=r"cannot be opened for training.*--num-hops.*coo alone"):
+        PartitionedGraph(str(tmp_path / "out"), cache=str(tmp_path / "cache"))
