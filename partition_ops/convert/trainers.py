@@ -18,6 +18,7 @@ from partition_ops.convert.context import Conversion
 from partition_ops.convert.dgl_format import Column
 from partition_ops.convert.partition_graph import PartitionGraph
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.feature_files import ONE_HEADER
 from partition_ops.storage import Store
 
 TRAINER = "trainer_id"
@@ -71,7 +72,9 @@ def trainers_per_machine(destination: Store) -> int:
 
 def _load(destination: Store, node_type: str, ids: Ids) -> Ids:
     key = f"{artifacts.ASSIGNMENT}/{artifacts.assignment_trainers(node_type)}"
-    trainers = np.load(destination.local_copy(key), mmap_mode="r", allow_pickle=False)
+    path = destination.local_copy(key)
+    with ONE_HEADER:
+        trainers = np.load(path, mmap_mode="r", allow_pickle=False)
     found: Ids = trainers[ids].astype(np.int64)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from partition_ops.graph.metadata import FileFormat
 from partition_ops.graph.tables import csv_layout, csv_options, first_sentence, parquet_file
 
 Values = npt.NDArray[Any]
+ONE_HEADER = threading.Lock()  # NumPy parses it with ast, and CPython 3.11 fails if two threads do at once
 
 
 def read_numpy(path: Path, where: str) -> Values:
     try:
-        values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
+        with ONE_HEADER:
+            values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy parses the header as Python, and opens what looks like a zip file
         said = first_sentence(error)
         reason = "it is none, or holds Python objects, which are never read" if "pickle" in said else said
