@@ -22,7 +22,8 @@ def print_summary(run: Store) -> None:
     cut = report["edge_cut"]
     print(f"\nEdges cut           {cut['edges']:,} ({cut['fraction']:.1%})")
     print(f"Replication factor  {report['replication_factor']:.2f} copies of a node")
-    records = [run.read_json(entry.key) for entry in run.list(f"{RECORDS}/")]
+    keys = [entry.key for entry in run.list(f"{RECORDS}/") if entry.key.endswith(".json")]
+    records = [run.read_json(key) for key in keys]
     seconds = stage_seconds(records)
     print("Seconds             " + "  ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items()))
 
