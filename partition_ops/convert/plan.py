@@ -15,7 +15,7 @@ from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, check_apart, forget_task, read_record, run_task
 
 PLAN_VERSION = 1
-MOST_GROUPS = 64
+MOST_GROUPS = 16
 PLAN_TASK = "convert-plan"
 
 
@@ -61,7 +61,7 @@ def plan_conversion(
 ) -> StageResult:
     """Write ``scratch/convert/plan.json`` and forget the partitions of an earlier assignment.
 
-    Consecutive chunks of edges form at most 64 groups of about as many bytes; each is then scattered by a
+    Consecutive chunks of edges form at most 16 groups of about as many bytes; each is then scattered by a
     task. So do the chunks of node features that each partition would have to fetch or decode anew.
 
     Args:
