@@ -53,25 +53,54 @@ class Shape:
         return int(EDGES[edge_type] * self.scale)
 
 
-def write_graph(folder: Path, shape: Shape) -> None:
-    """Write the graph; peak memory: 60 bytes an edge of the largest edge type."""
-    rng = np.random.default_rng(shape.seed)
+@dataclass(frozen=True)
+class Drawn:
+    """A graph in memory.
+
+    Attributes:
+        communities: By node type, (nodes,) int64, the community of each node.
+        edges: By edge type, (edges, 2) int64 type-wise IDs.
+    """
+
+    communities: dict[str, Ids]
+    edges: dict[str, Ids]
+
+
+def draw_graph(rng: np.random.Generator, shape: Shape) -> Drawn:
+    """Draw nodes and edges; peak memory: 16 bytes an edge, and 60 bytes an edge of the largest edge type."""
     communities = max(int(COMMUNITIES * min(shape.scale, 1.0)), 4)
     shares = rng.pareto(2, communities) + 0.05
     ends = {name: _community_ends(shares, shape.nodes(name)) for name in NODES}
     labels = {name: rng.permutation(shape.nodes(name)) for name in NODES}
-    document = _metadata(shape)
-    for index, edge_type in enumerate(EDGES):
+    edges = {}
+    for edge_type in EDGES:
         src_type, _, dst_type = edge_type.split(":")
         src, dst = _draw(rng, shape.edges(edge_type), ends[src_type], ends[dst_type])
-        pairs = _distinct(src, dst, same_type=src_type == dst_type)
+        pairs = distinct(src, dst, same_type=src_type == dst_type)
         pairs = rng.permutation(pairs, axis=0)
         pairs = np.stack([labels[src_type][pairs[:, 0]], labels[dst_type][pairs[:, 1]]], axis=1)
         if shape.duplicates:
             pairs = np.concatenate([pairs, pairs[rng.integers(0, len(pairs), shape.duplicates)]])
+        edges[edge_type] = pairs
+    return Drawn({name: _communities(ends[name], labels[name]) for name in NODES}, edges)
+
+
+def write_graph(folder: Path, shape: Shape) -> None:
+    """Write the graph; peak memory: that of `draw_graph`."""
+    rng = np.random.default_rng(shape.seed)
+    drawn = draw_graph(rng, shape)
+    document = _metadata(shape)
+    for index, (edge_type, pairs) in enumerate(drawn.edges.items()):
         _write_edges(folder, shape, document, edge_type, index, pairs)
     _write_features(folder, shape, document, rng)
     (folder / "metadata.json").write_text(json.dumps(document, indent=1))
+
+
+def _communities(ends: Ids, labels: Ids) -> Ids:
+    """The community of each node, after its ID has been permuted."""
+    found = np.empty(len(labels), np.int64)
+    found[labels] = np.searchsorted(ends, np.arange(len(labels)), side="right")
+    return found
 
 
 def _community_ends(shares: npt.NDArray[np.float64], nodes: int) -> Ids:
@@ -95,7 +124,7 @@ def _draw(rng: np.random.Generator, count: int, src_ends: Ids, dst_ends: Ids) ->
     return src, np.where(inside, local, anywhere)
 
 
-def _distinct(src: Ids, dst: Ids, *, same_type: bool) -> Ids:
+def distinct(src: Ids, dst: Ids, *, same_type: bool) -> Ids:
     """(n, 2): without duplicates, and without self-loops where both ends have one type."""
     width = int(dst.max()) + 1
     keys = np.unique(src * width + dst)

@@ -7,7 +7,8 @@ two layers of ten neighbours around papers with `dgl.dataloading.NeighborSampler
 the inputs and the labels, and do nothing with them. Each runs in a process of its own, warmed up by as many
 batches; the sides take turns. Memory is what the process has grown by since before the graph was opened, all
 resident pages counted, between two batches; *own* is without the pages of files that are mapped, which the
-kernel takes back when it needs them. *limited* is with ``resident_bytes``.
+kernel takes back when it needs them. *limited* is with ``resident_bytes``: features are read by system calls
+then, and the mapped edges given back when there are too many of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import re
 import statistics
 import sys
@@ -84,11 +86,12 @@ def run_side(side: str, graph: Path, output: Path, cache: Path, batches: int) ->
     torch.manual_seed(0)
     seeds = torch.randint(opened.num_nodes("paper"), (2 * batches * BATCH,)).unique()
     seeds = {"paper": seeds[torch.randperm(len(seeds))]}
-    rows, grown, times = 0, dict.fromkeys(KINDS, 0), []
+    rows, grown, times, cpu = 0, dict.fromkeys(KINDS, 0), [], []
     for _, _, blocks in dgl.dataloading.DataLoader(opened, seeds, sampler, batch_size=BATCH):
         rows += len(blocks[0].srcnodes["paper"].data["feat"])
         del blocks, _
         times.append(time.perf_counter())
+        cpu.append(time.process_time())
         if len(times) > batches // 2:
             gc.collect(0)
             grown = {kind: max(grown[kind], resident(kind) - before[kind]) for kind in KINDS}
@@ -96,6 +99,7 @@ def run_side(side: str, graph: Path, output: Path, cache: Path, batches: int) ->
     speed = (len(times) - 1 - half) / (times[-1] - times[half])
     return {
         "batches_per_second": speed,
+        "cpu_ms_per_batch": 1000 * (cpu[-1] - cpu[half]) / (len(cpu) - 1 - half),
         "grown_bytes": grown["VmRSS"],
         "own_bytes": grown["RssAnon"],
         "open_seconds": opening,
@@ -127,18 +131,20 @@ def page(results: dict[str, Any]) -> str:
         f"`{results['command']}`, {results['machine']['cores']} cores, medians of {results['rounds']} rounds,"
         f" {base['rows_per_batch']:,.0f} feature rows a batch",
         "",
-        "| graph | batches a second | against memory | MB resident | MB own | opened in s (at first) |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| graph | batches a second | against memory | CPU ms a batch | MB resident | MB own"
+        " | opened in s (at first) |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     names = {
         "memory": "in memory",
         "mapped": "artifacts, mapped",
-        "limited": f"artifacts, mapped, at most {RESIDENT >> 20} MiB of them resident",
+        "limited": f"artifacts, edges mapped, at most {RESIDENT >> 20} MiB of them resident",
     }
     for side, one in sides.items():
         speed = one["batches_per_second"]
         lines.append(
             f"| {names[side]} | {speed:.1f} | {speed / base['batches_per_second']:.2f}"
+            f" | {one['cpu_ms_per_batch']:.1f}"
             f" | {one['grown_bytes'] / 1e6:,.0f} | {one['own_bytes'] / 1e6:,.0f}"
             f" | {one['open_seconds']:.1f} ({one['first_open_seconds']:.1f}) |"
         )
@@ -167,8 +173,10 @@ def main() -> None:
     if given.side:
         print(json.dumps(run_side(given.side, given.graph, given.output, given.cache, given.batches)))
         return
+    threads = os.environ.get("OMP_NUM_THREADS")
     results = {
-        "command": "python -m benchmarks.training GRAPH OUTPUT",
+        "command": (f"OMP_NUM_THREADS={threads} " if threads else "")
+        + f"python -m benchmarks.training GRAPH OUTPUT --batches {given.batches} --rounds {given.rounds}",
         "machine": machine(),
         "rounds": given.rounds,
         "sides": compare(given),

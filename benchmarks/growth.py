@@ -1,0 +1,189 @@
+"""Following a graph that grows, against partitioning it anew with our own fastest engine.
+
+    python -m benchmarks.growth [--scale 1] [--parts 4,16] [--rounds 3] [--steps 10] [--folder DIR]
+
+The graph is that of `benchmarks.growing_graph`. It is partitioned, then grows by 1, 5 and 20 % of its nodes
+and edges; each time the stage ``partition`` runs with ``--previous`` and without, in turns, each in a process
+of its own (seconds are those of the stage, as its record has them; the start of the process and ``prepare``,
+which both need, are left out). Then it grows ten times in a row by 5 %, each time from the partitions before,
+and is partitioned anew for comparison. Results go to ``benchmarks/results/growth.json`` and ``.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.growing_graph import GrowingGraph
+from benchmarks.growth_page import page
+from benchmarks.processes import machine, measure
+from partition_ops import artifacts
+from partition_ops.config import PartitionConfig
+from partition_ops.graph.growth import Counts, carried
+from partition_ops.graph.metadata import load_metadata
+from partition_ops.partition import ENGINES, Problem
+from partition_ops.partition.edge_cut import edge_cut
+from partition_ops.partition.incremental import Old
+from partition_ops.partition.two_level.graph import Graph
+from partition_ops.storage import open_store
+
+GROWTHS = (1, 5, 20)
+STEP = 5
+ENGINE = "auto"
+CLI = [sys.executable, "-m", "partition_ops.cli"]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def partition_stage(graph: Path, run: Path, num_parts: int, previous: Path | None) -> dict[str, Any]:
+    """The stage in a process of its own, on a prepared graph: seconds, edge cut, imbalance, nodes moved."""
+    (run / artifacts.record("partition")).unlink(missing_ok=True)
+    command = [*CLI, "partition", str(graph), "--output", str(run), "--num-parts", str(num_parts), "--json"]
+    follow = ["--previous", str(previous)] if previous else []
+    cost = measure([*command, "--engine", ENGINE, *follow])
+    result = json.loads(cost.output)
+    counters = result["counters"]
+    sidecar = json.loads((run / artifacts.ASSIGNMENT / artifacts.ASSIGNMENT_SIDECAR).read_text())
+    found = {
+        "seconds": result["seconds"],
+        "peak": cost.peak,
+        "edge_cut": sidecar["edge_cut"]["fraction"],
+        "imbalance": _imbalance(graph, run, num_parts),
+    }
+    if previous:
+        found |= {"mode": counters["mode"], "moved": counters["moved"] / counters["old"]}
+    return found
+
+
+def _imbalance(graph: Path, run: Path, num_parts: int) -> float:
+    """Of the worst node type."""
+    folder = run / artifacts.ASSIGNMENT
+    names = load_metadata(open_store(str(graph))).node_types
+    sizes = [
+        np.bincount(np.load(folder / artifacts.assignment_binary(n)), minlength=num_parts) for n in names
+    ]
+    return max(float(counts.max() * num_parts / counts.sum()) for counts in sizes)
+
+
+def both_ways(graph: Path, previous: Path, num_parts: int, rounds: int) -> dict[str, Any]:
+    """Following and anew, in turns; the medians of the seconds."""
+    found: dict[str, list[dict[str, Any]]] = {"full": [], "incremental": []}
+    with tempfile.TemporaryDirectory(dir=graph.parent) as folder:
+        measure([*CLI, "prepare", str(graph), "--output", folder])
+        for _ in range(rounds):
+            found["full"].append(partition_stage(graph, Path(folder), num_parts, None))
+            found["incremental"].append(partition_stage(graph, Path(folder), num_parts, previous))
+    return {
+        way: {**results[-1], "seconds": median(one["seconds"] for one in results)}
+        for way, results in found.items()
+    }
+
+
+def growths(given: argparse.Namespace, base: GrowingGraph) -> dict[str, Any]:
+    """By number of partitions and percent of growth, both ways."""
+    graphs = {}
+    for percent in GROWTHS:
+        say(f"growing by {percent} %")
+        grown = copy.deepcopy(base)
+        grown.grow(percent / 100)
+        graphs[percent] = grown.write(given.folder / f"grown-{percent}", before=given.folder / "base")
+    found: dict[str, Any] = {}
+    for parts in given.parts:
+        previous = given.folder / f"base-{parts}"
+        say(f"the graph before, in {parts} partitions")
+        command = [*CLI, "run", str(given.folder / "base"), str(previous), "--num-parts", str(parts)]
+        measure([*command, "--engine", ENGINE])
+        found[str(parts)] = {}
+        for percent in GROWTHS:
+            say(f"{parts} partitions, {percent} %")
+            found[str(parts)][str(percent)] = both_ways(graphs[percent], previous, parts, given.rounds)
+        shutil.rmtree(previous)
+    return found
+
+
+def successive(given: argparse.Namespace, graph: GrowingGraph) -> dict[str, Any]:
+    """Growths in a row, each from the partitions before: the cut and that of a full run, by partitions."""
+    found: dict[str, list[dict[str, float]]] = {str(parts): [] for parts in given.parts}
+    state: dict[int, Any] = {}
+    before: Path | None = None
+    for step in range(given.steps + 1):
+        if step:
+            graph.grow(STEP / 100)
+        folder = graph.write(given.folder / f"step-{step}", before=before)
+        with tempfile.TemporaryDirectory(dir=given.folder) as run:
+            measure([*CLI, "prepare", str(folder), "--output", run])
+            for parts in given.parts:
+                say(f"step {step}, {parts} partitions")
+                one = _step(folder, Path(run), parts, state)
+                found[str(parts)] += [one] if step else []
+        if before is not None:
+            shutil.rmtree(before)
+        before = folder
+    return found
+
+
+def _step(folder: Path, run: Path, parts: int, state: dict[int, Any]) -> dict[str, float]:
+    source = open_store(str(folder))
+    metadata = load_metadata(source)
+    problem = Problem(PartitionConfig(num_parts=parts), metadata, open_store(str(run)), source)
+    graph, now = Graph.of_input(problem.graph), Counts.of_graph(metadata)
+    full = ENGINES[ENGINE].run(problem)
+    degrees = np.diff(graph.offsets).astype(np.int32)
+    if parts not in state:
+        state[parts] = now, full, degrees
+        return {}
+    counts, old, old_degrees = state[parts]
+    homes = carried(counts, now, old, -1)
+    followed = ENGINES[ENGINE].follow(problem, Old(homes, carried(counts, now, old_degrees, -1)))
+    if followed is None:
+        raise RuntimeError("balance could not be kept")
+    state[parts] = now, followed, degrees
+    cuts = [edge_cut(graph, one).fraction for one in (followed, full)]
+    moved = np.count_nonzero((homes >= 0) & (homes != followed)) / len(old)
+    return {"edge_cut": cuts[0], "full": cuts[1], "moved": float(moved)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--parts", type=lambda text: [int(one) for one in text.split(",")], default=[4, 16])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--folder", type=Path, help="for the graphs; a temporary one if left out")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        given.folder = Path(folder)
+        say("drawing the graph")
+        base = GrowingGraph.drawn(given.scale)
+        base.write(given.folder / "base")
+        results: dict[str, Any] = {
+            "command": "python -m benchmarks.growth",
+            "machine": machine(),
+            "scale": given.scale,
+            "rounds": given.rounds,
+            "engine": ENGINE,
+            "growths": growths(given, base),
+            "successive": successive(given, base),
+        }
+    given.output.mkdir(parents=True, exist_ok=True)
+    (given.output / "growth.json").write_text(json.dumps(results, indent=1) + "\n")
+    (given.output / "growth.md").write_text(page(results))
+    print(page(results), end="")
+
+
+if __name__ == "__main__":
+    main()
