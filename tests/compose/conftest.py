@@ -1,0 +1,66 @@
+"""One stack for all tests of this folder: two workers and the example graph on its MinIO."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local_stack.airflow import USER
+from local_stack.airflow_api import AirflowApi
+from local_stack.example_graph import build_graph, upload_graph
+from local_stack.folders import Folders
+from partition_ops.storage import StorageSettings
+from tests.compose.stack import Stack, make_stack
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """docker-compose.yaml, up and healthy; everything of it is removed at the end."""
+    made = make_stack(
+        tmp_path_factory.mktemp("compose"),
+        f"partition-ops-test-{secrets.token_hex(3)}",
+        TASK_HEARTBEAT_TIMEOUT="30",  # a worker that was killed is noticed after this
+        TASK_QUEUED_TIMEOUT="45",
+        WORKER_GRACE="10s",
+        WORKER_CONCURRENCY="2",
+    )
+    made.build()
+    try:
+        made.up()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture(scope="session")
+def s3(stack: Stack) -> StorageSettings:
+    """The stack's S3 as seen from outside, with the rights that Airflow has."""
+    settings = stack.settings
+    return StorageSettings(
+        endpoint_url=f"http://127.0.0.1:{settings['S3_PORT']}",
+        region=settings["S3_REGION"],
+        access_key=settings["S3_ACCESS_KEY"],
+        secret_key=settings["S3_SECRET_KEY"],
+        addressing_style="path",
+    )
+
+
+@pytest.fixture(scope="session")
+def api(stack: Stack) -> AirflowApi:
+    settings = stack.settings
+    return AirflowApi(
+        f"http://127.0.0.1:{settings['AIRFLOW_PORT']}", USER, settings["AIRFLOW_ADMIN_PASSWORD"]
+    )
+
+
+@pytest.fixture(scope="session")
+def graph(stack: Stack, s3: StorageSettings) -> Path:
+    """The example graph as 'make demo' makes it, which is also on the stack's S3."""
+    folders = Folders()
+    folders.make()
+    folder = build_graph(folders)
+    upload_graph(folder, s3)
+    return folder
