@@ -1,6 +1,6 @@
 # Two commands: 'make demo' shows the whole job, 'make test' proves it. 'make help' lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test bench lint lock clean
+.PHONY: help demo up down status test test-compose env bench lint lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -8,8 +8,8 @@ READY := .venv/installed
 help: ## List the targets
 	@echo "Needs Python 3.11 and make; everything else is installed into .venv."
 	@echo
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do \
-		printf '%-13s %s\n' "$$target" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do \
+		printf '%-18s %s\n' "$$target" "$$what"; done
 	@echo
 	@echo "PyPI's own torch for Linux brings several GB of CUDA. For the CPU build, which is all that is used"
 	@echo "here, set pip's own variable PIP_EXTRA_INDEX_URL to the CPU wheel index that pytorch.org names."
@@ -28,6 +28,12 @@ status: $(READY) ## Say what runs, and where
 
 test: $(READY) ## Run every test
 	@$(PYTHON) -m pytest -n 2
+
+test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and run a job on two workers
+	@$(PYTHON) -m pytest tests/compose
+
+env: ## Make .env, the settings of docker-compose.yaml, with secrets of your own
+	@python3 -m local_stack.env_file
 
 bench: $(READY) ## Measure the whole job beside DGL and others (an hour, 30 GB of disk)
 	@$(PYTHON) -m benchmarks.jobs --tenfold --s3 --rounds 3

@@ -10,8 +10,14 @@ original to the new IDs, a quality report and a manifest.
 4. **partition** its nodes.
 5. **convert**: plan, scatter the edges and gather the partitions in tasks of their own, write the partition
    config.
-6. **idmap** and **quality**: the ID tables and the report.
-7. **publish**: the manifest, then `latest.json`; the asset `partitioned_graphs` is updated.
+6. **idmap** and **quality**: the ID tables and the report; before it, where the param `probe` asks for
+   that, **probe**: mini-batches as the trainers would sample them.
+7. **gate**: what is worse than allowed fails here, or waits for a person.
+8. **publish**: the manifest, then `latest.json`; the asset `partitioned_graphs` is updated.
+9. **retain**: older runs are removed, where a number of runs to keep is given.
+
+After validation one run at a time works on a graph: **lock** waits for the others, **release** gives the lock
+back and removes scratch files, whatever happened.
 
 Everything goes to `<output>/<graph>/runs/<run>/`. The button **Artifacts** of each task shows what it
 wrote, the button **Data Docs** of `validate` what was expected of the graph and what was found. A task
@@ -32,13 +38,23 @@ from graph_partitioning.operators.convert import (
     ScatterEdgesOperator,
     WritePartitionConfigOperator,
 )
+from graph_partitioning.operators.gate import QualityGateOperator
 from graph_partitioning.operators.idmap import ExportIdMapsOperator
+from graph_partitioning.operators.lock import (
+    LockGraphOperator,
+    ReleaseGraphOperator,
+    RemoveScratchOperator,
+)
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.prepare import PrepareGraphOperator
+from graph_partitioning.operators.probe import ProbePartitionsOperator
 from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
+from graph_partitioning.operators.retain import RetainRunsOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
 from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.pods import pod
+from graph_partitioning.settings import NUM_PARTS
 
 from partition_ops.checks import choices
 
@@ -83,7 +99,7 @@ PARAMS = {
         description="The run writes to <output root>/<graph>/runs/<run>/.",
     ),
     "num_parts": Param(
-        4,
+        NUM_PARTS,
         type="integer",
         minimum=1,
         maximum=1024,  # of a mapped task, as Airflow comes: [core] max_map_length
@@ -196,6 +212,91 @@ PARAMS = {
         description="Every partition is made of so many smaller ones, one for each trainer.",
         section="Balance",
     ),
+    "probe": Param(
+        False,
+        type="boolean",
+        title="Probe the partitions",
+        description="Sample mini-batches as the trainer of each partition would, for the quality report: what"
+        " it fetches from the others.",
+        section="More",
+    ),
+    "previous": Param(
+        None,
+        type=["null", "string"],
+        title="Previous run",
+        description="For a graph that has grown: old nodes stay where they were in this run. A URI, or latest"
+        " for the one that was published last. Empty: partition anew.",
+        section="Growth",
+    ),
+    "migration_price": Param(
+        1,
+        type="integer",
+        minimum=0,
+        title="Price of migration",
+        description="How many cut edges an old node must save to move.",
+        section="Growth",
+    ),
+    "drift": Param(
+        1.05,
+        type="number",
+        minimum=1,
+        title="Drift",
+        description="Partition anew when more than so many times the last full run's share of edges is cut.",
+        section="Growth",
+    ),
+    "compare_full": Param(
+        False,
+        type="boolean",
+        title="Compare with a full run",
+        description="Also partition anew, only to report what that would give.",
+        section="Growth",
+    ),
+    **{
+        f"max_{name}": Param(
+            None,
+            type=["null", "number"],
+            minimum=least,
+            maximum=most,
+            title=f"Largest {what}",
+            description="More is not published. Empty: any.",
+            section="Publishing",
+        )
+        for name, what, least, most in (
+            ("edge_cut", "share of edges cut", 0, 1),
+            ("imbalance", "imbalance of a node type", 1, 1024),
+            ("moved", "share of old nodes moved", 0, 1),
+        )
+    },
+    "approval": Param(
+        False,
+        type="boolean",
+        title="Ask a person",
+        description="What is worse than allowed waits for approval, instead of failing.",
+        section="Publishing",
+    ),
+    "approval_hours": Param(
+        24,
+        type="number",
+        exclusiveMinimum=0,
+        title="Hours to wait for approval",
+        section="Publishing",
+    ),
+    "keep": Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title="Runs to keep",
+        description="Older published runs of the graph are removed. Empty: all stay.",
+        section="Publishing",
+    ),
+    "grace_days": Param(
+        7,
+        type="number",
+        minimum=0,
+        title="Days of grace",
+        description="No run younger than that is removed.",
+        section="Publishing",
+    ),
     "ignore_estimate": Param(
         False,
         type="boolean",
@@ -240,6 +341,7 @@ HALO = {"num_hops": "{{ params.num_hops }}", "graph_formats": "{{ params.graph_f
 PLANNED = {
     **{name: f"{{{{ params.{name} }}}}" for name in ("num_parts", "engine", "balance", "objective")},
     "num_trainers_per_machine": "{{ params.num_trainers_per_machine }}",
+    "probe": "{{ params.probe }}",
     **HALO,
 }
 
@@ -268,9 +370,11 @@ with DAG(
         expectations_uri="{{ params.expectations_uri or '' }}",
         planned=PLANNED,
         ignore_estimate="{{ params.ignore_estimate }}",
+        **pod("validate"),
     )
+    lock = LockGraphOperator(task_id="lock").as_setup()
     schema = WriteSchemaOperator(task_id="schema")
-    prepare = PrepareGraphOperator(task_id="prepare")
+    prepare = PrepareGraphOperator(task_id="prepare", **pod("prepare"))
     partition = PartitionNodesOperator(
         task_id="partition",
         num_parts="{{ params.num_parts }}",
@@ -282,25 +386,49 @@ with DAG(
         target_shares="{{ params.target_shares or '' }}",
         objective="{{ params.objective }}",
         num_trainers_per_machine="{{ params.num_trainers_per_machine }}",
+        previous="{{ params.previous or '' }}",
+        migration_price="{{ params.migration_price }}",
+        drift="{{ params.drift }}",
+        compare_full="{{ params.compare_full }}",
         mpi_ranks="{{ params.mpi_ranks }}",
         hostfile="{{ params.hostfile or '' }}",
+        **pod("partition"),
     )
 
     with TaskGroup("convert", tooltip="Build the partitions") as convert:
-        plan = PlanConversionOperator(task_id="plan", **HALO)
+        # setups: a gather that is cleared has them write its scratch files once more
+        plan = PlanConversionOperator(task_id="plan", **HALO).as_setup()
         partitions = ListPartitionsOperator(task_id="partitions", **HALO)
         # Airflow hands default_args on to ordinary tasks only
         scatter = ScatterEdgesOperator.partial(
-            task_id="scatter", map_index_template="group {{ task.group }}", **GRAPH, **HALO
+            task_id="scatter", map_index_template="group {{ task.group }}", **GRAPH, **HALO, **pod("convert")
         ).expand(group=plan.output)
+        scatter.as_setup()
         gather = GatherPartitionOperator.partial(
-            task_id="gather", map_index_template="part {{ task.part }}", **GRAPH, **HALO
+            task_id="gather", map_index_template="part {{ task.part }}", **GRAPH, **HALO, **pod("convert")
         ).expand(part=partitions.output)
         plan >> partitions
-        scatter >> gather >> WritePartitionConfigOperator(task_id="config", **HALO)
+        remove_scratch = RemoveScratchOperator(task_id="remove_scratch").as_teardown(setups=[plan, scatter])
+        scatter >> gather >> WritePartitionConfigOperator(task_id="config", **HALO) >> remove_scratch
 
-    idmap = ExportIdMapsOperator(task_id="idmap")
-    quality = ReportQualityOperator(task_id="quality")
+    idmap = ExportIdMapsOperator(task_id="idmap", **pod("idmap"))
+    probe = ProbePartitionsOperator(task_id="probe", enabled="{{ params.probe }}", **pod("probe"))
+    quality = ReportQualityOperator(task_id="quality", trigger_rule="none_failed", **pod("quality"))
+    gate = QualityGateOperator(
+        task_id="gate",
+        **{name: f"{{{{ params.{name} }}}}" for name in ("approval", "approval_hours")},
+        **{
+            name: f"{{{{ '' if params.{name} is none else params.{name} }}}}"
+            for name in ("max_edge_cut", "max_imbalance", "max_moved")
+        },
+    )
     publish = PublishRunOperator(task_id="publish")
+    retain = RetainRunsOperator(
+        task_id="retain", keep="{{ params.keep or '' }}", grace_days="{{ params.grace_days }}"
+    )
+    release = ReleaseGraphOperator(task_id="release").as_teardown(setups=lock)
 
-    validate >> schema >> prepare >> partition >> convert >> [idmap, quality] >> publish
+    validate >> lock >> schema >> prepare >> partition >> convert >> [idmap, probe, quality]
+    probe >> quality
+    quality >> gate
+    [idmap, gate] >> publish >> retain >> release

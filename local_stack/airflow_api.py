@@ -102,14 +102,18 @@ class AirflowApi:
 
     def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
         """Every task of a run, mapped ones one by one."""
-        found: list[TaskState] = []
+        return [_task_state(entry) for entry in self.instances(dag_id, run_id)]
+
+    def instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """The same with all that Airflow says of them."""
+        found: list[dict[str, Any]] = []
         while True:
             page = self._call(
                 "GET",
                 f"dags/{dag_id}/dagRuns/{run_id}/taskInstances",
                 params={"limit": PAGE, "offset": len(found)},
             )
-            found += [_task_state(entry) for entry in page["task_instances"]]
+            found += page["task_instances"]
             if len(found) >= page["total_entries"] or not page["task_instances"]:
                 return found
 

@@ -57,7 +57,7 @@ def demo(folders: Folders, options: DemoOptions) -> int:
         _title("The services")
         found = find()
         print(f"Airflow {found.state.airflow_url}, S3 server {found.s3.endpoint_url}")
-        upload_graph(graph, found.s3)
+        upload_graph(graph, found.s3.settings())
         run_id = f"{RUN_PREFIX}{time.strftime('%Y%m%dT%H%M%S')}_{secrets.token_hex(2)}"
         _title(f"The run {run_id} of the DAG {DAG_ID}")
         _run(found.api, run_id, options, check)

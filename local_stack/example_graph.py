@@ -15,7 +15,7 @@ from local_stack.processes import StackError
 from local_stack.s3_server import S3Access
 from partition_ops.artifacts import METADATA
 from partition_ops.progress import terminal_progress
-from partition_ops.storage import open_store
+from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
 
 GRAPH_NAME = "python_environment"
@@ -59,14 +59,14 @@ def _installed_at(distribution: Distribution) -> int:
     return (record / files[0]).stat().st_mtime_ns if files else 0
 
 
-def upload_graph(graph: Path, s3: S3Access) -> None:
+def upload_graph(graph: Path, settings: StorageSettings, uri: str = INPUT_URI) -> None:
     """Replace the graph on the S3 server; ``metadata.json`` goes first and comes last."""
-    with open_store(INPUT_URI, s3.settings()) as store:
+    with open_store(uri, settings) as store:
         store.delete([METADATA])
         store.delete_prefix("")
         written = upload_folder(graph, store, progress=terminal_progress(), last=METADATA)
     size = sum(artifact.size for artifact in written)
-    print(f"Uploaded {len(written)} files, {size / 1e6:.1f} MB, to {INPUT_URI}")
+    print(f"Uploaded {len(written)} files, {size / 1e6:.1f} MB, to {uri}")
 
 
 def graph_is_there(s3: S3Access) -> bool:

@@ -22,7 +22,7 @@ def up(folders: Folders) -> int:
             launch.stop()
             raise
     if not graph_is_there(found.s3):
-        upload_graph(build_graph(folders), found.s3)
+        upload_graph(build_graph(folders), found.s3.settings())
     print(_how_to_use(found))
     return 0
 

@@ -21,10 +21,11 @@ class S3Access:
     port: int
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
+    scheme: str = "http"
 
     @property
     def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def settings(self) -> StorageSettings:
         return StorageSettings(
@@ -43,6 +44,8 @@ def start_s3_server(
     secret_key: str,
     buckets: tuple[str, ...] = (),
     preferred_port: int = 0,
+    certificate: tuple[Path, Path] | None = None,
+    path_style: bool = True,
 ) -> tuple[Service, S3Access]:
     """Serve a local folder; its folders are the buckets.
 
@@ -53,6 +56,8 @@ def start_s3_server(
         secret_key: Secret that goes with it.
         buckets: Buckets that must be there.
         preferred_port: Taken if it is free.
+        certificate: Files of a certificate and its key, for HTTPS.
+        path_style: Whether buckets are named behind the host, and not in front of it.
 
     Raises:
         StackError: The server did not start; the message has the end of its log.
@@ -60,7 +65,8 @@ def start_s3_server(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for bucket in buckets:
         (folder / bucket).mkdir(exist_ok=True)
-    access = S3Access(free_port(preferred_port), access_key, secret_key)
+    scheme = "https" if certificate else "http"
+    access = S3Access(free_port(preferred_port), access_key, secret_key, scheme)
     # by environment, because everybody on the machine can read a command line
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith("RCLONE_")},
@@ -68,6 +74,9 @@ def start_s3_server(
         "RCLONE_CONFIG": os.devnull,
     }
     command = [str(rclone()), "serve", "s3", str(folder), "--addr", f"127.0.0.1:{access.port}"]
+    command.append(f"--force-path-style={str(path_style).lower()}")
+    if certificate:
+        command += ["--cert", str(certificate[0]), "--key", str(certificate[1])]
     server = Service("The S3 server", command, env=env, log=log)
     try:
         server.wait_until(lambda: answers(access.port), seconds=START_SECONDS)

@@ -8,6 +8,9 @@ from __future__ import annotations
 METADATA = "metadata.json"
 MANIFEST = "manifest.json"
 LATEST = "latest.json"
+LOCK = "lock.json"
+RUNS = "runs"  # below the root of a graph: a folder for each run
+BEGINNING = "beginning.json"  # what was published last when the run began; no artifact, as it may differ
 
 VALIDATION_REPORT = "validation/report.json"
 DROPPED = "dropped"  # kinds of lists of edges, also keys of the report
@@ -20,23 +23,26 @@ PREPARED_STATS = "prepare/stats.json"
 PARMETIS_TEXT = "prepare"  # folder of the text files; their names are in graph/parmetis.py
 
 ASSIGNMENT = "assignment"
-ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignment, as the next three
+ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignment, as the next four
 ASSIGNMENT_SIDECAR = "assignment.json"
+MIGRATION = "migration.json"  # what an incremental run moved
 
 PARTITIONS = "partitions"
 PARTITION_FILES = ("graph.dgl", "node_feat.dgl", "edge_feat.dgl", "orig_nids.dgl", "orig_eids.dgl")
 
 QUALITY_REPORT = "quality/report.json"
 QUALITY_PAGE = "quality/report.html"
-QUALITY_PROBE = "quality/probe.json"  # written after publication, by who wants it
+QUALITY_HISTORY = "quality/history.json"
+QUALITY_PROBE = "quality/probe.json"
 
 SCRATCH = "scratch"
 OURS = {  # everything directly below an output's root that a run writes or removes
     *("validation", "schema", "prepare", "assignment", "partitions", "idmap", "quality"),
-    *("records", "scratch", "manifest.json"),
+    *("records", "scratch", "manifest.json", "beginning.json", "lock.json"),
 }
 RECORDS = "records"
 TIMES = "records/seconds.svg"  # a picture of the times in the records
+SPEEDS = "records/batches.svg"  # a picture of the speed that the probe recorded
 
 
 def schema_file(graph_name: str) -> str:
@@ -123,6 +129,7 @@ def bucket_feature_index(group: int) -> str:
 
 PARMETIS_PARTS = f"{SCRATCH}/parmetis/parts.npy"  # what the ranks leave for the stage ``partition``
 PARMETIS_CLASSES = f"{SCRATCH}/parmetis/classes.npy"  # what it leaves for them
+PARMETIS_HOMES = f"{SCRATCH}/parmetis/homes.npy"  # ... where nodes are, in an incremental run
 
 IDMAP = "idmap"
 
@@ -133,6 +140,11 @@ def node_id_map(node_type: str) -> str:
 
 def edge_id_map(edge_type: str) -> str:
     return f"{IDMAP}/edges/{edge_type}.parquet"
+
+
+def carry_over_map(node_type: str) -> str:
+    """Where each node is that was there in the run before, from its new ID there to its new ID now."""
+    return f"{IDMAP}/carry_over/nodes/{node_type}.parquet"
 
 
 def dropped_edge_map(edge_type: str) -> str:

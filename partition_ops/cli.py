@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -66,6 +67,7 @@ def _add_verbs(parser: argparse.ArgumentParser, commands: Iterable[Any]) -> None
             continue
         command.add_arguments(verb)
         _add_common_arguments(verb)
+        verb._negative_number_matcher = re.compile(r"-\d")  # '-5M' is a value: what is wrong with it is said
         verb.set_defaults(execute=command.execute)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from partition_ops.checks import checked_actions
 from partition_ops.errors import UsageError
+from partition_ops.gate.options import Gate
 from partition_ops.parmetis.options import MpiOptions
 
 OnMissing = Literal["fail", "accept"]
@@ -18,6 +19,9 @@ PrepareFormat = Literal["parhip", "parmetis"]
 MOST_PARTS = 65536
 MOST_HOPS = 255
 GRAPH_FORMATS = ("coo", "csr", "csc")
+MIGRATION_PRICE = 1
+DRIFT = 1.05
+INCREMENTAL = ("migration_price", "drift", "compare_full")  # options that mean something there only
 WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 
 
@@ -42,11 +46,15 @@ def _check_shares(shares: tuple[float, ...], num_parts: int) -> None:
 
 
 def check_balance(config: PartitionConfig) -> None:
-    """Refuse numbers of the balance options that cannot be."""
+    """Refuse numbers of the balance and migration options that cannot be."""
     if config.tolerance is not None and not 1 < config.tolerance <= 100:
         raise UsageError("--tolerance is out of range", found=config.tolerance, expected="above 1, up to 100")
     if config.target_shares is not None:
         _check_shares(config.target_shares, config.num_parts)
+    if config.migration_price < 0:
+        raise UsageError("--migration-price is negative", found=config.migration_price)
+    if not config.drift >= 1:
+        raise UsageError("--drift is out of range", found=config.drift, expected="1 or more")
     if not 1 <= config.num_trainers_per_machine <= MOST_PARTS // config.num_parts:
         raise UsageError("--num-trainers-per-machine is out of range", found=config.num_trainers_per_machine)
 
@@ -147,6 +155,9 @@ class PartitionConfig(StageConfig):
         target_shares: The share of every partition, for machines that are not equal; need not sum to 1.
         objective: ``cut``, few edges between partitions, or ``vol``, little communication.
         num_trainers_per_machine: Every partition is made of so many smaller ones, one for each trainer.
+        migration_price: In an incremental run, how many cut edges an old node must save to move.
+        drift: ... how many times the last full run's share of cut edges is too much: then it is a full run.
+        compare_full: ... also make a full run, for the report only.
         mpi: For the engine ``parmetis``: its ranks and its library.
     """
 
@@ -159,6 +170,9 @@ class PartitionConfig(StageConfig):
     target_shares: tuple[float, ...] | None = None
     objective: Objective = "cut"
     num_trainers_per_machine: int = 1
+    migration_price: int = MIGRATION_PRICE
+    drift: float = DRIFT
+    compare_full: bool = False
     mpi: MpiOptions = field(default_factory=MpiOptions)
 
     def options(self) -> dict[str, Any]:
@@ -167,7 +181,13 @@ class PartitionConfig(StageConfig):
         options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
         if self.engine != "parmetis":
             del options["mpi"]
+        for name in INCREMENTAL:
+            del options[name]
         return options
+
+    def incremental_options(self) -> dict[str, Any]:
+        """Those that the assignment of an incremental run depends on besides."""
+        return {name: getattr(self, name) for name in INCREMENTAL}
 
     def __post_init__(self) -> None:
         _check_num_parts(self.num_parts)
@@ -285,9 +305,11 @@ class PublishConfig(StageConfig):
 
     Attributes:
         run_id: Name of the run; None outside Airflow, where there is no ``latest.json`` either.
+        gate: What partitions must not be worse than to be published.
     """
 
     run_id: str | None = None
+    gate: Gate = field(default_factory=Gate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,6 +319,7 @@ class RunConfig:
     Attributes: As in the configurations of the stages, and
 
         ignore_estimate: Begin even a job for which there is too little memory or disk, as it seems.
+        probe: Also sample as the trainers would, for the quality report.
     """
 
     num_parts: int
@@ -309,6 +332,9 @@ class RunConfig:
     target_shares: tuple[float, ...] | None = None
     objective: Objective = "cut"
     num_trainers_per_machine: int = 1
+    migration_price: int = MIGRATION_PRICE
+    drift: float = DRIFT
+    compare_full: bool = False
     mpi: MpiOptions = field(default_factory=MpiOptions)
     on_defect: str | Mapping[str, str] = "fail"
     memory: int | None = None
@@ -316,9 +342,17 @@ class RunConfig:
     num_hops: int = 1
     graph_formats: tuple[str, ...] = ("coo",)
     ignore_estimate: bool = False
+    probe: bool = False
+    gate: Gate = field(default_factory=Gate)
 
     def __post_init__(self) -> None:
         _ = (self.validate, self.partition, self.convert)  # a wrong option is refused here, before any work
+        if self.probe and self.num_hops == 0 and self.num_parts > 1:
+            raise UsageError(
+                "Without a halo there is nothing to probe: no edge leads from one partition to another",
+                found="--num-hops 0",
+                expected="1 or more",
+            )
 
     @property
     def validate(self) -> ValidateConfig:

@@ -73,6 +73,14 @@ class NotEnoughRoomError(PartitionOpsError):
     """A job needs more memory or disk than there is, as far as that can be estimated before it is begun."""
 
 
+class ConflictError(PartitionOpsError):
+    """Somebody else works on the same graph, or has published it in the meantime."""
+
+
+class QualityGateError(PartitionOpsError):
+    """Partitions are there, and worse than what was allowed."""
+
+
 class StorageError(PartitionOpsError):
     """Storage refused, and would refuse again: no such bucket, no permission, wrong credentials."""
 

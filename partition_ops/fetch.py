@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops import artifacts
-from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
+from partition_ops.graph.manifest import read_manifest
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
@@ -45,7 +45,7 @@ def fetch_partitions(
 
     Peak memory: a few MiB. Disk: twice the partitions while they are fetched from S3.
     """
-    manifest = _manifest(output)
+    manifest = read_manifest(output)
     graph_name = manifest["graph_name"]
     entries = {entry["key"]: entry for entry in manifest["artifacts"]}
     config_key = artifacts.partition_config(graph_name)
@@ -66,17 +66,6 @@ def fetch_partitions(
         (scratch / target.name).write_bytes(config)
         (scratch / target.name).replace(target)
     return {"partition_config": str(target), "parts": list(wanted), "bytes": total}
-
-
-def _manifest(output: Store) -> dict[str, Any]:
-    if not output.exists(artifacts.MANIFEST):
-        raise InvalidInputError(
-            f"{output.uri} is not a finished output: there is no {artifacts.MANIFEST}",
-            remedy="Name the OUTPUT of 'partition-ops run', or wait until the job has been published.",
-        )
-    manifest: dict[str, Any] = output.read_json(artifacts.MANIFEST)
-    check_document(manifest, "manifest", where=output.uri_of(artifacts.MANIFEST))
-    return manifest
 
 
 def _read_config(output: Store, entries: dict[str, Entry], key: str) -> bytes:

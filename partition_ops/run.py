@@ -18,6 +18,7 @@ from partition_ops.config import (
 from partition_ops.convert import convert_graph
 from partition_ops.estimate import check_job
 from partition_ops.idmap import export_id_maps
+from partition_ops.import_ahead import import_ahead
 from partition_ops.parallel import map_in_threads
 from partition_ops.partition import partition_nodes
 from partition_ops.partition.engines import find_engine
@@ -25,6 +26,7 @@ from partition_ops.prepare import prepare_graph
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.publish import publish_run
 from partition_ops.quality import report_quality
+from partition_ops.runs.lock import locked
 from partition_ops.schema import write_schema
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult
@@ -39,6 +41,7 @@ def run_job(
     destination: Store,
     *,
     expectations: Store | None = None,
+    previous: Store | None = None,
     progress: Progress | None = None,
     report: Report = lambda result: None,
 ) -> list[StageResult]:
@@ -52,6 +55,7 @@ def run_job(
         source: Root of the input graph.
         destination: Root of the output.
         expectations: Folder with the user's own expectation suites.
+        previous: Root of an earlier finished run over the same graph, since when it has grown.
         progress: Shows the steps of each stage.
         report: Called with the result of each task as it ends.
 
@@ -60,11 +64,12 @@ def run_job(
 
     Raises:
         NotEnoughRoomError: Before anything is done: memory or disk are estimated not to suffice.
+        ConflictError: Another call works on the output.
         PartitionOpsError: A stage failed; what was finished stays, and there is no manifest.
 
     Peak memory: that of the stage which needs most, as its docstring says.
     """
-    return _Job(config, source, destination, expectations, progress or NoProgress(), report).run()
+    return _Job(config, source, destination, expectations, previous, progress or NoProgress(), report).run()
 
 
 class _Job:
@@ -76,6 +81,7 @@ class _Job:
         source: Store,
         destination: Store,
         expectations: Store | None,
+        previous: Store | None,
         progress: Progress,
         report: Report,
     ) -> None:
@@ -83,25 +89,36 @@ class _Job:
         self.source = source
         self.destination = destination
         self.expectations = expectations
+        self.previous = previous
         self.progress = progress
         self.report = report
         self.results: list[StageResult] = []
 
     def run(self) -> list[StageResult]:
-        engine = find_engine(self.config.engine)
-        name = self.config.graph_name
+        find_engine(self.config.engine)  # says so where there is none
         if not self.config.ignore_estimate:
             check_job(self.config, self.source, self.destination)
+        with locked(self.destination):
+            self._stages()
+        return self.results
+
+    def _stages(self) -> None:
+        name = self.config.graph_name
+        if not self.destination.exists(artifacts.MANIFEST):
+            import_ahead()
         self._do(partial(validate_graph, expectations=self.expectations), self.config.validate)
         self._do(write_schema, SchemaConfig(graph_name=name))
-        if engine.needs_graph:
+        if find_engine(self.config.engine).needs_graph:
             self._do(prepare_graph, PrepareConfig(graph_name=name))
-        self._do(partition_nodes, self.config.partition)
-        if not self._published():
+        self._do(partial(partition_nodes, previous=self.previous), self.config.partition)
+        published = self._published()
+        if not published:
             self._convert()
+        if self.config.probe:
+            self._probe()
+        if self.config.probe or not published:
             self._report()
-        self._do(publish_run, PublishConfig(graph_name=name))
-        return self.results
+        self._do(publish_run, PublishConfig(graph_name=name, gate=self.config.gate))
 
     def _do(self, stage: Callable[..., StageResult], config: StageConfig) -> None:
         self._show(stage(config, self.source, self.destination, progress=self.progress))
@@ -114,12 +131,24 @@ class _Job:
         config = self.config.convert
         convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
 
+    def _probe(self) -> None:
+        from partition_ops.train.probe import probe_run  # brings dgl and torch
+        from partition_ops.train.probe_sampling import ProbeConfig
+
+        self._do(probe_run, ProbeConfig(graph_name=self.config.graph_name))
+
     def _report(self) -> None:
         """The two stages that need nothing of each other, side by side as in the DAG."""
         name = self.config.graph_name
         stages: list[Callable[..., StageResult]] = [
             partial(export_id_maps, IdMapConfig(graph_name=name), self.source, self.destination),
-            partial(report_quality, QualityConfig(graph_name=name), self.source, self.destination),
+            partial(
+                report_quality,
+                QualityConfig(graph_name=name),
+                self.source,
+                self.destination,
+                previous=self.previous,
+            ),
         ]
         for result in map_in_threads(lambda stage: stage(progress=self.progress), stages, workers=2):
             self._show(result)

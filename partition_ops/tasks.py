@@ -100,6 +100,7 @@ def run_task(
     Raises:
         InvalidInputError: A task named in ``after`` has left no record.
     """
+    inputs = list(inputs)
     fingerprint = _fingerprint(name, options, inputs, [read_record(destination, task) for task in after])
     done = _finished(destination, name, fingerprint)
     if done is not None:
@@ -110,14 +111,16 @@ def run_task(
     destination.delete([artifacts.MANIFEST])  # what follows is not finished any more
     forget_task(destination, name)
     began = time.monotonic()
-    task = Task(destination)
-    counters = work(task)
+    with destination.deferring() as store:
+        task = Task(store)
+        counters = work(task)
     seconds = round(time.monotonic() - began, 3)
     record = {
         "version": RECORD_VERSION,
         "task": name,
         "fingerprint": fingerprint,
         "options": dict(options),
+        "inputs": [{"path": entry.key, "size": entry.size, "tag": entry.tag} for entry in inputs],
         "seconds": seconds,
         "peak_memory_bytes": peak_memory(),
         "counters": counters,
@@ -146,7 +149,7 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
 
 
 def forget_task(destination: Store, name: str) -> None:
-    """Remove what an earlier run of a task wrote, and its record; nothing else."""
+    """Remove what an earlier run of a task wrote, its folders if they are empty then, and its record."""
     key = artifacts.record(name)
     if not destination.exists(key):
         return
@@ -155,6 +158,26 @@ def forget_task(destination: Store, name: str) -> None:
     except InvalidInputError:
         written = []
     destination.delete([*written, key])
+    for folder in {name.rpartition("/")[0] for name in written} - {""}:  # nobody else's, unlike the records'
+        destination.delete_empty(folder)
+
+
+def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
+    """Whether a task, with whatever options, has been done after others as they are now.
+
+    Raises:
+        InvalidInputError: A task named in ``after`` has left no record.
+    """
+    if not destination.exists(artifacts.record(name)):
+        return False
+    options = read_record(destination, name)["options"]
+    before = [read_record(destination, task) for task in after]
+    return _finished(destination, name, _fingerprint(name, options, (), before)) is not None
+
+
+def conversion_tasks(num_parts: int) -> list[str]:
+    """The tasks that what reads the partitions comes after."""
+    return ["convert-config", *(f"convert-part{part}" for part in range(num_parts))]
 
 
 def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 
@@ -9,6 +10,9 @@ import pytest
 
 from local_stack.s3_server import start_s3_server
 from partition_ops.storage import StorageSettings
+
+# OpenMP's threads wait for each other in vain where tests share the cores: training takes ten times as long
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch or dgl is imported, and for what tests start
 
 BUCKET = "test-bucket"
 E2E = "tests/e2e/"

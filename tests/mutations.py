@@ -258,7 +258,24 @@ DROPPED = "idmap/dropped/edges/paper:cites:paper.parquet"
 ACTIONS = ("validation/report.json", ("actions",))
 OPTIONS = ("manifest.json", ("options", "validate", "on_defect"))
 PAPERS, CITES = "idmap/nodes/paper.parquet", "idmap/edges/paper:cites:paper.parquet"
+CARRIED = "idmap/carry_over/nodes/paper.parquet"
+MIGRATION = "assignment/migration.json"
 MUTATIONS: dict[str, tuple[str, Change]] = {
+    "a node moved that did not": (
+        "migration",
+        edit_json(MIGRATION, lambda d: add("moved", 1)(d["node_types"]["paper"])),
+    ),
+    "bytes to fetch that nobody needs": ("migration", edit_json(MIGRATION, add("bytes_to_fetch", 4))),
+    "another imbalance": (
+        "migration",
+        edit_json(MIGRATION, lambda d: put("paper", 1.5)(d["imbalance"]["now"])),
+    ),
+    "nobody was there before": ("carry-over", lambda output: (output / CARRIED).unlink()),
+    "two nodes carried over to each other's place": (
+        "carry-over",
+        edit_table(CARRIED, lambda columns: [swap(3, 8)(columns[c]) for c in ("new_id", "type_new_id")]),
+    ),
+    "an old new ID is another": ("carry-over", edit_table(CARRIED, in_column("old_new_id", put(4, 0)))),
     "a schema range is shifted": ("schema", edit_json(SCHEMA, lambda d: put(1, 99)(d["nid"]["paper"]))),
     "the schema lacks an edge type": ("schema", edit_json(SCHEMA, lambda d: d["eid"].popitem())),
     "a node has no partition": ("assignment", edit_text("assignment/paper.txt", lambda lines: lines.pop())),

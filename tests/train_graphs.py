@@ -18,11 +18,12 @@ from tests.graphs import SmallGraph, Values
 dgl = import_dgl()
 
 
-def partitioned(graph: SmallGraph, folder: Path, *, num_parts: int = 3, output: str | None = None) -> str:
+def partitioned(graph: SmallGraph, folder: Path, *, num_parts: int = 3, **options: Any) -> str:
     """Write and partition a graph; URI of the output."""
-    uri = output or str(folder / "output")
+    uri = str(folder / "output")
+    config = RunConfig(**{"num_parts": num_parts, "engine": "random", "on_defect": "warn", **options})
     with open_store(str(graph.write(folder / "input"))) as source, open_store(uri) as destination:
-        run_job(RunConfig(num_parts=num_parts, engine="random", on_defect="warn"), source, destination)
+        run_job(config, source, destination)
     return uri
 
 

@@ -6,6 +6,7 @@ A module has ``NAME``, ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` a
 """
 
 from partition_ops.commands import (
+    changes,
     convert,
     convert_partition,
     estimate,
@@ -17,6 +18,7 @@ from partition_ops.commands import (
     probe,
     publish,
     quality,
+    retain,
     run,
     schema,
     validate,
@@ -35,6 +37,8 @@ COMMANDS = (
     quality,
     publish,
     verify,
+    changes,
+    retain,
     fetch,
     probe,
     pm_dglpart,

@@ -12,9 +12,10 @@ from typing import Any, get_args
 from partition_ops import artifacts
 from partition_ops.checks import choices
 from partition_ops.commands.console import Console
-from partition_ops.config import Balance, Objective, PartitionConfig, RunConfig
+from partition_ops.config import DRIFT, MIGRATION_PRICE, Balance, Objective, PartitionConfig, RunConfig
 from partition_ops.documents import check_document
 from partition_ops.errors import UsageError
+from partition_ops.gate.options import Gate
 from partition_ops.parmetis.options import LibraryOptions, MpiOptions
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -58,6 +59,7 @@ def add_partition_options(parser: argparse.ArgumentParser) -> None:
         "--seed", metavar="N", type=int, default=0, help="the same seed gives the same partitions (default 0)"
     )
     add_balance_options(parser)
+    add_incremental_options(parser)
     add_mpi_options(parser)
 
 
@@ -93,6 +95,36 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         help="make every partition of N smaller ones, listed in assignment/trainers/ (default 1)",
+    )
+
+
+def add_incremental_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a graph that has grown")
+    group.add_argument(
+        "--previous",
+        metavar="RUN",
+        help="the finished OUTPUT of an earlier run over the graph, or the root of its runs, a folder or"
+        " s3://…: old nodes stay where they are unless moving pays",
+    )
+    group.add_argument(
+        "--migration-price",
+        metavar="N",
+        type=int,
+        default=MIGRATION_PRICE,
+        help="edges that an old node must save from being cut to move (default %(default)s)",
+    )
+    group.add_argument(
+        "--drift",
+        metavar="D",
+        type=float,
+        default=DRIFT,
+        help="partition anew when the share of edges cut is more than D times that of the last full run"
+        " (default %(default)s)",
+    )
+    group.add_argument(
+        "--compare-full",
+        action="store_true",
+        help="also partition anew, only to report what that would give",
     )
 
 
@@ -203,6 +235,18 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_gate(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("quality gate: what is worse is not published")
+    shares = {"edge-cut": "share of the edges that are cut", "moved": "share of the old nodes that moved"}
+    for name, what in {**shares, "imbalance": "imbalance of a node type, 1 or more"}.items():
+        group.add_argument(f"--max-{name}", metavar="X", type=float, help=f"largest {what}")
+
+
+def gate(arguments: argparse.Namespace) -> Gate:
+    """What partitions must not be worse than, from `add_gate`."""
+    return Gate(**{field.name: getattr(arguments, field.name) for field in fields(Gate)})
+
+
 def add_expectations(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expectations",
@@ -218,6 +262,16 @@ def open_expectations(arguments: argparse.Namespace) -> Iterator[Store | None]:
         yield None
         return
     with open_store(arguments.expectations, settings(arguments)) as store:
+        yield store
+
+
+@contextmanager
+def open_previous(arguments: argparse.Namespace) -> Iterator[Store | None]:
+    """The earlier run that an incremental one follows, if one was named."""
+    if arguments.previous is None:
+        yield None
+        return
+    with open_run(arguments.previous, arguments) as store:
         yield store
 
 

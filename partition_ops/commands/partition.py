@@ -26,7 +26,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = PartitionConfig(**common.partition_options(arguments))
     from partition_ops.partition import partition_nodes
 
-    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
-        result = partition_nodes(config, source, destination, progress=common.progress(arguments))
+    with (
+        common.open_input(arguments) as source,
+        common.open_output(arguments) as destination,
+        common.open_previous(arguments) as previous,
+    ):
+        result = partition_nodes(
+            config, source, destination, previous=previous, progress=common.progress(arguments)
+        )
     common.show_result(console, result)
     return result.to_json()

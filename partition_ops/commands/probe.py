@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from partition_ops import artifacts
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.commands.tables import table
@@ -13,9 +14,10 @@ from partition_ops.commands.tables import table
 NAME = "probe"
 SUMMARY = "sample as trainers would: how much they fetch from other partitions"
 DESCRIPTION = """\
-Sample mini-batches as the trainer of each partition would, and write quality/probe.json below OUTPUT: the
-share of remote neighbours, the bytes of features that a batch fetches from other partitions, and the batches
-a second that this machine samples. The graph is not loaded; what sampling needs is made once, in a cache."""
+Sample mini-batches as the trainer of each partition would: the share of remote neighbours, the bytes of
+features that a batch fetches from other partitions, and the batches a second that this machine samples. The
+figures go to quality/probe.json and into the quality report below OUTPUT, and the manifest is renewed. The
+graph is not loaded; what sampling needs is made once, in a cache."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUTPUT",
         help="root of the output, or of a graph whose newest run it is; a folder or s3://…",
     )
+    parser.add_argument("--no-report", action="store_true", help="show the figures only, and write nothing")
     parser.add_argument("--part", metavar="I", type=int, nargs="+", help="partitions to probe (default: all)")
     parser.add_argument(
         "--node-type",
@@ -48,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    from partition_ops.train.probe import ProbeConfig, probe_partitions, write_probe
+    from partition_ops.reprobe import probe_published
+    from partition_ops.train.probe_sampling import ProbeConfig
 
     config = ProbeConfig(
         node_type=arguments.node_type,
@@ -57,30 +61,38 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         batches=arguments.batches,
         features=None if arguments.feature is None else tuple(arguments.feature),
         seed=arguments.seed,
+        parts=None if arguments.part is None else tuple(arguments.part),
     )
     with common.open_run(arguments.output, arguments) as output:
-        document = probe_partitions(
-            config, output, parts=arguments.part, cache=arguments.cache, progress=common.progress(arguments)
+        probed = probe_published(
+            config,
+            output,
+            report=not arguments.no_report,
+            cache=arguments.cache,
+            progress=common.progress(arguments),
         )
-        written = write_probe(document, output)
-    for line in table(_rows(document)):
+        page = output.uri_of(artifacts.QUALITY_PAGE)
+    speeds = probed.by_partition | {"all": probed.batches_per_second}
+    for line in table(_rows(probed.document, speeds)):
         console.line(line)
-    console.line()
-    console.line(f"probe  {written}")
-    return document
+    if not arguments.no_report:
+        console.line()
+        console.line(f"quality page  {page}")
+    return probed.document | {"batches_per_second": speeds}
 
 
-def _rows(document: dict[str, Any]) -> list[list[str]]:
+def _rows(document: dict[str, Any], speeds: dict[str, float]) -> list[list[str]]:
     rows = [["partition", "seeds", "batches", "remote neighbours", "remote MiB a batch", "batches/s"]]
     for one in [*document["partitions"], document["total"]]:
+        name = str(one.get("part", "all"))
         rows.append(
             [
-                str(one.get("part", "all")),
+                name,
                 f"{one['seeds']:,}",
                 f"{one['batches']:,}",
                 f"{one['remote_neighbour_share']:.2%}",
                 f"{one['remote_bytes_per_batch'] / 2**20:.2f}",
-                f"{one['batches_per_second']:.1f}",
+                f"{speeds[name]:.1f}",
             ]
         )
     return rows

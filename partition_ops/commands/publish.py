@@ -19,10 +19,11 @@ versions, and size and SHA-256 of every artifact."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_output(parser)
+    common.add_gate(parser)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = PublishConfig(graph_name=arguments.graph_name)
+    config = PublishConfig(graph_name=arguments.graph_name, gate=common.gate(arguments))
     from partition_ops.publish import publish_run
 
     with common.open_input(arguments) as source, common.open_output(arguments) as destination:

@@ -31,6 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data-docs", action="store_true", help="also write Great Expectations' Data Docs, some seconds more"
     )
+    common.add_gate(parser)
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="also sample mini-batches as trainers would, for the quality report (see 'probe')",
+    )
     parser.add_argument(
         "--ignore-estimate",
         action="store_true",
@@ -43,6 +49,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         arguments,
         on_defect=parse_actions(arguments.on_defect),
         ignore_estimate=arguments.ignore_estimate,
+        probe=arguments.probe,
+        gate=common.gate(arguments),
     )
     from partition_ops.run import run_job
 
@@ -53,12 +61,14 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         common.open_input(arguments) as source,
         common.open_output(arguments) as destination,
         common.open_expectations(arguments) as expectations,
+        common.open_previous(arguments) as previous,
     ):
         results = run_job(
             config,
             source,
             destination,
             expectations=expectations,
+            previous=previous,
             progress=common.progress(arguments),
             report=report,
         )

@@ -41,6 +41,31 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         "",
         f"edge cut            {cut['fraction']:.2%} ({cut['edges']:,} of {report['num_edges']:,} edges)",
         f"replication factor  {report['replication_factor']:.3f}",
+        *_migration_lines(report.get("migration")),
+        *_probe_lines(report.get("probe")),
+    ]
+
+
+def _probe_lines(probe: dict[str, Any] | None) -> list[str]:
+    """What trainers fetch from other partitions, where that was asked for."""
+    if probe is None:
+        return []
+    total = probe["total"]
+    fetched = f"{total['remote_bytes_per_batch'] / 2**20:.2f} MiB a batch"
+    return [f"remote neighbours   {total['remote_neighbour_share']:.2%}, {fetched}"]
+
+
+def _migration_lines(migration: dict[str, Any] | None) -> list[str]:
+    """What moved since the run before, if there was one."""
+    if migration is None:
+        return []
+    types = migration["node_types"].values()
+    old, moved, new = (sum(one[kind] for one in types) for kind in ("old", "moved", "new"))
+    reason = f", because {migration['reason']}" if migration["mode"] == "full" else ""
+    return [
+        f"since the run before {migration['mode']}{reason}",
+        f"nodes               {moved:,} of {old:,} old ones moved, {new:,} new",
+        f"features to fetch   {migration['bytes_to_fetch'] / 2**20:,.1f} MiB",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from partition_ops import artifacts
@@ -14,6 +15,7 @@ from partition_ops.commands.tables import validation_lines
 from partition_ops.config import ValidateConfig
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import open_store
+from partition_ops.storage.local import LocalStore
 
 NAME = "validate"
 SUMMARY = "say what is wrong with a graph before hours go into it"
@@ -55,7 +57,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.validate import validate_graph
 
     with tempfile.TemporaryDirectory() as scratch:
-        output = open_store(arguments.output or scratch, common.settings(arguments))
+        output = common.open_output(arguments) if arguments.output else LocalStore(Path(scratch))
         with common.open_input(arguments) as source, output as destination:
             try:
                 with common.open_expectations(arguments) as expectations:

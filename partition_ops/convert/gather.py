@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,14 @@ import numpy as np
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.buckets import Buckets
+from partition_ops.convert.contents import partition_contents
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.dgl_files import write_graph, write_tensors
 from partition_ops.convert.dgl_format import Column
 from partition_ops.convert.feature_buckets import FeatureBuckets
 from partition_ops.convert.partition_graph import PartitionGraph
 from partition_ops.convert.plan import PLAN_TASK, Plan, read_plan
+from partition_ops.convert.reuse import EarlierFiles
 from partition_ops.convert.trainers import trainer_features
 from partition_ops.errors import UsageError
 from partition_ops.graph.features import FeatureReader, feature_readers
@@ -39,6 +41,8 @@ def gather_partition(
     progress: Progress | None = None,
 ) -> StageResult:
     """Write ``partitions/part<i>/``: graph, features and original IDs of one partition.
+
+    Files that are the same as in the run that this one has followed are copied from there.
 
     Args:
         config: Options.
@@ -108,23 +112,32 @@ class _Gather:
     task: Task
 
     def run(self, advance: Advance) -> dict[str, Any]:
+        contents = partition_contents(self.conversion, self.graph, self.part)
+        stats = self._write_stats(contents)
+        with EarlierFiles(self.task.destination, self.part) as earlier:
+            for name, write in self._writers().items():
+                if not earlier.copy(self.task, name, contents):
+                    write(self._key(name))
+                advance(1)
+        return stats
+
+    def _writers(self) -> dict[str, Callable[[str], None]]:
+        """What makes each of the files."""
         metadata, graph = self.conversion.metadata, self.graph
-        stats = self._write_stats()
-        write_graph(self.task, self._key("graph.dgl"), graph.columns())
-        advance(1)
         node_ids = {name: Column.of(ids) for name, ids in graph.nodes.inner_ids_by_type(metadata).items()}
         edge_ids = graph.edge_ids_by_type
         node_trainers, edge_trainers = trainer_features(self.conversion, graph, self.part)
-        for name, features, ids, trainers in (
-            ("node_feat.dgl", metadata.node_features, node_ids, node_trainers),
-            ("edge_feat.dgl", metadata.edge_features, edge_ids, edge_trainers),
-        ):
-            write_tensors(self.task, self._key(name), self._features(features, ids) | trainers)
-            advance(1)
-        write_tensors(self.task, self._key("orig_nids.dgl"), node_ids)
-        write_tensors(self.task, self._key("orig_eids.dgl"), edge_ids)
-        advance(2)
-        return stats
+
+        def features(key: str, kind: tuple[Feature, ...], ids: dict[str, Column], more: Any) -> None:
+            write_tensors(self.task, key, self._features(kind, ids) | more)
+
+        return {
+            "graph.dgl": lambda key: write_graph(self.task, key, graph.columns()),
+            "node_feat.dgl": lambda key: features(key, metadata.node_features, node_ids, node_trainers),
+            "edge_feat.dgl": lambda key: features(key, metadata.edge_features, edge_ids, edge_trainers),
+            "orig_nids.dgl": lambda key: write_tensors(self.task, key, node_ids),
+            "orig_eids.dgl": lambda key: write_tensors(self.task, key, edge_ids),
+        }
 
     def _key(self, name: str) -> str:
         return artifacts.partition_file(self.part, name)
@@ -140,7 +153,7 @@ class _Gather:
             found[feature.key] = column or _taken(readers[feature.key], rows)
         return found
 
-    def _write_stats(self) -> dict[str, Any]:
+    def _write_stats(self, contents: dict[str, str]) -> dict[str, Any]:
         metadata, graph = self.conversion.metadata, self.graph
         types = metadata.node_types
         inner, halo = graph.nodes.count_by_type(len(types))
@@ -152,6 +165,7 @@ class _Gather:
             "halo_nodes": dict(zip(types, halo.tolist(), strict=True)),
             "edges": dict(zip(edge_types, graph.edge_counts.tolist(), strict=True)),
             "cut_edges": dict(zip(edge_types, graph.cut_counts.tolist(), strict=True)),
+            "contents": contents,
         }
         classes = self.conversion.size_classes
         if classes is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,7 @@ class PartitionGraph:
 
     Attributes:
         num_inner: Number of inner nodes.
+        first_edge_id: New ID of its first edge.
         halo: (halo nodes,) int64, new IDs, ascending.
         edge_counts: (edge types,) int64, the edges that the partition owns.
         cut_counts: (edge types,) int64, those whose sources are elsewhere.
@@ -49,7 +51,7 @@ class PartitionGraph:
         self.metadata: GraphMetadata = conversion.metadata
         self._config = conversion.config
         self._order = conversion.order
-        self._first_edge_id = buckets.first_edge_id(part)
+        self.first_edge_id = buckets.first_edge_id(part)
         self._begin, self._end = self._order.range_of(part)
         self._edges: PartEdges = buckets.open(part)
         self.num_inner = self._end - self._begin
@@ -109,6 +111,24 @@ class PartitionGraph:
             for type_id, edge_type in enumerate(self.metadata.edge_types)
         }
 
+    def edge_digests(self) -> list[str]:
+        """SHA-256 of sources, destinations and IDs of the partition's own edges, as in the buckets."""
+        digests = [hashlib.sha256(self._edges.dtype.str.encode()) for _ in range(3)]
+        for _, rows in self._edges:
+            for digest, row in zip(digests, rows, strict=True):
+                digest.update(np.ascontiguousarray(row).data)
+        return [digest.hexdigest() for digest in digests]
+
+    def outer_digests(self) -> list[str]:
+        """SHA-256 of everything about the edges that other partitions own."""
+        found = []
+        for column in (SRC, DST, ORIG_ID, EDGE_ID, TYPE_ID):
+            digest = hashlib.sha256()
+            for block in self.outer.blocks(column):
+                digest.update(np.ascontiguousarray(block).data)
+            found.append(digest.hexdigest())
+        return found
+
     def destinations(self, edge_type_id: int) -> Iterator[Ids]:
         """Local IDs of the destinations of the edges that the partition owns of one type, in blocks."""
         for type_id, rows in self._edges:
@@ -149,7 +169,7 @@ class PartitionGraph:
 
     def _rows(self) -> Iterator[tuple[Ids, int]]:
         """The partition's edges in blocks: (3, n) as in the buckets, and the new ID of the first."""
-        first = self._first_edge_id
+        first = self.first_edge_id
         for _, rows in self._edges:
             for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
                 yield rows[:, begin:end], first + begin

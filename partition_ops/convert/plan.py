@@ -16,6 +16,7 @@ from partition_ops.tasks import StageResult, Task, check_apart, forget_task, rea
 
 PLAN_VERSION = 1
 MOST_GROUPS = 16
+GROUP_BYTES = 32 << 20  # of the input; a task that has less takes longer to start than to work
 PLAN_TASK = "convert-plan"
 
 
@@ -61,8 +62,9 @@ def plan_conversion(
 ) -> StageResult:
     """Write ``scratch/convert/plan.json`` and forget the partitions of an earlier assignment.
 
-    Consecutive chunks of edges form at most 16 groups of about as many bytes; each is then scattered by a
-    task. So do the chunks of node features that each partition would have to fetch or decode anew.
+    Consecutive chunks of edges form groups of about as many bytes: at most 16, and not several where there
+    are less than 64 MiB. Each is then scattered by a task. So do the chunks of node features that each
+    partition would have to fetch or decode anew.
 
     Args:
         config: Options.
@@ -120,14 +122,14 @@ def read_plan(destination: Store) -> Plan:
 
 
 def _groups(sizes: list[int]) -> list[tuple[int, int]]:
-    """Half-open ranges of items: at most `MOST_GROUPS`, none empty, of about the same size."""
-    share = sum(sizes) / MOST_GROUPS
+    """Half-open ranges of items: none empty, of about the same size."""
+    count = min(MOST_GROUPS, max(sum(sizes) // GROUP_BYTES, 1), len(sizes))
     ends: list[int] = []
     before = 0
     for index, size in enumerate(sizes):
         before += size
         rest = len(sizes) - index - 1
-        if before >= share * (len(ends) + 1) or rest < MOST_GROUPS - len(ends) or not rest:
+        if before * count >= sum(sizes) * (len(ends) + 1) or rest < count - len(ends) or not rest:
             ends.append(index + 1)
     return list(zip([0, *ends], ends, strict=False))
 

@@ -102,6 +102,7 @@ def _scatter_chunks(
         task.destination.create(artifacts.bucket_edges(group)) as new,
         new.path.open("wb") as stream,
     ):
+        new.read_again = True
         scatter = _Scatter(conversion, reader, stream, index, advance)
         for chunk in chunks:
             scatter.run(chunk)

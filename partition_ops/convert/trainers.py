@@ -7,7 +7,7 @@ k * p to k * p + k - 1 with k trainers on a machine, and an edge has the trainer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,18 @@ def trainers_per_machine(destination: Store) -> int:
         return 1
     made_by: dict[str, Any] = destination.read_json(key)["made_by"]
     return int(made_by.get("num_trainers_per_machine", 1))
+
+
+def read_trainers(destination: Store, ids: Mapping[str, Ids]) -> list[Ids]:
+    """(n,) int64 trainers of some nodes of each type; nothing with one trainer a machine.
+
+    Args:
+        destination: Root of the run.
+        ids: By node type, (n,) int64 type-wise IDs of the input.
+    """
+    if trainers_per_machine(destination) == 1:
+        return []
+    return [_load(destination, node_type, mine) for node_type, mine in ids.items()]
 
 
 def _load(destination: Store, node_type: str, ids: Ids) -> Ids:

@@ -14,7 +14,6 @@ BLOCK_BYTES = 64 * MIB  # what a gather has on its way from one file to another
 PLANNED_BYTES, NODE_BYTES = 30, 90  # a node of a partition: as ``convert`` plans with, as was measured
 MAPPED_BYTES = 240 * MIB  # ... and of the file that it maps: whole pages, of which it takes some rows
 READS_WORTH_IT = 3  # with more partitions, features that cannot be mapped are scattered
-MOST_GROUPS = 64
 OUTER_BYTES = 40  # an edge of another partition, in a temporary file
 CUT_OF_A_DOUBLING, MOST_CUT = (
     0.1,
@@ -130,7 +129,6 @@ def _bucket_bytes(job: Job) -> int:
 
 
 def _cache(job: Job, output: int, buckets: int, workers: int) -> int:
-    """The files of the graph, and on S3 what is on its way to buckets, from there and to partitions."""
-    groups = min(MOST_GROUPS, max(len(job.sizes.metadata.files()), 1))
-    on_the_way = workers * max(buckets // groups, (output + buckets) // job.parts)
-    return job.fetched(job.sizes.input_bytes) + job.fetched_back(on_the_way + 4 * job.sizes.nodes)
+    """The files of the graph and, on S3, the buckets, what is on its way to partitions, the assignment."""
+    on_the_way = (workers + 1) * output // job.parts
+    return job.fetched(job.sizes.input_bytes) + job.fetched_back(buckets + on_the_way + 4 * job.sizes.nodes)

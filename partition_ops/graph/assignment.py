@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +56,22 @@ def read_assignment(folder: Store, metadata: GraphMetadata) -> Assignment:
     meta = folder.read_json(artifacts.ASSIGNMENT_META)
     check_document(meta, "partition_meta", where=folder.uri_of(artifacts.ASSIGNMENT_META))
     num_parts = int(meta["num_parts"])
-    parts = np.empty(metadata.node_offsets[-1], np.int32)
+    counts = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
+    return Assignment(num_parts, meta["algo_name"], read_parts(folder, counts, num_parts))
+
+
+def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Parts:
+    """As `read_assignment`, by the number of nodes of each type.
+
+    Returns:
+        (nodes,) int32, partition by homogeneous ID.
+    """
+    parts = np.empty(sum(counts.values()), np.int32)
     digests = _text_digests(folder)
-    for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
-        parts[begin:end] = _read_type(folder, node_type, end - begin, num_parts, digests.get(node_type))
-    return Assignment(num_parts, meta["algo_name"], parts)
+    for (node_type, count), end in zip(counts.items(), accumulate(counts.values()), strict=True):
+        found = _read_type(folder, node_type, count, num_parts, digests.get(node_type))
+        parts[end - count : end] = found
+    return parts
 
 
 def _text_digests(folder: Store) -> dict[str, str]:

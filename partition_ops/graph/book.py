@@ -8,9 +8,9 @@ import numpy as np
 
 from partition_ops import artifacts
 from partition_ops.documents import check_document
-from partition_ops.errors import InvalidInputError
 from partition_ops.graph.id_map import IdMap, IdMaps
 from partition_ops.graph.id_values import Ids, InvalidIdError, check_range, read_ids
+from partition_ops.graph.manifest import read_manifest
 from partition_ops.graph.part_ranges import PartRanges
 from partition_ops.graph.type_ranges import TypeNames
 from partition_ops.storage import Store
@@ -43,7 +43,7 @@ class PartitionBook:
     """
 
     def __init__(self, output: Store, *, graph_name: str | None = None) -> None:
-        name = graph_name or _name_of(output)
+        name = graph_name or str(read_manifest(output)["graph_name"])
         where = output.uri_of(artifacts.partition_config(name))
         config = output.read_json(artifacts.partition_config(name))
         check_document(config, "partition_config", where=where)
@@ -168,12 +168,3 @@ def _look_up(ids: Any, table: Ids, what: str) -> Any:
         dropped = int(given.values.reshape(-1)[np.flatnonzero(found.reshape(-1) < 0)[0]])
         raise InvalidIdError(f"{what} {dropped} has no counterpart: validation dropped it")
     return given.like(found)
-
-
-def _name_of(output: Store) -> str:
-    if not output.exists(artifacts.MANIFEST):
-        raise InvalidInputError(
-            f"{output.uri} is not a finished output: there is no {artifacts.MANIFEST}",
-            remedy="Name the OUTPUT of 'partition-ops run', or wait until the job has been published.",
-        )
-    return str(output.read_json(artifacts.MANIFEST)["graph_name"])

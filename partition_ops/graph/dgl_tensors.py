@@ -3,7 +3,7 @@
 Both kinds of file hold arrays as plain bytes after a short header each (``NDArray::Save`` of dgl 1.1.3):
 tensor files (``node_feat.dgl``, ``orig_nids.dgl``), which are named arrays one after the other, and graph
 files (``graph.dgl``), which hold the ends of the edges and the node and edge data of one graph. Only the
-layout that partitions have is read: one homogeneous graph as COO, nothing compressed. dgl is not needed.
+layout that partitions have is read: one homogeneous graph in one or more sparse formats. dgl is not needed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ HETERO_GRAPH = 0xDD589FBE35224ABF
 METAGRAPH = (0xDD3C5FFE20046ABF, 0xDD6CD31205DFF127)
 UNIT_GRAPH = 0xDD2E60F0F6B4A127
 COO = 0xDD61FFD305DFF127
+CSR = 0xDD6CD31205DFF127
+FORMAT_CODES = {"coo": 1, "csr": 2, "csc": 4}
 
 GRAPH_HEADER = 4096
 WINDOW = 4096  # bytes that are read at once while looking for arrays
@@ -65,15 +67,15 @@ class GraphPlaces:
 
     Attributes:
         num_nodes: Number of nodes.
-        src: (edges,) int64, local IDs of the sources.
-        dst: (edges,) int64, local IDs of the destinations.
+        formats: The edges in each sparse format that the file has, int64: local IDs of sources and of
+            destinations, and nothing; or where the edges of each node begin, the nodes at the other end, and
+            the edge IDs.
         nodes: Node data by name, (nodes, ...).
         edges: Edge data by name, (edges, ...).
     """
 
     num_nodes: int
-    src: ArrayPlace
-    dst: ArrayPlace
+    formats: dict[str, tuple[ArrayPlace, ArrayPlace, ArrayPlace]]
     nodes: dict[str, ArrayPlace]
     edges: dict[str, ArrayPlace]
 
@@ -128,26 +130,38 @@ def graph_places(read: ReadAt, where: str) -> GraphPlaces:
 
     Peak memory: a few KiB; only the headers are read.
     """
-    walk = _Walk(read, where, "graph file with one homogeneous graph as COO")
+    walk = _Walk(read, where, "graph file with one homogeneous graph")
     walk.magic(GRAPH_FILE)
     walk.at = GRAPH_HEADER + 16
     walk.magic(HETERO_GRAPH)
     _skip_metagraph(walk)
     walk.require(walk.word() == 1)  # relations
     walk.magic(UNIT_GRAPH)
-    walk.at += 16
-    _skip_metagraph(walk)
-    walk.magic(COO)
+    code = walk.word() & sum(FORMAT_CODES.values())
+    walk.at += 8
+    formats = {name: _sparse(walk, name) for name, bit in FORMAT_CODES.items() if code & bit}
+    walk.require(bool(formats) and walk.word() == 1)
     num_nodes = walk.word()
-    walk.require(walk.word() == num_nodes)
-    src, dst, order = walk.array(), walk.array(), walk.array()
-    walk.require(src.shape == dst.shape and src.dtype == dst.dtype == np.int64 and order.shape == (0,))
-    walk.at += 2  # whether rows and columns are sorted
-    walk.require(walk.word() == 1 and walk.word() == num_nodes)
     walk.require(walk.word() == 1)
     nodes = _named_arrays(walk)
     walk.require(walk.word() == 1)
-    return GraphPlaces(num_nodes, src, dst, nodes, _named_arrays(walk))
+    return GraphPlaces(num_nodes, formats, nodes, _named_arrays(walk))
+
+
+def _sparse(walk: _Walk, name: str) -> tuple[ArrayPlace, ArrayPlace, ArrayPlace]:
+    """The three arrays of a sparse format."""
+    _skip_metagraph(walk)
+    walk.magic(COO if name == "coo" else CSR)
+    num_nodes = walk.word()
+    walk.require(walk.word() == num_nodes)
+    one, two, ids = walk.array(), walk.array(), walk.array()
+    walk.require(one.dtype == two.dtype == np.int64)
+    if name == "coo":
+        walk.require(one.shape == two.shape and ids.shape == (0,))
+    else:
+        walk.require(one.shape == (num_nodes + 1,) and two.shape == ids.shape)
+    walk.at += 2 if name == "coo" else 1  # whether it is sorted
+    return one, two, ids
 
 
 def _skip_metagraph(walk: _Walk) -> None:
@@ -178,7 +192,7 @@ class _Walk:
         if not condition:
             raise InvalidInputError(
                 f"{self._where} is not what a partition's files are: no {self._kind} (near byte {self.at})",
-                expected="a file as dgl 1.1.3 and the stage 'convert' write it, a graph as coo alone",
+                expected="a file as dgl 1.1.3 and the stage 'convert' write it",
                 remedy="Fetch or convert the partition again.",
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from partition_ops.graph.metadata import FileFormat
 from partition_ops.graph.tables import csv_layout, csv_options, first_sentence, parquet_file
 
 Values = npt.NDArray[Any]
+LONGEST_HEADER = 10_000 + 12  # what NumPy reads of one, and what is before it
 ONE_HEADER = threading.Lock()  # NumPy parses it with ast, and CPython 3.11 fails if two threads do at once
 
 
@@ -32,6 +34,23 @@ def read_numpy(path: Path, where: str) -> Values:
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         raise InvalidInputError(f"{where}: the array has no rows", expected="at least one dimension")
     return values
+
+
+def numpy_layout(head: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Dtype and shape of a row, from the first `LONGEST_HEADER` bytes of a file."""
+    stream = io.BytesIO(head)
+    try:
+        with ONE_HEADER:
+            version = np.lib.format.read_magic(stream)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = read(stream)
+    except ValueError as error:
+        raise InvalidInputError(f"{where} cannot be read as .npy: {first_sentence(error)}") from error
+    return dtype, shape[1:]
 
 
 def read_parquet(path: Path, where: str) -> Values:

@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.feature_files import (
+    LONGEST_HEADER,
     Values,
+    numpy_layout,
     parquet_blocks,
     parquet_layout,
     parquet_rows,
@@ -94,6 +96,17 @@ class FeatureReader:
             return Layout(np.dtype(np.float32), (), counts)
         dtype = np.result_type(*(chunk.dtype for _, chunk in telling))
         return Layout(dtype, telling[0][1].shape, counts)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row, by the first chunk; of one in NumPy's format nothing but the header is read."""
+        if self._feature.data.format.name == "numpy":
+            key = self._feature.data.files[0]
+            dtype, shape = numpy_layout(self._source.read_range(key, 0, LONGEST_HEADER), self.where(0))
+        else:
+            first = self._chunk_layout(0)
+            dtype, shape = first.dtype, first.shape
+        return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
     def take(self, ids: npt.NDArray[np.int64]) -> Values:
         """The rows of some IDs.

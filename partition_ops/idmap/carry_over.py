@@ -1,4 +1,4 @@
-"""From the new IDs of one run to the new IDs of another one over the same graph."""
+"""From the new IDs of one run to the new IDs of another one over the same graph, also after it has grown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.graph.book import PartitionBook
 from partition_ops.graph.part_ranges import PartRanges
 from partition_ops.progress import Advance, NoProgress, Progress
-from partition_ops.storage import Store
+from partition_ops.storage import Artifact, Store
 
 COLUMNS = ("old_new_id", "old_type_new_id", "new_id", "type_new_id")
 SCHEMA = pa.schema([(name, pa.int64()) for name in COLUMNS])
@@ -39,7 +39,8 @@ def carry_over(
     Files: ``nodes/<type>.parquet`` and ``edges/<src:rel:dst>.parquet``, each whole or not there. Columns,
     all int64: ``old_new_id`` (homogeneous) and ``old_type_new_id`` (type-wise) of the old run, ``new_id``
     and ``type_new_id`` of the new one; sorted by ``old_new_id``. So ``new[type_new_id] = old`` carries an
-    array over whose rows are in the order of the old type-wise new IDs.
+    array over whose rows are in the order of the old type-wise new IDs. Nodes that only the new run has are
+    in no map; edges are mapped only where both runs have the same number of them.
 
     Args:
         old_run: Root of the run that the embeddings come from.
@@ -64,14 +65,14 @@ def carry_over(
         if edges:
             pairs.append((old.edges, new.edges, old.eid_new2orig, new.eid_orig2new, artifacts.edge_id_map))
         for before, after, *_ in pairs:
-            _check_same(before, after, old_run.uri, new_run.uri)
+            _check_grown(before, after, old_run.uri, new_run.uri)
         rows = sum(before.total for before, *_ in pairs)
         files = []
         with (progress or NoProgress()).step("Carrying IDs over", rows, "rows") as advance:
             for before, after, to_orig, to_new, key_of in pairs:
                 for name in before.names.names:
                     key = key_of(name).removeprefix(f"{artifacts.IDMAP}/")
-                    _write(output, key, _batches(before, after, to_orig, to_new, name), advance)
+                    write_map(output, key, _batches(before, after, to_orig, to_new, name), advance)
                     files.append(output.uri_of(key))
     return {"rows": rows, "output": files}
 
@@ -87,24 +88,33 @@ def _batches(
         yield before.to_homogeneous(old_typed, name), old_typed, after.to_homogeneous(typed, name), typed
 
 
-def _write(output: Store, key: str, batches: Iterator[tuple[Ids, ...]], advance: Advance) -> None:
+def write_map(
+    output: Store, key: str, batches: Iterator[tuple[Ids, ...]], advance: Advance = lambda rows: None
+) -> Artifact:
+    """Write the columns of one type, block by block."""
     with output.create(key) as new, pq.ParquetWriter(new.path, SCHEMA) as writer:
         for columns in batches:
             writer.write_table(pa.table(list(columns), schema=SCHEMA))
             advance(len(columns[0]))
+    return new.published()
 
 
-def _check_same(before: PartRanges, after: PartRanges, old_uri: str, new_uri: str) -> None:
-    """Refuse two runs that cannot be of the same graph."""
+def _check_grown(before: PartRanges, after: PartRanges, old_uri: str, new_uri: str) -> None:
+    """Refuse two runs that cannot be of the same graph: nodes may have been added, edges may not."""
+    kind = before.names.kind
     found, expected = (
         {name: ranges.count(name) for name in ranges.names.names} for ranges in (after, before)
     )
+    if kind == "node":
+        found = {name: min(found[name], expected[name]) for name in expected if name in found}
     different = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
     if different:
-        kind, name = before.names.kind, different[0]
+        name = different[0]
         raise InvalidInputError(
             f"{old_uri} and {new_uri} are not runs of the same graph: {kind} type {name!r} differs",
             found=f"{found.get(name, 'no such type')} in the new run",
             expected=f"{expected.get(name, 'no such type')}, as in the old one",
-            remedy="Give two runs over the same input, with the same edges dropped by validation.",
+            remedy="Give two runs over the same input, with the same edges dropped by validation."
+            if kind == "node"
+            else "Where the graph has grown, old edges cannot be told from new ones: give --nodes-only.",
         )

@@ -13,7 +13,7 @@ from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.tasks import Task
 
 SCHEMA = pa.schema([("orig_id", pa.int64()), ("check", pa.string())])
-CHECKS = pa.array(["duplicate_edges", "self_loop_edges"])
+CHECKS = ("duplicate_edges", "self_loop_edges")
 ROWS = 1 << 20  # of a row group, and of what is in memory at a time
 
 
@@ -47,6 +47,6 @@ def _write(task: Task, key: str, ids: npt.NDArray[np.int64], self_loops: npt.NDA
             rows = ids[first : first + ROWS]
             here = np.searchsorted(self_loops, rows)
             is_loop = np.searchsorted(self_loops, rows, side="right") > here
-            checks = CHECKS.take(pa.array(is_loop.astype(np.int8)))
+            checks = pa.array(CHECKS).take(pa.array(is_loop.astype(np.int8)))
             writer.write_table(pa.table([rows, checks], schema=SCHEMA))
     task.wrote(new.published())

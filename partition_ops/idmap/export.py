@@ -17,8 +17,10 @@ from partition_ops.config import IdMapConfig
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.dgl_tensors import ArrayPlace, read_file_at, tensor_places
 from partition_ops.graph.dropped import DroppedEdges, DroppedSelfLoops
+from partition_ops.graph.followed import read_migration
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.idmap.dropped import write_dropped_edges
+from partition_ops.idmap.followed import write_carry_over
 from partition_ops.idmap.targets import ParquetTarget, PartMapTarget, Target, VectorTarget
 from partition_ops.parallel import unordered_in_threads
 from partition_ops.progress import Advance, NoProgress, Progress
@@ -35,6 +37,7 @@ def export_id_maps(
     (type-wise, counted over the partitions), ``part_id``; sorted by ``new_id``, a row group or more for
     each partition. The options add arrays; see `IdMapConfig`. Files appear when all those of nodes, or of
     edges, are whole. Edges that validation has dropped are in files of their own; see `write_dropped_edges`.
+    Where the run has followed an earlier one, so are the old nodes; see `write_carry_over`.
 
     Args:
         config: Options.
@@ -43,18 +46,21 @@ def export_id_maps(
         progress: Shows the types.
 
     Returns:
-        The number of rows of all maps, and of dropped edges.
+        The number of rows of all maps, of dropped edges, and of old nodes.
 
     Raises:
-        InvalidInputError: A partition is missing, or is not the one that the partition config describes.
+        InvalidInputError: A partition is missing, or is not the one that the partition config describes; or
+            the run that this one has followed is not there any more.
 
-    Peak memory: 60 MiB for each core, and 8 bytes a dropped edge; as many open files as there are types.
+    Peak memory: 60 MiB for each core, and 8 bytes a dropped edge; as many open files as there are types. In
+    an incremental run also that of `write_carry_over`.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     read_record(destination, "convert-config")  # says so where convert has not been done
     book = destination.read_json(artifacts.partition_config(metadata.graph_name))
     parts = range(book["num_parts"])
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
+    followed = read_migration(destination)
 
     def work(task: Task) -> dict[str, Any]:
         types = (*metadata.node_types, *metadata.edge_types)
@@ -64,15 +70,21 @@ def export_id_maps(
             edge_types = [str(edge_type) for edge_type in metadata.edge_types]
             edges = EDGES.targets(config, task, edge_types, metadata.num_edges)
             rows += _Export(task, EDGES.orig_ids, book["edge_map"], advance).run(edges)
-        return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata)}
+        carried = {"carried_over": write_carry_over(task, metadata)} if followed else {}
+        return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata), **carried}
 
     return run_task(
         "idmap",
         destination,
-        options={**config.options(), "dropped": dropped},
+        options={**config.options(), "dropped": dropped, **_of_followed(followed)},
         after=["convert-config", *(f"convert-part{part}" for part in parts)],
         work=work,
     )
+
+
+def _of_followed(migration: dict[str, Any] | None) -> dict[str, Any]:
+    """What the carry-over maps depend on besides the new partitions."""
+    return {"previous": migration["previous"]["manifest_sha256"]} if migration else {}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from partition_ops.errors import EngineError
 from partition_ops.parmetis.options import LibraryOptions
 
 FUNCTIONS = ("PM4GNN_PartKway", "ParMETIS_V3_PartKway")
+ADAPTIVE = "ParMETIS_V3_AdaptiveRepart"
+UNCOUPLED = 2  # the partitions that there are do not follow from the ranks
+MOST_RATIO = 1_000_000  # of cut edges to moved nodes, as the manual has it
 METIS_OK = 1
 MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and takes 0 for 1
 REMEDY = (
@@ -74,14 +77,14 @@ class Library:
         self.real = np.dtype(np.float32 if options.real_bits == 32 else np.float64)
         path = find_library(options)
         try:
-            library = ctypes.CDLL(path)
+            self._library: Any = ctypes.CDLL(path)
         except OSError as error:
             raise EngineError(f"{path} cannot be loaded: {error}", remedy=REMEDY) from error
-        names = [name for name in FUNCTIONS if hasattr(library, name)]
+        names = [name for name in FUNCTIONS if hasattr(self._library, name)]
         if not names:
             raise EngineError(f"{path} is not ParMETIS", expected="a function " + " or ".join(FUNCTIONS))
         self.name = names[0]
-        self._function: Any = getattr(library, self.name)
+        self._function: Any = getattr(self._library, self.name)
         self._function.restype = ctypes.c_int
 
     def partition(self, piece: Slice, wanted: Wanted, comm: Any) -> npt.NDArray[np.int32]:
@@ -95,15 +98,67 @@ class Library:
 
         Peak memory: the library's own.
         """
+        options = [1, 0, 1 + wanted.seed % MOST_SEEDS]
+        parts = np.zeros(len(piece.offsets) - 1, self.index)
+        return self._call(self._function, piece, wanted, [self._indices(options)], parts, comm)
+
+    def repartition(
+        self, piece: Slice, wanted: Wanted, homes: npt.NDArray[np.int32], price: int, comm: Any
+    ) -> npt.NDArray[np.int32]:
+        """Improve partitions that there are; every rank of ``comm`` calls this with its own slice.
+
+        Source: ParMETIS manual 4.0, section 5.3, ``ParMETIS_V3_AdaptiveRepart``: it keeps low the sum of
+        moved nodes and of cut edges times a ratio.
+
+        Args:
+            piece: The rank's nodes.
+            wanted: What the partitions shall be like.
+            homes: (nodes,) int32, where the rank's nodes are.
+            price: How many cut edges a moved node is worth.
+            comm: The communicator.
+
+        Returns:
+            (nodes,) int32, the partition of the rank's own nodes.
+
+        Raises:
+            EngineError: The library cannot do that, or reported a failure.
+
+        Peak memory: the library's own.
+        """
+        function = getattr(self._library, ADAPTIVE, None)
+        if function is None:
+            raise EngineError(
+                f"{self.name} cannot follow an earlier run",
+                expected=f"a library with {ADAPTIVE}",
+                remedy="Use ParMETIS itself, or --engine two-level.",
+            )
+        function.restype = ctypes.c_int
+        ratio = self._reals([1 / max(price, 1 / MOST_RATIO)])
+        options = self._indices([1, 0, 1 + wanted.seed % MOST_SEEDS, UNCOUPLED])
+        sizes = self._indices(np.ones(len(homes)))
+        parts = np.array(homes, self.index)
+        return self._call(function, piece, wanted, [ratio, options], parts, comm, sizes)
+
+    def _call(
+        self,
+        function: Any,
+        piece: Slice,
+        wanted: Wanted,
+        how: list[Any],
+        parts: npt.NDArray[Any],
+        comm: Any,
+        *sizes: Any,
+    ) -> npt.NDArray[np.int32]:
+        """Call one of the functions: their arguments are the same but for the sizes and for ``how``."""
         from mpi4py import MPI
 
-        parts = np.zeros(len(piece.offsets) - 1, self.index)
         cut = np.zeros(1, self.index)
-        status = self._function(
+        status = function(
             self._indices(piece.bounds),
             self._indices(piece.offsets),
             self._indices(piece.neighbours),
             self._indices(piece.weights),
+            *sizes,
             None,  # weights of the edges
             self._indices([2]),  # weights of the nodes only
             self._indices([0]),  # IDs from 0
@@ -111,7 +166,7 @@ class Library:
             self._indices([wanted.num_parts]),
             self._reals(np.repeat(wanted.shares, piece.weights.shape[1])),
             self._reals(wanted.tolerances),
-            self._indices([1, 0, 1 + wanted.seed % MOST_SEEDS]),
+            *how,
             _pointer(cut),
             _pointer(parts),
             ctypes.c_void_p(MPI._addressof(comm)),

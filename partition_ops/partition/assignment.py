@@ -10,9 +10,10 @@ import numpy as np
 
 from partition_ops import artifacts
 from partition_ops.config import PartitionConfig, StageConfig
-from partition_ops.graph.assignment import Assignment, read_assignment
+from partition_ops.graph.assignment import read_assignment
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.parallel import map_in_threads
+from partition_ops.partition.edge_cut import EdgeCut
 from partition_ops.partition.parmetis_assignment import read_parmetis_assignment
 from partition_ops.partition.problem import Parts
 from partition_ops.storage import Artifact, Store
@@ -32,6 +33,7 @@ def write_assignment(
     dgl_name: str,
     config: PartitionConfig | None = None,
     num_parts: int | None = None,
+    edge_cut: EdgeCut | None = None,
 ) -> dict[str, Any]:
     """Write an assignment in DGL's text format, with a binary twin and a sidecar that ties them.
 
@@ -42,6 +44,7 @@ def write_assignment(
         dgl_name: ``random`` or ``metis``, for DGL's loader.
         config: How it was made; None for one made elsewhere.
         num_parts: Number of partitions of one made elsewhere.
+        edge_cut: Of the prepared graph, where there is one.
 
     Returns:
         Figures for the record.
@@ -63,12 +66,15 @@ def write_assignment(
             _wrote(task, artifact)
     meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": dgl_name}
     _wrote(task, folder.write_json(artifacts.ASSIGNMENT_META, meta))
+    if config:
+        _warn_of_empty(parts, count, task.destination.uri)
     made_by = config.options() if config else {"engine": "imported"}
     sidecar = {
         "version": SIDECAR_VERSION,
         "num_parts": count,
         "made_by": made_by,
         "text_sha256": {node_type: text.sha256 for node_type, text in texts.items()},
+        **({"edge_cut": edge_cut.to_json()} if edge_cut else {}),
     }
     _wrote(task, folder.write_json(artifacts.ASSIGNMENT_SIDECAR, sidecar))
     sizes = np.bincount(parts, minlength=count).tolist()
@@ -126,7 +132,7 @@ def import_assignment(
         found = read_parmetis_assignment(
             assignment, metadata, num_parts=parmetis_parts, num_weights=parmetis_weights
         )
-    _warn_of_empty(found, assignment)
+    _warn_of_empty(found.parts, found.num_parts, assignment.uri)
 
     def work(task: Task) -> dict[str, Any]:
         return write_assignment(
@@ -137,13 +143,11 @@ def import_assignment(
     return run_task("partition", destination, options=options, work=work)
 
 
-def _warn_of_empty(found: Assignment, folder: Store) -> None:
-    empty = np.flatnonzero(np.bincount(found.parts, minlength=found.num_parts) == 0).tolist()
+def _warn_of_empty(parts: Parts, num_parts: int, where: str) -> None:
+    empty = np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0).tolist()
     if empty:
         shown = ", ".join(map(str, empty[:10])) + (", …" if len(empty) > 10 else "")
-        logger.warning(
-            "%s: %d of %d partitions have no nodes: %s", folder.uri, len(empty), found.num_parts, shown
-        )
+        logger.warning("%s: %d of %d partitions have no nodes: %s", where, len(empty), num_parts, shown)
 
 
 def _wrote(task: Task, written: Artifact) -> None:
@@ -153,4 +157,6 @@ def _wrote(task: Task, written: Artifact) -> None:
 
 def _text(parts: Parts) -> bytes:
     """One number a line."""
-    return "".join(f"{part}\n" for part in parts.tolist()).encode()
+    lines = np.array([f"{part}\n" for part in range(int(parts.max(initial=-1)) + 1)], "S")
+    padded: bytes = lines[parts].tobytes() if len(lines) else b""  # shorter numbers end with zeros
+    return padded.translate(None, b"\0")

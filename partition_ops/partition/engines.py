@@ -8,8 +8,9 @@ from typing import Any
 
 from partition_ops.config import PartitionConfig
 from partition_ops.errors import UsageError
+from partition_ops.partition.incremental import Old, follow_by_dealing, follow_by_refining
 from partition_ops.partition.metis import partition_metis
-from partition_ops.partition.parmetis import partition_parmetis
+from partition_ops.partition.parmetis import follow_by_adapting, partition_parmetis
 from partition_ops.partition.problem import Parts, Problem
 from partition_ops.partition.random import partition_random
 from partition_ops.partition.two_level import partition_auto, partition_two_level
@@ -24,6 +25,8 @@ class Engine:
         summary: One line for the help.
         needs_graph: Whether ``prepare`` must have been done.
         run: Gives the partition of every node: (nodes,) int32 by homogeneous ID.
+        follow: Gives the same, from the partitions of the graph when it was smaller; None where balance
+            cannot be restored so.
         dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
         able: Options of `PartitionConfig`, besides the common ones, that it can do.
     """
@@ -32,6 +35,7 @@ class Engine:
     summary: str
     needs_graph: bool
     run: Callable[[Problem], Parts]
+    follow: Callable[[Problem, Old], Parts | None]
     dgl_name: str
     able: frozenset[str] = frozenset()
 
@@ -53,6 +57,7 @@ ENGINES = {
             "two-level, or metis where that is expected to cut fewer edges",
             True,
             partition_auto,
+            follow_by_refining,
             "metis",
             frozenset(OPTIONAL),
         ),
@@ -61,6 +66,7 @@ ENGINES = {
             "clusters, METIS over the graph of the clusters, refinement on the whole graph",
             True,
             partition_two_level,
+            follow_by_refining,
             "metis",
             frozenset(OPTIONAL) - {"objective"},
         ),
@@ -69,6 +75,7 @@ ENGINES = {
             "METIS, multilevel, one constraint a node type",
             True,
             partition_metis,
+            follow_by_refining,
             "metis",
             frozenset(OPTIONAL),
         ),
@@ -77,6 +84,7 @@ ENGINES = {
             "every type's nodes dealt out evenly at random",
             False,
             partition_random,
+            follow_by_dealing,
             "random",
             frozenset({"target_shares", "num_trainers_per_machine"}),
         ),
@@ -85,6 +93,7 @@ ENGINES = {
             "ParMETIS over MPI, on one machine or several; it must be installed",
             True,
             partition_parmetis,
+            follow_by_adapting,
             "metis",
             frozenset(OPTIONAL) - {"objective"},
         ),

@@ -12,8 +12,14 @@ import numpy as np
 from partition_ops import artifacts
 from partition_ops.parmetis.launch import run_ranks
 from partition_ops.parmetis.limits import check_fits
+from partition_ops.partition.incremental.old import Old
+from partition_ops.partition.incremental.place import place_new
+from partition_ops.partition.incremental.refinement import follow_by_refining
 from partition_ops.partition.metis import partition_metis
 from partition_ops.partition.problem import Parts, Problem
+from partition_ops.partition.two_level.engine import constraints_of
+from partition_ops.partition.two_level.graph import Graph
+from partition_ops.partition.two_level.refine import refine
 
 logger = logging.getLogger("partition_ops")
 
@@ -37,10 +43,47 @@ def partition_parmetis(problem: Problem) -> Parts:
     Peak memory: 8 bytes a node here and in rank 0; in every rank, its share of 20 bytes a half-edge and 16
     bytes a node and constraint, and what ParMETIS takes.
     """
+    return _run(problem, None)
+
+
+def follow_by_adapting(problem: Problem, old: Old) -> Parts | None:
+    """Place new nodes, and let ParMETIS's adaptive repartitioning improve that.
+
+    It weighs edges that are cut against nodes that move, by the price of migration. As it may leave
+    partitions fuller than they may be, nodes are moved out of those in the end, here in this process. A graph
+    too small for ParMETIS is followed without it.
+
+    Returns:
+        (nodes,) int32, partition by homogeneous ID; None where balance cannot be restored.
+
+    Raises:
+        EngineError: As `partition_parmetis`, or the library has no adaptive repartitioning.
+
+    Peak memory: that of `partition_parmetis`, and here 40 bytes a node; the graph is mapped.
+    """
+    if _is_small(problem):
+        return follow_by_refining(problem, old)
+    graph, constraints = Graph.of_input(problem.graph), constraints_of(problem)
+    homes = old.homes.copy()
+    place_new(graph, constraints, homes)
+    parts = _run(problem, homes)
+    idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
+    price = problem.config.migration_price
+    return parts if refine(graph, constraints, parts, homes=old.homes, price=price, active=idle) else None
+
+
+def _is_small(problem: Problem) -> bool:
+    stats = problem.artifacts.read_json(artifacts.PREPARED_STATS)
+    fewest = FEWEST_NODES * max(problem.config.mpi.ranks, problem.num_parts)
+    return bool(stats["num_half_edges"] == 0 or stats["num_nodes"] < fewest)
+
+
+def _run(problem: Problem, homes: Parts | None) -> Parts:
+    """Start the ranks and take what they leave; they begin from ``homes`` where those are given."""
     stats = problem.artifacts.read_json(artifacts.PREPARED_STATS)
     nodes, half_edges = stats["num_nodes"], stats["num_half_edges"]
     options = problem.config.mpi
-    if half_edges == 0 or nodes < FEWEST_NODES * max(options.ranks, problem.num_parts):
+    if _is_small(problem):
         logger.info("parmetis: %d nodes are too few for ParMETIS, METIS partitions them", nodes)
         return partition_metis(problem)
     bits = options.library.index_bits
@@ -48,11 +91,15 @@ def partition_parmetis(problem: Problem) -> Parts:
     try:
         if problem.config.balance_ntypes is not None:
             problem.artifacts.write_array(artifacts.PARMETIS_CLASSES, problem.classes)
-        run_ranks(RANK_MODULE, _job(problem, nodes), options)
+        if homes is not None:
+            problem.artifacts.write_array(artifacts.PARMETIS_HOMES, homes)
+        run_ranks(RANK_MODULE, {**_job(problem, nodes), "follows": homes is not None}, options)
         parts: Parts = np.load(problem.artifacts.local_copy(artifacts.PARMETIS_PARTS), allow_pickle=False)
         return np.array(parts)
     finally:
-        problem.artifacts.delete([artifacts.PARMETIS_PARTS, artifacts.PARMETIS_CLASSES])
+        problem.artifacts.delete(
+            [artifacts.PARMETIS_PARTS, artifacts.PARMETIS_CLASSES, artifacts.PARMETIS_HOMES]
+        )
 
 
 def _job(problem: Problem, nodes: int) -> dict[str, Any]:

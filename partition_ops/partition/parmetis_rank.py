@@ -34,13 +34,17 @@ DEFAULT_TOLERANCE = 1.05  # as ParMETIS's manual recommends
 
 @dataclass(frozen=True)
 class _Work:
-    """What this rank has to do: ``begin`` to ``end`` are the homogeneous IDs of its nodes."""
+    """What this rank has to do: ``begin`` to ``end`` are the homogeneous IDs of its nodes.
+
+    With ``follows``, there are partitions to begin from.
+    """
 
     comm: Any
     config: PartitionConfig
     store: Store
     node_offsets: tuple[int, ...]
     bounds: npt.NDArray[np.int64]
+    follows: bool
 
     @property
     def begin(self) -> int:
@@ -62,7 +66,8 @@ def _rank(comm: Any) -> None:
     settings = StorageSettings(**job["settings"]) if job["settings"] else None
     with open_store(job["uri"], settings) as store:
         bounds = bounds_of(job["nodes"], comm.size)
-        work = _Work(comm, _config(job["config"]), store, tuple(job["node_offsets"]), bounds)
+        config, offsets = _config(job["config"]), tuple(job["node_offsets"])
+        work = _Work(comm, config, store, offsets, bounds, job["follows"])
         parts = _gather(work, _partition(work))
         if comm.rank == 0:
             store.write_array(artifacts.PARMETIS_PARTS, parts)
@@ -83,7 +88,11 @@ def _partition(work: _Work) -> npt.NDArray[np.int32]:
     weights, allowed = _weights(work, graph.num_half_edges)
     piece = Slice(work.bounds, graph.offsets, graph.neighbours, weights)
     fractions = shares(work.config)
-    return library.partition(piece, Wanted(len(fractions), allowed, fractions, work.config.seed), work.comm)
+    wanted = Wanted(len(fractions), allowed, fractions, work.config.seed)
+    if not work.follows:
+        return library.partition(piece, wanted, work.comm)
+    homes = _read_array(work, artifacts.PARMETIS_HOMES, np.dtype(np.int32))
+    return library.repartition(piece, wanted, homes, work.config.migration_price, work.comm)
 
 
 def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.float64]]:

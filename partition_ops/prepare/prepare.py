@@ -161,6 +161,7 @@ class _Preparation:
     ) -> None:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(unique)])
         with self.task.destination.create(artifacts.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
+            new.read_again = True
             first = write_header(stream, offsets)
             stream.flush()
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from partition_ops import __version__, artifacts
 from partition_ops.config import PublishConfig
 from partition_ops.documents import check_document
+from partition_ops.gate.check import enforce_gate
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
+from partition_ops.runs.beginning import check_still_latest, point_at
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, read_record
 
@@ -45,19 +48,24 @@ def publish_run(
 
     Raises:
         InvalidInputError: A stage has not been done.
+        QualityGateError: The partitions are worse than ``config.gate`` allows.
+        ConflictError: Another run of the graph was published since this one began, or has its lock.
     """
     began = time.monotonic()
     metadata = load_metadata(source, graph_name=config.graph_name)
     read_record(destination, "convert-config")  # says so where convert has not been done
     book = destination.read_json(artifacts.partition_config(metadata.graph_name))
     records = [read_record(destination, name) for name in _tasks(destination, book["num_parts"])]
-    manifest = _manifest(metadata.graph_name, source, destination, records)
+    manifest = _manifest(metadata.graph_name, source.uri, destination, records)
     check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
+    enforce_gate(config.gate, destination)
+    before = None if latest is None else check_still_latest(destination, latest)
     known = destination.exists(artifacts.MANIFEST) and destination.read_json(artifacts.MANIFEST) == manifest
     if not known:
         destination.write_json(artifacts.MANIFEST, manifest)
     if latest is not None:
-        latest.write_json(artifacts.LATEST, _pointer(config, metadata.graph_name, destination, book))
+        pointer = _pointer(config, metadata.graph_name, destination, book)
+        point_at(latest, pointer, expected=before)
     destination.delete_prefix(f"{artifacts.SCRATCH}/")
     sizes = [entry["size"] for entry in manifest["artifacts"]]
     where = destination.uri_of(artifacts.MANIFEST)
@@ -66,16 +74,33 @@ def publish_run(
     return StageResult("publish", destination.uri, artifacts.MANIFEST, seconds, known, counters)
 
 
+def renew_manifest(before: Mapping[str, Any], destination: Store) -> None:
+    """Write the manifest of a published run again, after some of its tasks have been done again.
+
+    Args:
+        before: The manifest that it had.
+        destination: Root of the run.
+    """
+    name = before["graph_name"]
+    book = destination.read_json(artifacts.partition_config(name))
+    records = [read_record(destination, task) for task in _tasks(destination, book["num_parts"])]
+    manifest = _manifest(name, before["input"]["uri"], destination, records)
+    check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
+    destination.write_json(artifacts.MANIFEST, manifest)
+
+
 def _tasks(destination: Store, num_parts: int) -> list[str]:
-    """Every task that must have left its record; engines that do not look at edges need no ``prepare``."""
-    prepare = ["prepare"] if destination.exists(artifacts.record("prepare")) else []
+    """Every task that must have left its record; not all engines need ``prepare``, and nobody ``probe``."""
+    prepare, probe = (
+        [name] if destination.exists(artifacts.record(name)) else [] for name in ("prepare", "probe")
+    )
     gathers = [f"convert-part{part}" for part in range(num_parts)]
     before = ["validate", "schema", *prepare, "partition", "convert-plan"]
-    return [*before, *gathers, "convert-config", "idmap", "quality"]
+    return [*before, *gathers, "convert-config", "idmap", *probe, "quality"]
 
 
 def _manifest(
-    graph_name: str, source: Store, destination: Store, records: list[dict[str, Any]]
+    graph_name: str, input_uri: str, destination: Store, records: list[dict[str, Any]]
 ) -> dict[str, Any]:
     report = destination.read_json(artifacts.VALIDATION_REPORT)
     written = [entry for record in records for entry in record["artifacts"]]
@@ -83,7 +108,7 @@ def _manifest(
     return {
         "version": MANIFEST_VERSION,
         "graph_name": graph_name,
-        "input": {"uri": source.uri, "files": report["files"]},
+        "input": {"uri": input_uri, "files": report["files"]},
         "options": {record["task"]: record["options"] for record in records},
         "versions": {"partition_ops": __version__, "python": platform.python_version(), **_versions()},
         "artifacts": sorted(kept, key=lambda entry: str(entry["key"])),
@@ -103,7 +128,7 @@ def _versions() -> dict[str, str]:
 def _pointer(
     config: PublishConfig, graph_name: str, destination: Store, book: dict[str, Any]
 ) -> dict[str, Any]:
-    pointer = {
+    return {
         "version": MANIFEST_VERSION,
         "graph_name": graph_name,
         "run_id": config.run_id,
@@ -112,5 +137,3 @@ def _pointer(
         "partition_config": destination.uri_of(artifacts.partition_config(graph_name)),
         "num_parts": book["num_parts"],
     }
-    check_document(pointer, "latest", where=artifacts.LATEST)
-    return pointer

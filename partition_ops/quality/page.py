@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from partition_ops.quality.drawing import inline_picture, picture, table
+from partition_ops.quality.history_page import history_section
+from partition_ops.quality.migration import migration_section
+from partition_ops.quality.probe import probe_section
 
 Report = dict[str, Any]
 
@@ -28,13 +31,15 @@ th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px sol
 """
 
 
-def quality_page(report: Report, times: str) -> str:
+def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds: str) -> str:
     """The page of a quality report, as it is in ``quality/report.json``.
 
     Args:
         report: The report.
+        history: As it is in ``quality/history.json``.
         times: Where the picture of `time_chart` is, relative to the page: no two runs take the same time, and
             the same report gives the same text.
+        speeds: Where that of `speed_chart` is, likewise.
 
     Returns:
         HTML with nothing to load but that.
@@ -58,6 +63,9 @@ partitions</p>
 <h2>Edges of each type</h2>
 <div class="wide">{_edge_table(report)}</div>
 {_degree_section(report)}
+{migration_section(report)}
+{history_section(history)}
+{probe_section(report, speeds)}
 <h2>Time by stage</h2>
 <p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run side by
 side.</p>
@@ -92,7 +100,7 @@ def _balance_chart(report: Report) -> str:
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
-    return _svg(figure, "Share of each node type by partition")
+    return inline_picture(figure, "Share of each node type by partition")
 
 
 def _halo_chart(report: Report) -> str:
@@ -108,7 +116,7 @@ def _halo_chart(report: Report) -> str:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
     axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-    return _svg(figure, "Inner and halo nodes by partition")
+    return inline_picture(figure, "Inner and halo nodes by partition")
 
 
 def _degree_section(report: Report) -> str:
@@ -131,7 +139,7 @@ def _degree_chart(degrees: list[dict[str, Any]]) -> str:
     axes.set_xlabel("neighbours (numbers of nodes above the bars)")
     axes.set_ylabel("partitions a node is in")
     axes.margins(y=0.25)
-    return _svg(figure, "Replication by degree")
+    return inline_picture(figure, "Replication by degree")
 
 
 def time_chart(seconds: Mapping[str, float]) -> str:
@@ -143,7 +151,7 @@ def time_chart(seconds: Mapping[str, float]) -> str:
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.set_xlabel("seconds")
-    return _drawn(figure, "Seconds by stage")
+    return picture(figure, "Seconds by stage")
 
 
 def _shade(part: int, parts: int) -> tuple[float, float, float]:
@@ -151,30 +159,9 @@ def _shade(part: int, parts: int) -> tuple[float, float, float]:
     return (0.12 + 0.55 * depth, 0.44 + 0.35 * depth, 0.55 + 0.3 * depth)
 
 
-def _svg(figure: Figure, label: str) -> str:
-    text = _drawn(figure, label)
-    return f'<div role="img" aria-label="{escape(label)}">{text[text.index("<svg") :]}</div>'
-
-
-def _drawn(figure: Figure, label: str) -> str:
-    import matplotlib
-
-    stream = io.StringIO()
-    # fixed salt and no date: the same report gives the same bytes
-    with matplotlib.rc_context({"svg.hashsalt": label, "svg.fonttype": "none"}):
-        FigureCanvasSVG(figure).print_figure(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return stream.getvalue()
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
-    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-    return "<table>" + "".join(lines) + "</table>"
-
-
 def _node_table(report: Report) -> str:
     head = ["node type", *(f"part {part}" for part in range(report["num_parts"])), "imbalance"]
-    return _table(
+    return table(
         head,
         [
             [name, *(f"{count:,}" for count in entry["per_part"]), f"{entry['imbalance']:.3f}"]
@@ -184,7 +171,7 @@ def _node_table(report: Report) -> str:
 
 
 def _partition_table(report: Report) -> str:
-    return _table(
+    return table(
         ["partition", "inner nodes", "halo nodes", "edges", "edges cut", "MiB"],
         [
             [
@@ -198,7 +185,7 @@ def _partition_table(report: Report) -> str:
 
 
 def _edge_table(report: Report) -> str:
-    return _table(
+    return table(
         ["edge type", "edges", "cut", "share cut", "imbalance"],
         [
             [

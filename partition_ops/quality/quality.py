@@ -7,31 +7,50 @@ from typing import Any
 from partition_ops import artifacts
 from partition_ops.config import QualityConfig
 from partition_ops.documents import check_document
+from partition_ops.graph.followed import read_migration
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
+from partition_ops.quality.history import Entry, as_input, earlier_entries, history_document, kept_entries
+from partition_ops.quality.migration import migration_figures
+from partition_ops.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, read_record, run_task
+from partition_ops.tasks import (
+    StageResult,
+    Task,
+    conversion_tasks,
+    forget_task,
+    read_record,
+    run_task,
+    still_done,
+)
 
 REPORT_VERSION = 1
-SUMMED = {"convert-scatter": "scatter", "convert-part": "gather"}  # what there are many of, then a number
-STAGES = ("validate", "schema", "prepare", "partition", "scatter", "gather", "idmap")
+PROBED = ("options", "partitions", "total")
 Stats = dict[str, Any]
 
 
 def report_quality(
-    config: QualityConfig, source: Store, destination: Store, *, progress: Progress | None = None
+    config: QualityConfig,
+    source: Store,
+    destination: Store,
+    *,
+    previous: Store | None = None,
+    progress: Progress | None = None,
 ) -> StageResult:
-    """Write ``quality/report.json`` and ``quality/report.html``.
+    """Write ``quality/report.json``, ``quality/history.json`` and ``quality/report.html``.
 
     The edge cut counts the edges of the input whose ends are in two partitions. A type's imbalance is its
     largest number of nodes in one partition over its ideal share. The replication factor is the number of
     inner and halo nodes of all partitions over the number of nodes; the communication volume is the
-    number of halo nodes: feature rows that are fetched from elsewhere to compute one layer.
+    number of halo nodes: feature rows that are fetched from elsewhere to compute one layer. Where the
+    partitions have been probed, what trainers fetch is in the report too; where the run has followed another
+    one, what has moved since.
 
     Args:
         config: Options.
         source: Root of the input graph; only its ``metadata.json`` is read.
         destination: Root of the run, where every partition has been converted.
+        previous: Root of the finished run before this one, whose history goes on.
         progress: Not used, the stage takes no time.
 
     Returns:
@@ -42,27 +61,63 @@ def report_quality(
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     read_record(destination, "convert-config")  # says so where convert has not been done
-    book = destination.read_json(artifacts.partition_config(metadata.graph_name))
+    earlier = earlier_entries(previous) if previous is not None else []
+    return _write_report(config, metadata.graph_name, destination, earlier)
+
+
+def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> StageResult:
+    """The same without the input graph and the run before, of a run that has a report already."""
+    return _write_report(config, graph_name, destination, kept_entries(destination))
+
+
+def _write_report(
+    config: QualityConfig, graph_name: str, destination: Store, earlier: list[Entry]
+) -> StageResult:
+    book = destination.read_json(artifacts.partition_config(graph_name))
     parts = range(book["num_parts"])
+    after = conversion_tasks(book["num_parts"])
+    if not still_done(destination, "probe", after):
+        forget_task(destination, "probe")  # of other partitions than these
+    migration = read_migration(destination)
+    probed = ["probe"] if destination.exists(artifacts.record("probe")) else []
 
     def work(task: Task) -> dict[str, Any]:
-        from partition_ops.quality.page import quality_page, time_chart  # matplotlib takes a while to import
+        # matplotlib takes a while to import
+        from partition_ops.quality.page import quality_page, time_chart
+        from partition_ops.quality.probe import speed_chart
 
         stats = [_read_stats(destination, part) for part in parts]
-        report = _report(metadata.graph_name, stats, [_bytes(destination, part) for part in parts])
+        report = _report(graph_name, stats, [_bytes(destination, part) for part in parts])
+        if probed:
+            report["probe"] = _probe(destination)
+        if migration is not None:
+            report["migration"] = migration_figures(migration)
         task.write_json(artifacts.QUALITY_REPORT, report)
-        page = quality_page(report, f"../{artifacts.TIMES}")
+        history = history_document(report, earlier)
+        task.write_json(artifacts.QUALITY_HISTORY, history)
+        page = quality_page(report, history, f"../{artifacts.TIMES}", f"../{artifacts.SPEEDS}")
         task.wrote(destination.write_bytes(artifacts.QUALITY_PAGE, page.encode()))
-        times = time_chart(_seconds_by_stage(destination))  # no artifact: the next run has others
+        times = time_chart(seconds_by_stage(destination))  # no artifact: the next run has others
         destination.write_bytes(artifacts.TIMES, times.encode())
+        if probed:
+            speeds = read_record(destination, "probe")["counters"]["batches_per_second_by_partition"]
+            destination.write_bytes(artifacts.SPEEDS, speed_chart(speeds).encode())
         return {
             "edge_cut": report["edge_cut"]["fraction"],
             "replication_factor": report["replication_factor"],
             "worst_imbalance": max(entry["imbalance"] for entry in report["node_types"].values()),
         }
 
-    after = ["convert-config", *(f"convert-part{part}" for part in parts)]
-    return run_task("quality", destination, options=config.options(), after=after, work=work)
+    after = [*after, *probed, *(["partition"] if migration else [])]
+    inputs = [as_input(earlier)] if earlier else []
+    return run_task("quality", destination, options=config.options(), inputs=inputs, after=after, work=work)
+
+
+def _probe(destination: Store) -> Stats:
+    """What ``probe`` has found: its options, and the figures of each trainer and of all."""
+    document = destination.read_json(artifacts.QUALITY_PROBE)
+    check_document(document, "probe", where=destination.uri_of(artifacts.QUALITY_PROBE))
+    return {key: document[key] for key in PROBED}
 
 
 def _read_stats(destination: Store, part: int) -> Stats:
@@ -123,18 +178,6 @@ def _degrees(stats: list[Stats]) -> list[Stats]:
         for bits, (inner, halo) in enumerate(zip(*columns, strict=True))
     ]
     return [row for row in rows if row["nodes"]]
-
-
-def _seconds_by_stage(destination: Store) -> dict[str, float]:
-    """Seconds of the tasks done so far; scatter and gather are sums over their tasks."""
-    found: dict[str, float] = {}
-    for entry in destination.list(f"{artifacts.RECORDS}/"):
-        task, suffix = entry.key.removeprefix(f"{artifacts.RECORDS}/").rsplit(".", 1)
-        if suffix != "json":
-            continue
-        name = SUMMED.get(task.rstrip("0123456789"), task)
-        found[name] = found.get(name, 0.0) + destination.read_json(entry.key)["seconds"]
-    return {name: found[name] for name in STAGES if name in found}
 
 
 def _node_type(name: str, stats: list[Stats]) -> Stats:

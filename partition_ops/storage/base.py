@@ -9,7 +9,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,11 +31,13 @@ class StoredObject:
         key: Path below the root of the store, with ``/`` between its parts.
         size: Bytes.
         tag: Changes when the content changes: the ETag on S3, size and modification time on a disk.
+        modified: When it was written, in seconds since the epoch.
     """
 
     key: str
     size: int
     tag: str
+    modified: float = field(default=0.0, compare=False)  # not every answer of a server has it to the digit
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,14 @@ class NewObject:
 
     Attributes:
         path: The file to write.
-        artifact: Set once the object is in the store.
+        read_again: Set by who writes it: the same process is likely to read the object, so that a local copy
+            of it is worth its disk.
+        artifact: Set once the object is in the store, or on its way there.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.read_again = False
         self.artifact: Artifact | None = None
 
     def published(self) -> Artifact:
@@ -153,9 +158,52 @@ class Store(ABC):
         After an error, or when the process dies, the object is what it was before.
         """
 
+    @contextmanager
+    def deferring(self) -> Iterator[Store]:
+        """This store, but an object may still be on its way to it when `create` has ended.
+
+        Whoever reads the object waits for it. When this context ends, all are there, or it raises what went
+        wrong with the first that is not.
+        """
+        yield self
+
+    @abstractmethod
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
+        """Write a small object if its content is still what is expected.
+
+        Of several callers that expect the same and write different things, one is told that it wrote.
+
+        Args:
+            key: The object.
+            data: Its new content.
+            expected: What it holds now; None where there is to be no such object.
+
+        Returns:
+            Whether ``data`` is there now.
+        """
+
+    def copy_from(self, other: Store, key: str, size: int) -> bool:
+        """Take an object over from another root under the same key, without its content passing through here.
+
+        On a local disk it is a hard link where the disk can, on S3 the server copies. It appears whole or not
+        at all.
+
+        Args:
+            other: The root that has the object.
+            key: The object.
+            size: Bytes that it must have.
+
+        Returns:
+            Whether that could be done: both must be kept in the same way, and the object be there.
+        """
+        return False
+
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects; those that are not there are passed over."""
+
+    def delete_empty(self, folder: str) -> None:  # noqa: B027 - only some stores have folders
+        """Remove a folder if there is one and nothing is in it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -182,7 +230,7 @@ class Store(ABC):
 
     def write_json(self, key: str, value: Any) -> Artifact:
         """Write a JSON document; the same value gives the same bytes."""
-        return self.write_bytes(key, (json.dumps(value, indent=2) + "\n").encode())
+        return self.write_bytes(key, json_bytes(value))
 
     def read_json(self, key: str) -> Any:
         """Read a JSON document.
@@ -190,13 +238,25 @@ class Store(ABC):
         Raises:
             InvalidInputError: There is no such object, or it is not JSON.
         """
-        data = self.read_bytes(key)
+        return self.parse_json(key, self.read_bytes(key))
+
+    def parse_json(self, key: str, data: bytes) -> Any:
+        """The JSON document that has been read from an object.
+
+        Raises:
+            InvalidInputError: It is not JSON.
+        """
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
             raise InvalidInputError(
                 f"{self.uri_of(key)} is not valid JSON: {error}", remedy="Mend or replace the file."
             ) from error
+
+
+def json_bytes(value: Any) -> bytes:
+    """A JSON document as it is written; the same value gives the same bytes."""
+    return (json.dumps(value, indent=2) + "\n").encode()
 
 
 def check_key(key: str) -> str:

@@ -58,6 +58,15 @@ class FetchCache:
                     partial.unlink(missing_ok=True)
         return path
 
+    def keep(self, key: str, written: Path) -> None:
+        """Take a file that has become an object as the copy of it."""
+        written.replace(self._path(key))
+
+    def kept(self, key: str) -> Path | None:
+        """The copy of an object, if there is one already."""
+        path = self._path(key) if self._folder is not None else None
+        return path if path is not None and path.exists() else None
+
     def forget(self, key: str) -> None:
         """Drop the copy of an object that has been replaced; those who have it open keep it."""
         if self._folder is not None:

@@ -9,6 +9,7 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.progress import Progress
 from partition_ops.storage.base import Store
 from partition_ops.storage.local import LocalStore
+from partition_ops.storage.roots import check_allowed
 from partition_ops.storage.settings import StorageSettings
 
 EXPECTED = "a local path or s3://bucket/prefix"
@@ -25,8 +26,15 @@ def open_store(
         progress: Shows how far the transfer of a big object has come.
 
     Raises:
-        UsageError: The URI has another scheme, or its bucket or prefix is not one.
+        UsageError: The URI has another scheme, or its bucket or prefix is not one, or it lies outside of
+            the allowed roots (see `check_allowed`).
     """
+    store = _open(uri, settings, progress)
+    check_allowed(store)
+    return store
+
+
+def _open(uri: str, settings: StorageSettings | None, progress: Progress | None) -> Store:
     scheme, found, rest = uri.partition("://")
     if not found:
         if not uri:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -19,6 +20,7 @@ from partition_ops.storage.base import (
     explained_full_disk,
     sha256_of,
 )
+from partition_ops.storage.flushing import start_flushing
 
 PARTIAL = ".partial-"
 
@@ -79,7 +81,8 @@ class LocalStore(Store):
             raise StorageError(f"{self.uri_of(key)} cannot be looked at: {error.strerror}") from error
         if not self.path(key).is_file():
             return None
-        return StoredObject(key, status.st_size, f"{status.st_size}-{status.st_mtime_ns}")
+        tag = f"{status.st_size}-{status.st_mtime_ns}"
+        return StoredObject(key, status.st_size, tag, status.st_mtime)
 
     def read_bytes(self, key: str) -> bytes:
         with _explained(self.uri_of(key)):
@@ -99,20 +102,53 @@ class LocalStore(Store):
         try:
             with explained_full_disk(path.parent):
                 yield new
-            with _refused(path, "written"):
+            with _refused(path, "written"), new.path.open("rb") as stream:
+                start_flushing(stream.fileno())
                 artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
-                with new.path.open("rb") as stream:
-                    os.fsync(stream.fileno())
+                os.fsync(stream.fileno())
                 new.path.replace(path)
         finally:
             new.path.unlink(missing_ok=True)
         new.artifact = artifact
+
+    def copy_from(self, other: Store, key: str, size: int) -> bool:
+        found = other.stat(key) if isinstance(other, LocalStore) else None
+        if not isinstance(other, LocalStore) or found is None or found.size != size:
+            return False
+        path = self.path(key)
+        with _refused(path.parent, "made"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}")
+        try:
+            with explained_full_disk(path.parent), _refused(path, "written"):
+                try:
+                    os.link(other.path(key), new)
+                except OSError:  # another disk, or one that has no links
+                    shutil.copyfile(other.path(key), new)
+                new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+        return True
+
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
+        path = self.path(key)
+        with _refused(path.parent, "made"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone_in(path.parent):
+            found = path.read_bytes() if path.is_file() else None
+            if found == expected:
+                self.write_bytes(key, data)
+            return found in (expected, data)
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             path = self.path(key)
             with _refused(path, "removed"), suppress(NotADirectoryError):  # nothing can be there then
                 path.unlink(missing_ok=True)
+
+    def delete_empty(self, folder: str) -> None:
+        with suppress(OSError):  # it has something in it, or is not there
+            self.path(folder).rmdir()
 
     def delete_prefix(self, prefix: str) -> None:
         if prefix.endswith("/"):
@@ -122,6 +158,17 @@ class LocalStore(Store):
 
     def close(self) -> None:
         """Nothing to give back: a local object is its own copy."""
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep the others out who compare and set in a folder: the system ends the lock with its process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from partition_ops.progress import Progress
 from partition_ops.storage.cache import FetchCache
 from partition_ops.storage.s3_errors import explained
 from partition_ops.storage.settings import StorageSettings
+from partition_ops.storage.uploads import Uploads
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -28,6 +29,8 @@ class Connection:
 
     Attributes:
         settings: What the client was made from.
+        cache: Copies on the local disk.
+        uploads: What is on its way to the server.
         bucket_seen: Whether the bucket is known to be there.
     """
 
@@ -37,6 +40,7 @@ class Connection:
     progress: Progress
     settings: StorageSettings
     cache: FetchCache = field(default_factory=FetchCache)
+    uploads: Uploads = field(default_factory=Uploads)
     bucket_seen: bool = False
 
 

@@ -51,6 +51,12 @@ NO_CREDENTIALS = (
     boto.CredentialRetrievalError,
     boto.TokenRetrievalError,
 )
+BROKEN_CONFIGURATION = (
+    boto.ProfileNotFound,
+    boto.ConfigNotFound,
+    boto.ConfigParseError,
+    boto.InvalidConfigError,
+)
 
 
 @contextmanager
@@ -85,7 +91,7 @@ def translated(error: Exception, uri: str, endpoint: str | None = None) -> Excep
             f"The certificate of {shown(endpoint)} is not trusted",
             remedy="Set AWS_CA_BUNDLE to the file of the authority that signed it.",
         )
-    if isinstance(error, boto.ProfileNotFound | boto.ConfigNotFound | boto.ConfigParseError):
+    if isinstance(error, BROKEN_CONFIGURATION):
         return StorageError(f"The AWS configuration cannot be used: {error}")
     return TransientStorageError(
         f"{shown(endpoint)} did not answer for {uri}",

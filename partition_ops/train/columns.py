@@ -13,11 +13,10 @@ from partition_ops.errors import UsageError
 from partition_ops.graph.dgl_tensors import read_file_at, tensor_places
 from partition_ops.train.feature_files import EDGE_FILE, FeatureFiles
 from partition_ops.train.id_vectors import EDGES
-from partition_ops.train.mapped import MappedFile, ResidentLimit, map_npy
+from partition_ops.train.mapped import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
 from partition_ops.train.source import IdKind, OutputFiles
 
 KERNEL_DTYPES = ("float32", "float64", "uint8", "int8")
-NPY_HEADER = 128
 Column = npt.NDArray[Any]
 
 
@@ -56,7 +55,7 @@ def edge_columns(
     dtype = _kernel_dtype([rows[t].dtype for t in have])
 
     def make(folder: Path) -> None:
-        columns = {t: _create(folder / f"{t}.npy", num_ids[t], dtype) for t in have}
+        columns = {t: create_npy(folder / f"{t}.npy", num_ids[t], dtype) for t in have}
         for part in files.parts:
             _enter(files, part, name, ids, columns, folder)
 
@@ -93,12 +92,3 @@ def _enter(
         with files.passing(originals, folder) as path:
             place = tensor_places(read_file_at(path), files.output.uri_of(originals))[type_name]
             column[MappedFile(path).array(place.offset, place.dtype, place.shape)] = values
-
-
-def _create(path: Path, count: int, dtype: np.dtype[Any]) -> Column:
-    """A new ``.npy`` file of zeros, mapped to be written; an empty one cannot be mapped."""
-    if count == 0:
-        np.save(path, np.empty(0, dtype))
-        return np.empty(0, dtype)
-    array: Column = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
-    return array

@@ -71,7 +71,10 @@ class DglGraphs:
         src, dst = edges.src[ids], edges.dst[ids]
         if src.size and src.min() < 0:
             wrong = int(ids[np.flatnonzero(src < 0)[0]])
-            raise InvalidIdError(f"{what} {wrong} is in a partition that is not open, or was dropped")
+            raise InvalidIdError(
+                f"{what} {wrong} is not there: in another partition than those that are open, coming from one"
+                " where there is no halo, or dropped by validation"
+            )
         return torch.from_numpy(src), torch.from_numpy(dst)
 
     def has_edges(self, src: Any, dst: Any, etype: Any) -> Any:

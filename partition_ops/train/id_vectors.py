@@ -8,11 +8,10 @@ import numpy as np
 
 from partition_ops import artifacts
 from partition_ops.graph.dgl_tensors import read_file_at, tensor_places
-from partition_ops.train.mapped import MappedFile, ResidentLimit, map_npy
-from partition_ops.train.source import Ids, OutputFiles
+from partition_ops.train.mapped import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
+from partition_ops.train.source import MISSING, Ids, OutputFiles
 
 NODES, EDGES = "orig_nids.dgl", "orig_eids.dgl"
-NPY_HEADER = 128
 
 
 def new_ids(files: OutputFiles, name: str, sizes: list[int], resident: ResidentLimit) -> list[Ids]:
@@ -33,7 +32,9 @@ def new_ids(files: OutputFiles, name: str, sizes: list[int], resident: ResidentL
     names = (files.book.nodes if name == NODES else files.book.edges).names.names
 
     def make(folder: Path) -> None:
-        vectors = [_create(folder / f"{t}.npy", size) for t, size in enumerate(sizes)]
+        vectors = [create_npy(folder / f"{t}.npy", size) for t, size in enumerate(sizes)]
+        for vector in vectors:
+            vector[:] = MISSING
         ranges = files.book.nodes if name == NODES else files.book.edges
         for part, key in zip(parts, keys, strict=True):
             with files.passing(key, folder) as path:
@@ -49,13 +50,3 @@ def new_ids(files: OutputFiles, name: str, sizes: list[int], resident: ResidentL
     entry = files.cache.get(files.name(name.partition(".")[0], [config, *keys], sizes), size, make)
     folder = files.hold(entry)
     return [map_npy(folder / f"{t}.npy", resident) for t in range(len(sizes))]
-
-
-def _create(path: Path, count: int) -> Ids:
-    """A new ``.npy`` file of -1, mapped to be written; an empty one cannot be mapped."""
-    if count == 0:
-        np.save(path, np.empty(0, np.int64))
-        return np.empty(0, np.int64)
-    array: Ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(count,))
-    array[:] = -1
-    return array

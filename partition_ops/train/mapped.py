@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+NPY_HEADER = 128  # bytes before the array of a file that `create_npy` or `numpy.save` writes
 STATM = Path("/proc/self/statm")
 FAULT_AROUND = 64 << 10  # what Linux maps around a page that is touched, if it is in the page cache
 
@@ -56,6 +57,15 @@ def map_npy(path: Path, resident: ResidentLimit) -> npt.NDArray[Any]:
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
         offset = stream.tell()
     return resident.watch(MappedFile(path)).array(offset, dtype, shape)
+
+
+def create_npy(path: Path, count: int, dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    """A new ``.npy`` file of zeros, (count,), mapped to be written; an empty one cannot be mapped."""
+    if count == 0:
+        np.save(path, np.empty(0, dtype))
+        return np.empty(0, dtype)
+    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
+    return array
 
 
 class ResidentLimit:

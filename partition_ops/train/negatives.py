@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from partition_ops.train.graph import PartitionedGraph
+    from partition_ops.train.graph_sampling import GraphSampling
 
 TRIALS = 3  # as dgl 1.1.3
 
 
 def non_edges(
-    graph: PartitionedGraph,
+    graph: GraphSampling,
     num_samples: int,
     exclude_self_loops: bool,
     replace: bool,

@@ -1,227 +1,172 @@
-"""What a partitioning means for training: mini-batches as the trainer of each partition would sample them."""
+"""Stage ``probe``: what a partitioning means for training, by sampling as the trainers would."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
-
 from partition_ops import artifacts
-from partition_ops.dgl_import import import_dgl
-from partition_ops.errors import UsageError
+from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
+from partition_ops.tasks import StageResult, Task, conversion_tasks, read_record, run_task
 from partition_ops.train.graph import PartitionedGraph
+from partition_ops.train.probe_sampling import COUNTED, ProbeConfig, Prober, TrainerFigures
 
 PROBE_VERSION = 1
-TRAIN_MASK = "train_mask"
-
-dgl = import_dgl()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProbeConfig:
-    """What is sampled.
+@dataclass(frozen=True)
+class Probed:
+    """What came of sampling.
 
     Attributes:
-        node_type: Type of the seeds; where None, the first one with the feature ``train_mask``, else the one
-            with most nodes.
-        fanouts: For each layer, the number of edges of each type for a node; -1 is all.
-        batch_size: Seeds of a batch.
-        batches: Batches for each partition, at most.
-        features: Names of the node features that a batch fetches for its input nodes; all where None.
-        seed: Of what is drawn; the same seed gives the same figures but for the speed.
+        document: As ``schemas/probe.schema.json`` describes it; the same for the same options.
+        found: What the trainers met; their times are not the same twice.
     """
 
-    node_type: str | None = None
-    fanouts: tuple[int, ...] = (10, 10)
-    batch_size: int = 1024
-    batches: int = 20
-    features: tuple[str, ...] | None = None
-    seed: int = 0
+    document: dict[str, Any]
+    found: list[TrainerFigures]
 
-    def __post_init__(self) -> None:
-        if not self.fanouts or any(fanout < -1 for fanout in self.fanouts):
-            raise UsageError("The fanouts are wrong", found=self.fanouts, expected="numbers of -1 or more")
-        for name in ("batch_size", "batches"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is too small", found=getattr(self, name), expected="1 or more")
+    @property
+    def batches_per_second(self) -> float:
+        """Of one trainer, on average."""
+        return _per_second(self.found)
+
+    @property
+    def by_partition(self) -> dict[str, float]:
+        """The same of each, by the number of the partition as text."""
+        return {str(one.part): _per_second([one]) for one in self.found}
+
+    def counters(self) -> dict[str, Any]:
+        """The figures of the task's record, which may differ from run to run."""
+        total = self.document["total"]
+        return {
+            "remote_neighbour_share": total["remote_neighbour_share"],
+            "remote_bytes_per_batch": total["remote_bytes_per_batch"],
+            "batches_per_second": self.batches_per_second,
+            "batches_per_second_by_partition": self.by_partition,
+        }
+
+
+def probe_run(
+    config: ProbeConfig,
+    source: Store,
+    destination: Store,
+    *,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> StageResult:
+    """Sample as the trainers of a cluster would, one on each partition, before the run is published.
+
+    Writes ``quality/probe.json``, from which ``quality`` takes the figures for its report. The speed is in
+    the task's record: it is another one each time, and artifacts are the same bytes again.
+
+    Args:
+        config: What is sampled.
+        source: Root of the input graph; only its ``metadata.json`` is read.
+        destination: Root of the run, where every partition has been converted.
+        cache: Folder of the cache; one for temporary files, removed at the end, where left out.
+        progress: Shows the partitions.
+
+    Returns:
+        Share of remote neighbours, bytes fetched remotely a batch, and batches a second by partition.
+
+    Raises:
+        InvalidInputError: The partitions are not converted.
+        UsageError: There is no such partition, node type or feature; or the partitions cannot be sampled
+            together.
+
+    Peak memory: as `Prober.partition`. Disk: 32 bytes an edge and 8 bytes a node for each edge type, below
+    ``TMPDIR`` or ``cache``.
+    """
+    name = load_metadata(source, graph_name=config.graph_name).graph_name
+    read_record(destination, "convert-config")  # says so where convert has not been done
+    num_parts = destination.read_json(artifacts.partition_config(name))["num_parts"]
+
+    def work(task: Task) -> dict[str, Any]:
+        with ExitStack() as stack:
+            folder = cache or Path(stack.enter_context(TemporaryDirectory(prefix="partition-ops-probe-")))
+            probed = probe_partitions(config, destination, cache=folder, unpublished=True, progress=progress)
+        return record_probe(probed, task)
+
+    return run_task(
+        "probe", destination, options=config.options(), after=conversion_tasks(num_parts), work=work
+    )
+
+
+def record_probe(probed: Probed, task: Task) -> dict[str, Any]:
+    """Write the figures as the artifact of a task; the counters for its record."""
+    task.write_json(artifacts.QUALITY_PROBE, probed.document)
+    return probed.counters()
 
 
 def probe_partitions(
     config: ProbeConfig,
     output: Store,
     *,
-    parts: Iterable[int] | None = None,
     cache: Path | None = None,
+    unpublished: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Sample as the trainers of a cluster would, one on each partition, and count what is elsewhere.
-
-    A neighbour is remote if another partition than the trainer's owns it. A batch fetches the rows of its
-    input nodes, each once; those of nodes that another partition owns are fetched remotely.
+) -> Probed:
+    """Sample and write nothing; see `probe_run`.
 
     Args:
         config: What is sampled.
-        output: Root of a finished output.
-        parts: The partitions that are probed; all where left out.
+        output: Root of an output.
         cache: Folder of the cache.
-        progress: Shows the batches.
-
-    Returns:
-        The document that ``schemas/probe.schema.json`` describes.
-
-    Raises:
-        InvalidInputError: The output is not finished.
-        UsageError: There is no such partition, node type or feature.
-
-    Peak memory: as `PartitionedGraph`, and the IDs of the seed type.
+        unpublished: Whether the output may be without a manifest.
+        progress: Shows the partitions.
     """
-    with PartitionedGraph(output, cache=cache) as graph:
-        known = graph.book.num_partitions()
-        wanted = sorted(set(range(known) if parts is None else parts))
-        if not wanted or wanted[0] < 0 or wanted[-1] >= known:
-            raise UsageError("There is no such partition", found=wanted, expected=f"0 to {known - 1}")
-        probe = _Probe(config, graph)
-        with (progress or NoProgress()).step("Sampling", len(wanted), "partitions") as advance:
-            found = []
-            for part in wanted:
-                found.append(probe.partition(part))
+    with PartitionedGraph(output, cache=cache, unpublished=unpublished) as graph:
+        prober = Prober(config, graph)
+        found = []
+        with (progress or NoProgress()).step("Sampling", len(prober.parts), "partitions") as advance:
+            for part in prober.parts:
+                found.append(prober.partition(part))
                 advance(1)
-        options = {**asdict(config), "node_type": probe.node_type, "fanouts": list(config.fanouts)}
-        options["features"] = {ntype: list(names) for ntype, names in probe.features.items()}
-        return {
+        document = {
             "version": PROBE_VERSION,
             "graph_name": graph.book.graph_name,
-            "num_parts": known,
+            "num_parts": graph.book.num_partitions(),
             "partition_config_sha256": graph.config_sha256,
-            "options": options,
-            "partitions": found,
-            "total": _total(found),
+            "options": _options(config, prober),
+            "partitions": [{"part": one.part, **_figures([one])} for one in found],
+            "total": _figures(found),
         }
+    return Probed(document, found)
 
 
-def write_probe(document: dict[str, Any], output: Store) -> str:
-    """Write ``quality/probe.json`` beside the quality report; URI of the file.
-
-    The manifest does not list it: the output stays what was published.
-    """
-    output.write_json(artifacts.QUALITY_PROBE, document)
-    return output.uri_of(artifacts.QUALITY_PROBE)
-
-
-class _Probe:
-    """One graph, probed partition by partition."""
-
-    def __init__(self, config: ProbeConfig, graph: PartitionedGraph) -> None:
-        self._config = config
-        self._graph = graph
-        self.node_type = config.node_type or _seed_type(graph)
-        self.features = _features(config, graph)
-        self._row_bytes = {
-            ntype: sum(graph.node_rows(name, ntype).row_bytes for name in names)
-            for ntype, names in self.features.items()
-        }
-
-    def partition(self, part: int) -> dict[str, Any]:
-        """The figures of one trainer."""
-        config, graph = self._config, self._graph
-        dgl.seed(config.seed)
-        generator = torch.Generator().manual_seed(config.seed)
-        seeds = self._seeds(part)
-        seeds = seeds[torch.randperm(len(seeds), generator=generator)][: config.batches * config.batch_size]
-        sampler = dgl.dataloading.NeighborSampler(list(config.fanouts))
-        counts = dict.fromkeys(("edges", "remote_edges", "rows", "remote_rows", "remote_bytes"), 0)
-        batches, seconds = 0, 0.0
-        for begin in range(0, len(seeds), config.batch_size):
-            began = time.perf_counter()
-            batch = {self.node_type: seeds[begin : begin + config.batch_size]}
-            inputs, _, blocks = sampler.sample(graph, batch)
-            inputs = inputs if isinstance(inputs, dict) else {graph.ntypes[0]: inputs}
-            for ntype, names in self.features.items():
-                for name in names:
-                    graph.node_rows(name, ntype).take(inputs[ntype].numpy())
-            seconds += time.perf_counter() - began
-            self._count(part, inputs, blocks, counts)
-            batches += 1
-        return {"part": part, **_figures(len(seeds), batches, seconds, counts)}
-
-    def _seeds(self, part: int) -> Any:
-        """Type-wise new IDs of the seeds that the partition owns."""
-        owned = self._graph.book.partid2nids(part, self.node_type)
-        if TRAIN_MASK in self._graph.node_features(self.node_type):
-            owned = owned[self._graph.node_rows(TRAIN_MASK, self.node_type).take(owned) != 0]
-        return torch.from_numpy(owned)
-
-    def _count(self, part: int, inputs: Any, blocks: list[Any], counts: dict[str, int]) -> None:
-        graph = self._graph
-        for block in blocks:
-            for etype in block.canonical_etypes:
-                src, _ = block.edges(etype=etype)
-                nodes = block.srcnodes[etype[0]].data[dgl.NID][src]
-                counts["edges"] += len(nodes)
-                counts["remote_edges"] += int((graph.node_partition(nodes, etype[0]) != part).sum())
-        for ntype, nodes in inputs.items():
-            remote = int((graph.node_partition(nodes, ntype) != part).sum())
-            counts["rows"] += len(nodes)
-            counts["remote_rows"] += remote
-            counts["remote_bytes"] += remote * self._row_bytes.get(ntype, 0)
-
-
-def _seed_type(graph: PartitionedGraph) -> str:
-    masked = [ntype for ntype in graph.ntypes if TRAIN_MASK in graph.node_features(ntype)]
-    return masked[0] if masked else max(graph.ntypes, key=graph.num_nodes)
-
-
-def _features(config: ProbeConfig, graph: PartitionedGraph) -> dict[str, list[str]]:
-    """Names of the features that are fetched, by node type."""
-    known = {ntype: graph.node_features(ntype) for ntype in graph.ntypes}
-    if config.features is None:
-        return {ntype: names for ntype, names in known.items() if names}
-    missing = [name for name in config.features if not any(name in names for names in known.values())]
-    if missing:
-        raise UsageError(f"No node type has the feature {missing[0]!r}", expected="a name in node_data")
-    wanted = {ntype: [n for n in names if n in config.features] for ntype, names in known.items()}
-    return {ntype: names for ntype, names in wanted.items() if names}
-
-
-def _figures(seeds: int, batches: int, seconds: float, counts: dict[str, int]) -> dict[str, Any]:
+def _options(config: ProbeConfig, prober: Prober) -> dict[str, Any]:
     return {
-        "seeds": seeds,
-        "batches": batches,
-        "neighbours": counts["edges"],
-        "remote_neighbours": counts["remote_edges"],
-        "remote_neighbour_share": _ratio(counts["remote_edges"], counts["edges"]),
-        "input_rows": counts["rows"],
-        "remote_rows": counts["remote_rows"],
-        "remote_bytes": counts["remote_bytes"],
-        "remote_bytes_per_batch": round(_ratio(counts["remote_bytes"], batches)),
-        "batches_per_second": round(batches / seconds, 3) if seconds else 0.0,
+        "node_type": prober.node_type,
+        "fanouts": list(config.fanouts),
+        "batch_size": config.batch_size,
+        "batches": config.batches,
+        "features": prober.features,
+        "seed": config.seed,
     }
 
 
-def _total(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """All partitions together; the speed is that of one trainer, on average."""
-    sums = (
-        "seeds",
-        "batches",
-        "neighbours",
-        "remote_neighbours",
-        "input_rows",
-        "remote_rows",
-        "remote_bytes",
-    )
-    total: dict[str, Any] = {key: sum(one[key] for one in found) for key in sums}
-    seconds = sum(one["batches"] / one["batches_per_second"] for one in found if one["batches_per_second"])
-    total["remote_neighbour_share"] = _ratio(total["remote_neighbours"], total["neighbours"])
-    total["remote_bytes_per_batch"] = round(_ratio(total["remote_bytes"], total["batches"]))
-    total["batches_per_second"] = round(total["batches"] / seconds, 3) if seconds else 0.0
-    return total
+def _figures(found: list[TrainerFigures]) -> dict[str, Any]:
+    """The figures of some trainers together."""
+    batches = sum(one.batches for one in found)
+    counts = {name: sum(one.counts[name] for one in found) for name in COUNTED}
+    return {
+        "seeds": sum(one.seeds for one in found),
+        "batches": batches,
+        **counts,
+        "remote_neighbour_share": round(_ratio(counts["remote_neighbours"], counts["neighbours"]), 6),
+        "remote_bytes_per_batch": round(_ratio(counts["remote_bytes"], batches)),
+    }
 
 
-def _ratio(part: int, whole: int) -> float:
-    return round(part / whole, 6) if whole else 0.0
+def _per_second(found: list[TrainerFigures]) -> float:
+    return round(_ratio(sum(one.batches for one in found), sum(one.seconds for one in found)), 3)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

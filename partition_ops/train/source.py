@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops import artifacts
-from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
+from partition_ops.errors import TransientStorageError, UsageError
 from partition_ops.graph.book import PartitionBook
 from partition_ops.graph.dgl_tensors import (
     ArrayPlace,
@@ -22,15 +22,15 @@ from partition_ops.graph.dgl_tensors import (
     read_object_at,
     tensor_places,
 )
-from partition_ops.graph.manifest import read_manifest
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
 from partition_ops.storage.local import LocalStore
 from partition_ops.train.cache import Cache, CacheEntry
-from partition_ops.train.mapped import MappedFile
+from partition_ops.train.listing import converted, published
 
 IdKind = Literal["new", "original"]
 Ids = npt.NDArray[np.int64]
+MISSING = -1  # in arrays by ID, where there is nothing with that ID
 FETCH_BYTES = 32 << 20
 LAYOUT = 1  # of what is made in the cache; another number for another layout
 
@@ -42,24 +42,30 @@ class OutputFiles:
         output: Root of the output.
         parts: The partitions to open; None for all.
         cache: Where fetched files go, and what is made from them.
+        unpublished: Whether it may be without a manifest.
 
     Attributes:
         book: Its partition book.
         parts: The partitions that are open, ascending.
+        num_hops: How far their halos go.
+        formats: The sparse formats of their graphs.
 
     Raises:
         InvalidInputError: The output is not finished.
-        UsageError: There is no such partition, or the output was converted with options that it cannot read.
+        UsageError: There is no such partition; or there are several, without a halo.
     """
 
-    def __init__(self, output: Store, parts: Iterable[int] | None, cache: Cache) -> None:
+    def __init__(
+        self, output: Store, parts: Iterable[int] | None, cache: Cache, *, unpublished: bool = False
+    ) -> None:
         self.output = output
         self.cache = cache
-        manifest = read_manifest(output)
-        _check_readable(output, manifest["options"].get("convert-config", {}))
-        self._entries: dict[str, dict[str, Any]] = {entry["key"]: entry for entry in manifest["artifacts"]}
-        self.book = PartitionBook(output, graph_name=manifest["graph_name"])
+        self._listing = converted(output) if unpublished else published(output)
+        self.book = PartitionBook(output, graph_name=self._listing.graph_name)
         self.parts = self._checked_parts(parts)
+        self.num_hops = int(self._listing.options.get("num_hops", 1))
+        self.formats = tuple(self._listing.options.get("graph_formats", ["coo"]))
+        _check_together(output, self.num_hops, self.parts)
         self._held: list[CacheEntry] = []
 
     @property
@@ -74,15 +80,15 @@ class OutputFiles:
 
     def size(self, key: str) -> int:
         """Bytes of an artifact, as the manifest lists it."""
-        return int(self._listed(key)["size"])
+        return int(self._listing.entry(key)["size"])
 
     def sha256(self, key: str) -> str:
         """SHA-256 of an artifact, as the manifest lists it."""
-        return str(self._listed(key)["sha256"])
+        return str(self._listing.entry(key)["sha256"])
 
     def name(self, kind: str, keys: Sequence[str], *more: object) -> str:
         """Name of a cache entry that depends on some artifacts' content and on nothing else but ``more``."""
-        digests = [self._listed(key)["sha256"] for key in keys]
+        digests = [self._listing.entry(key)["sha256"] for key in keys]
         text = repr((LAYOUT, kind, digests, more))
         return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
@@ -122,12 +128,9 @@ class OutputFiles:
         """What `passing` takes on the cache's disk, at most, if these are read one after the other."""
         return 0 if self.is_local else max((self.size(key) for key in keys), default=0)
 
-    @contextmanager
-    def graph(self, part: int, folder: Path) -> Iterator[tuple[GraphPlaces, MappedFile]]:
-        """The graph file of a partition; a fetched one is in ``folder`` meanwhile."""
-        key = artifacts.partition_file(part, "graph.dgl")
-        with self.passing(key, folder) as path:
-            yield graph_places(read_file_at(path), self.output.uri_of(key)), MappedFile(path)
+    def graph_places(self, key: str, path: Path) -> GraphPlaces:
+        """Where the arrays of a partition's graph file are, which is at a local path."""
+        return graph_places(read_file_at(path), self.output.uri_of(key))
 
     def tensors(self, part: int, name: str) -> dict[str, ArrayPlace]:
         """Where the arrays of a partition's tensor file are; only the headers are fetched."""
@@ -136,13 +139,6 @@ class OutputFiles:
         if self.is_local:
             read = read_file_at(self._checked_local(key))
         return tensor_places(read, self.output.uri_of(key))
-
-    def _listed(self, key: str) -> dict[str, Any]:
-        if key not in self._entries:
-            raise InvalidInputError(
-                f"The manifest of {self.output.uri} does not list {key}", remedy="Publish the run again."
-            )
-        return self._entries[key]
 
     def _checked_parts(self, parts: Iterable[int] | None) -> tuple[int, ...]:
         known = self.book.num_partitions()
@@ -165,11 +161,11 @@ class OutputFiles:
             for begin in range(0, self.size(key), FETCH_BYTES):
                 end = min(begin + FETCH_BYTES, self.size(key))
                 stream.write(self.output.read_range(key, begin, end))
-        if (found := sha256_of(path)) != self._listed(key)["sha256"]:
+        if (found := sha256_of(path)) != self._listing.entry(key)["sha256"]:
             raise self._changed(key, f"SHA-256 {found}")
 
     def _changed(self, key: str, found: str) -> TransientStorageError:
-        entry = self._listed(key)
+        entry = self._listing.entry(key)
         return TransientStorageError(
             f"{self.output.uri_of(key)} is not what the manifest lists",
             found=found,
@@ -178,13 +174,12 @@ class OutputFiles:
         )
 
 
-def _check_readable(output: Store, options: Mapping[str, Any]) -> None:
-    """Refuse what is not read here: partitions without a halo, and formats other than COO alone."""
-    hops, formats = options.get("num_hops", 1), options.get("graph_formats", ["coo"])
-    if hops < 1 or list(formats) != ["coo"]:
+def _check_together(output: Store, num_hops: int, parts: tuple[int, ...]) -> None:
+    """Refuse to open partitions together that have no edges between them."""
+    if num_hops == 0 and len(parts) > 1:
         raise UsageError(
-            f"{output.uri} cannot be opened for training on one machine",
-            found=f"--num-hops {hops}, --graph-formats {','.join(formats)}",
-            expected="1 hop or more, and coo alone",
-            remedy="Run 'partition-ops run' into another OUTPUT without these options.",
+            f"The partitions of {output.uri} cannot be opened together: no edge leads from one to another",
+            found="--num-hops 0",
+            expected="1 hop or more, or one partition alone",
+            remedy="Open one, such as parts=[0]; or run 'partition-ops run' into another OUTPUT without it.",
         )

@@ -7,24 +7,19 @@ That is made once, partition by partition, and mapped from then on.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partition_ops import artifacts
-from partition_ops.graph.book import PartitionBook
-from partition_ops.graph.dgl_tensors import ArrayPlace, GraphPlaces
 from partition_ops.graph.tables import parquet_file
 from partition_ops.train.csc import count, fill
-from partition_ops.train.mapped import MappedFile, ResidentLimit, map_npy
-from partition_ops.train.source import IdKind, Ids, OutputFiles
-
-BLOCK = 1 << 20  # edges that are looked at together
-NPY_HEADER = 128
-MISSING = -1
+from partition_ops.train.mapped import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
+from partition_ops.train.part_graph import BLOCK, PartGraph, part_graph
+from partition_ops.train.source import MISSING, IdKind, Ids, OutputFiles
 
 
 @dataclass(frozen=True)
@@ -75,10 +70,11 @@ class Structure:
     def edges(self) -> list[Edges]:
         """The edges of each type by edge ID, mapped.
 
-        Peak memory while they are made: 8 bytes a node of a partition and 64 MiB. Disk: 16 bytes an edge.
+        Peak memory while they are made: 16 bytes a node of a partition and 64 MiB. Disk: 16 bytes an edge,
+        and while they are made, where the partitions have no COO, the largest ``graph.dgl``.
         """
         keys = [artifacts.partition_file(part, "graph.dgl") for part in self._files.parts]
-        size = self._files.scratch_bytes(keys)
+        size = self._files.scratch_bytes(keys) + self._unsorting_bytes()
         size += sum(16 * n + 2 * NPY_HEADER for n in self.num_ids)
         folder = self._entry("edges", keys, size, self._make_edges)
         present = self._num_present()
@@ -125,10 +121,22 @@ class Structure:
         with parquet_file(path, self._files.output.uri_of(dropped)) as file:
             return book.edges.count(type_id) + int(file.metadata.num_rows)
 
+    def _unsorting_bytes(self) -> int:
+        """What `part_graph` takes, at most: a graph file has 16 bytes an edge in every format."""
+        if "coo" in self._files.formats:
+            return 0
+        return max(self._files.size(artifacts.partition_file(p, "graph.dgl")) for p in self._files.parts)
+
     def _num_present(self) -> list[int]:
+        """Number of edges of each type in the graphs of the open partitions."""
         ranges = self._files.book.edges
         parts = list(self._files.parts)
-        return [int(n) for n in (ranges.ends - ranges.starts)[parts].sum(axis=0)]
+        owned = (ranges.ends - ranges.starts)[parts].sum(axis=0)
+        if self._files.num_hops == 0:  # those from other partitions are owned, and in no graph
+            (part,) = parts
+            cut = self._files.output.read_json(artifacts.partition_stats(part))["cut_edges"]
+            owned = owned - [cut[name] for name in ranges.names.names]
+        return [int(n) for n in owned]
 
     def _num_nodes(self, type_id: int, direction: str) -> int:
         src, _, dst = self._files.book.canonical_etypes[type_id]
@@ -138,16 +146,25 @@ class Structure:
         present = self._num_present()
         targets = []
         for type_id, number in enumerate(self.num_ids):
-            pair = [_create(folder / f"{type_id}-{end}.npy", number) for end in ("src", "dst")]
+            pair = [create_npy(folder / f"{type_id}-{end}.npy", number) for end in ("src", "dst")]
             if present[type_id] < number:
                 for array in pair:
                     array[:] = MISSING
             targets.append(pair)
         for part in self._files.parts:
-            with self._files.graph(part, folder) as (places, file):
+            with self._graph(part, folder) as graph:
                 for type_id, (src, dst) in enumerate(targets):
-                    for block in edge_blocks(self._files.book, part, type_id, self._ids, places, file):
+                    for block in graph.blocks(self._files.book, part, type_id, self._ids):
                         src[block.eids], dst[block.eids] = block.src, block.dst
+
+    @contextmanager
+    def _graph(self, part: int, folder: Path) -> Iterator[PartGraph]:
+        """The graph of a partition; what it takes besides its file is in ``folder`` meanwhile."""
+        key = artifacts.partition_file(part, "graph.dgl")
+        with self._files.passing(key, folder) as path:
+            places = self._files.graph_places(key, path)
+            with part_graph(MappedFile(path), places, folder) as graph:
+                yield graph
 
     def _sort(self, folder: Path, type_id: int, direction: str, edges: Edges) -> None:
         keys, others = (edges.dst, edges.src) if direction == "in" else (edges.src, edges.dst)
@@ -157,68 +174,10 @@ class Structure:
             self._resident.check()
         np.cumsum(indptr, out=indptr)
         np.save(folder / f"{type_id}-indptr.npy", indptr)
-        indices, eids = (_create(folder / f"{type_id}-{n}.npy", edges.num_edges) for n in ("indices", "eids"))
+        indices, eids = (
+            create_npy(folder / f"{type_id}-{name}.npy", edges.num_edges) for name in ("indices", "eids")
+        )
         for begin in range(0, len(keys), BLOCK):
             block = slice(begin, begin + BLOCK)
             fill(keys[block], others[block], begin, indptr, indices, eids)
             self._resident.check()
-
-
-@dataclass(frozen=True)
-class EdgeBlock:
-    """Some edges of one type: (n,) int64 type-wise IDs each."""
-
-    src: Ids
-    dst: Ids
-    eids: Ids
-
-
-def edge_blocks(
-    book: PartitionBook, part: int, type_id: int, ids: IdKind, places: GraphPlaces, file: MappedFile
-) -> Iterator[EdgeBlock]:
-    """The edges of one type of a partition, by edge ID.
-
-    Args:
-        book: The output's partition book.
-        part: Which partition.
-        type_id: Which edge type.
-        ids: Which IDs the edges and their ends are to have.
-        places: Where the arrays of its graph file are.
-        file: That file.
-
-    Peak memory: 16 bytes a node of the partition, 64 MiB.
-    """
-    ranges = book.edges
-    first = int(ranges.starts[part, type_id] - ranges.starts[part, 0])
-    count_here = int(ranges.ends[part, type_id] - ranges.starts[part, type_id])
-    nodes = _node_ids(book, ids, places, file)
-    for begin in range(first, first + count_here, BLOCK):
-        here = slice(begin, min(begin + BLOCK, first + count_here))
-        src, dst = (nodes[_mapped(file, place)[here]] for place in (places.src, places.dst))
-        if ids == "original":
-            eids = np.array(_mapped(file, places.edges["orig_id"])[here])
-        else:
-            shift = int(ranges.typed_starts[part, type_id]) - first
-            eids = np.arange(here.start + shift, here.stop + shift, dtype=np.int64)
-        yield EdgeBlock(src, dst, eids)
-
-
-def _node_ids(book: PartitionBook, ids: IdKind, places: GraphPlaces, file: MappedFile) -> Ids:
-    """(local nodes,) int64, the type-wise IDs of a partition's inner and halo nodes."""
-    if ids == "original":
-        return np.array(_mapped(file, places.nodes["orig_id"]))
-    typed: Ids = book.nodes.to_typed(np.array(_mapped(file, places.nodes["_ID"])))[1]
-    return typed
-
-
-def _mapped(file: MappedFile, place: ArrayPlace) -> npt.NDArray[Any]:
-    return file.array(place.offset, place.dtype, place.shape)
-
-
-def _create(path: Path, count: int) -> Ids:
-    """A new ``.npy`` file, mapped to be written; an empty one cannot be mapped."""
-    if count == 0:
-        np.save(path, np.empty(0, np.int64))
-        return np.empty(0, np.int64)
-    array: Ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(count,))
-    return array

@@ -130,8 +130,8 @@ class _Measuring:
             *(partial(self._scan_feature, feature, readers[feature.key]) for feature in features),
             *(partial(self._identify, key) for key in keys if key not in self.missing),
         ]
-        # mixed, because scans wait for one another now and then, and the others for nobody
-        return [job for pair in zip_longest(scans, others) for job in pair if job is not None]
+        # mixed, because scans wait for one another now and then, and at first for Numba; others for nobody
+        return [job for pair in zip_longest(others, scans) for job in pair if job is not None]
 
     def _scan(self, chunk: EdgeChunk, advance: Advance) -> None:
         rows = self.scan.scan(chunk, advance)

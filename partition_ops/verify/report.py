@@ -38,6 +38,8 @@ CHECKS = {
     "edge-features": "edge features have the dtype, shape and bits of the input's rows; none lost or extra",
     "partition-book": "DGL's partition book gives every new ID its partition, type, type-wise ID, and back",
     "dgl-load": "dgl.distributed.load_partition loads every partition, with DGL's own debug checks on",
+    "migration": "assignment/migration.json says what moved since the run before, if there was one",
+    "carry-over": "the maps from the run before lead from every old node's new ID there to its new ID now",
     "manifest-artifacts": "the manifest lists every artifact with its size and SHA-256",
     "manifest-input": "the manifest's input section is the input that was verified against",
 }

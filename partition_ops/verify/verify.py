@@ -11,6 +11,7 @@ from partition_ops.storage import Store
 from partition_ops.verify.book import check_book, check_load
 from partition_ops.verify.contents import Features, check_original_ids
 from partition_ops.verify.dropped import check_dropped, find_dropped, read_actions
+from partition_ops.verify.growth import check_growth
 from partition_ops.verify.id_maps import check_id_maps
 from partition_ops.verify.input import read_edges
 from partition_ops.verify.manifest import check_manifest
@@ -74,6 +75,7 @@ def verify_output(
         check_manifest(findings, source, destination, metadata)
         truth = _truth(findings, source, output, metadata)
         if truth is not None:
+            check_growth(findings, output, truth, Path(folder) / "earlier")
             _check_partitions(findings, source, output, truth, progress or NoProgress(), Path(folder))
     return findings.report(source.uri, destination.uri)
 

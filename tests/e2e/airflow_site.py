@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -15,15 +17,18 @@ from local_stack.airflow import BUCKET, USER
 from local_stack.airflow_api import AirflowApi
 from local_stack.folders import Folders, load_secrets
 from local_stack.s3_server import REGION, S3Access
+from partition_ops.storage import open_store
+from partition_ops.storage.transfer import upload_folder
 from tests.graphs import Edges, Layout, SmallGraph, library
 
 DAG_ID = "partition_graph"
+REPARTITION = "repartition_graph"
 CONNECTION = "graph_store"
 INPUT = f"s3://{BUCKET}/input/small"
 BROKEN = f"s3://{BUCKET}/input/broken"
 OUTPUT = f"s3://{BUCKET}/output"
 ROW, VALUE = 2, 4321
-RUN_SECONDS = 240.0
+RUN_SECONDS = 360.0
 
 
 @dataclass(frozen=True)
@@ -32,10 +37,11 @@ class Run:
 
     run_id: str
     output_uri: str
+    dag_id: str = DAG_ID
 
     @property
     def path(self) -> str:
-        return f"dags/{DAG_ID}/dagRuns/{quote(self.run_id, safe='')}"
+        return f"dags/{self.dag_id}/dagRuns/{quote(self.run_id, safe='')}"
 
     @property
     def root(self) -> str:
@@ -67,16 +73,30 @@ class Site:
         }
         self.call("POST", "connections", json=body)
 
+    def upload(self, graph: SmallGraph, uri: str) -> None:
+        """Put a graph on S3, over what is there."""
+        with (
+            TemporaryDirectory(dir=self.folders.root) as folder,
+            open_store(uri, self.s3.settings()) as store,
+        ):
+            upload_folder(graph.write(Path(folder)), store, last="metadata.json")
+
     def trigger(self, **params: Any) -> Run:
         """Trigger with the form's own values, but for the connection and what is given."""
         body = {"logical_date": None, "conf": {"storage_conn_id": CONNECTION, **params}}
         run = self.call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
         return Run(run["dag_run_id"], params.get("output_uri", OUTPUT))
 
+    def repartition(self, graphs: str, **params: Any) -> Run:
+        """Trigger a look at a list of graphs."""
+        body = {"logical_date": None, "conf": {"storage_conn_id": CONNECTION, "graphs": graphs, **params}}
+        run = self.call("POST", f"dags/{REPARTITION}/dagRuns", json=body)
+        return Run(run["dag_run_id"], OUTPUT, REPARTITION)
+
     def wait(self, run: Run, state: str) -> None:
         """Wait for the end of a run, which must be this one."""
         end = time.monotonic() + RUN_SECONDS
-        while (found := self.api.run_state(DAG_ID, run.run_id)) in ("queued", "running"):
+        while (found := self.api.run_state(run.dag_id, run.run_id)) in ("queued", "running"):
             if time.monotonic() > end:
                 break
             time.sleep(0.5)
@@ -112,8 +132,8 @@ class Site:
 
     def _troubles(self, run: Run) -> str:
         """Tasks that have failed, wait for another try or still run, with what their logs say."""
-        tasks = [t for t in self.api.tasks(DAG_ID, run.run_id) if t.state not in ("success", "none")]
-        lines = [f"{t.name}: {t.state}\n{self.api.error_of(DAG_ID, run.run_id, t)}" for t in tasks]
+        tasks = [t for t in self.api.tasks(run.dag_id, run.run_id) if t.state not in ("success", "none")]
+        lines = [f"{t.name}: {t.state}\n{self.api.error_of(run.dag_id, run.run_id, t)}" for t in tasks]
         return "\n".join(lines)
 
 

@@ -24,8 +24,18 @@ from local_stack.airflow_api import AirflowApi
 from local_stack.folders import PROJECT, Folders, load_secrets
 from local_stack.processes import free_port
 from local_stack.s3_server import S3Access, start_s3_server
-from partition_ops.storage import open_store
-from tests.e2e.airflow_site import BROKEN, CONNECTION, DAG_ID, INPUT, OUTPUT, Run, Site, with_id_out_of_range
+from tests.e2e.airflow_site import (
+    BROKEN,
+    CONNECTION,
+    DAG_ID,
+    INPUT,
+    OUTPUT,
+    REPARTITION,
+    Run,
+    Site,
+    with_id_out_of_range,
+)
+from tests.e2e.statsd import StatsdServer
 from tests.graphs import library
 
 CHANGES = {
@@ -37,13 +47,20 @@ CHANGES = {
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def statsd() -> StatsdServer:
+    """What Airflow is told to send its metrics to."""
+    return StatsdServer()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iterator[Site]:
     """Airflow with our DAG, the consumers' DAGs, and a connection in its database."""
     root = tmp_path_factory.mktemp("site")
     folders = Folders(root / "local")
     folders.make()
-    with _services(folders, _dags(root / "dags")) as site:
-        site.api.wait_for_dag(DAG_ID, seconds=60)
+    with _services(folders, _dags(root / "dags"), statsd) as site:
+        for dag_id in (DAG_ID, REPARTITION):
+            site.api.wait_for_dag(dag_id, seconds=60)
         for name in (CONNECTION, "aws_default"):
             site.add_connection(name, site.s3.endpoint_url)
         _upload(site)
@@ -52,14 +69,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def published(site: Site) -> Run:
-    """A run that published the small graph in three partitions."""
-    run = site.trigger(num_parts=3)
+    """A run that published the small graph in three partitions, and probed them."""
+    run = site.trigger(num_parts=3, probe=True)
     site.wait(run, "success")
     return run
 
 
 @contextmanager
-def _services(folders: Folders, dags: Path) -> Iterator[Site]:
+def _services(folders: Folders, dags: Path, statsd: StatsdServer) -> Iterator[Site]:
     secrets = load_secrets(folders)
     with ExitStack() as stack:
         server, s3 = start_s3_server(
@@ -71,7 +88,7 @@ def _services(folders: Folders, dags: Path) -> Iterator[Site]:
         )
         stack.callback(server.stop)
         port = free_port()
-        env = _environment(folders, s3, port, dags)
+        env = {**_environment(folders, s3, port, dags), **statsd.settings}
         prepare_airflow(folders, secrets, env)
         api = AirflowApi(f"http://127.0.0.1:{port}", USER, secrets.airflow_password)
         services = []
@@ -91,14 +108,11 @@ def _environment(folders: Folders, s3: S3Access, port: int, dags: Path) -> dict[
 
 def _dags(folder: Path) -> Path:
     shutil.copytree(Path(__file__).parent / "dags", folder)
-    shutil.copy(PROJECT / "dags" / "partition_graph.py", folder)
+    for dag_id in (DAG_ID, REPARTITION):
+        shutil.copy(PROJECT / "dags" / f"{dag_id}.py", folder)
     return folder
 
 
 def _upload(site: Site) -> None:
     for uri, graph in ((INPUT, library(papers=120)), (BROKEN, with_id_out_of_range())):
-        folder = graph.write(site.folders.root / Path(uri).name)
-        with open_store(uri, site.s3.settings()) as store:
-            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-                with store.create(file.relative_to(folder).as_posix()) as new:
-                    shutil.copy(file, new.path)
+        site.upload(graph, uri)

@@ -18,13 +18,17 @@ PARTS = 3
 TABLES = ("xcom", "rendered_task_instance_fields", "asset_event", "dag_run", "task_instance")
 STAGES = [
     "validate",
+    "lock",
     "schema",
     "prepare",
     "partition",
     "convert.plan",
     "convert.config",
+    "convert.remove_scratch",
     "idmap",
+    "probe",
     "quality",
+    "gate",
 ]
 
 
@@ -35,10 +39,12 @@ def output(site: Site, published: Run) -> Store:
 
 def test_every_task_succeeds_at_once(site: Site, published: Run) -> None:
     tasks = site.api.tasks(DAG_ID, published.run_id)
+    (kept,) = [tasks.pop(index) for index, task in enumerate(tasks) if task.task_id == "retain"]
+    assert kept.state == "skipped"  # nobody said how many runs to keep
     gathers = [f"convert.gather [part {part}]" for part in range(PARTS)]
     scatters = [task.name for task in tasks if task.name.startswith("convert.scatter [group ")]
-    assert len(scatters) > 1
-    rest = [*STAGES, "convert.partitions", *scatters, *gathers, "publish"]
+    assert scatters
+    rest = [*STAGES, "convert.partitions", *scatters, *gathers, "publish", "release"]
     assert sorted(task.name for task in tasks) == sorted(rest)
     assert {(task.state, task.try_number) for task in tasks} == {("success", 1)}
 
@@ -47,6 +53,13 @@ def test_verify_finds_nothing(site: Site, output: Store) -> None:
     with open_store(INPUT, site.s3.settings()) as source:
         report = verify_output(source, output)
     assert report.passed, report.failed
+
+
+def test_the_probe_is_in_the_report(output: Store) -> None:
+    probe = output.read_json("quality/report.json")["probe"]
+    assert [one["part"] for one in probe["partitions"]] == list(range(PARTS))
+    assert 0 < probe["total"]["remote_neighbour_share"] < 1
+    assert output.read_json("records/probe.json")["counters"]["batches_per_second"] > 0
 
 
 def test_dgl_loads_every_partition(output: Store, tmp_path: Path) -> None:
@@ -70,15 +83,14 @@ def test_latest_points_at_the_run(site: Site, published: Run, output: Store) -> 
 @pytest.mark.parametrize("consumer", ["on_any_graph", "on_this_graph", "on_this_graph_by_uri"])
 def test_consumers_run(site: Site, published: Run, consumer: str) -> None:
     def result() -> list[dict[str, object]] | None:
-        runs = site.call("GET", f"dags/{consumer}/dagRuns?state=success")["dag_runs"]
-        if not runs:
-            return None
-        path = f"dags/{consumer}/dagRuns/{runs[0]['dag_run_id']}/taskInstances/train"
-        found: list[dict[str, object]] = site.call("GET", f"{path}/xcomEntries/return_value")["value"]
-        return found
+        for run in site.call("GET", f"dags/{consumer}/dagRuns?state=success")["dag_runs"]:
+            path = f"dags/{consumer}/dagRuns/{run['dag_run_id']}/taskInstances/train"
+            found: list[dict[str, object]] = site.call("GET", f"{path}/xcomEntries/return_value")["value"]
+            if [event["run"] for event in found] == [published.root]:  # other graphs are published too
+                return found
+        return None
 
     (event,) = wait_until(result, seconds=60)
-    assert event["run"] == published.root
     assert event["num_parts"] == PARTS
     assert event["partition_config"] == f"{published.root}/partitions/small.json"
 

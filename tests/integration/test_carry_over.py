@@ -86,9 +86,23 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert carried.tolist() == (10 * after.nid_new2orig(every, "paper")).tolist()
 
 
-def test_other_graphs_are_refused(tmp_path: Path) -> None:
-    old = run(library(), tmp_path / "old", 2)
-    new = run(library(papers=42), tmp_path / "new", 2)
-    with pytest.raises(InvalidInputError, match=r"not runs of the same graph.*'author' differs.*21.*20"):
+def test_a_graph_that_has_shrunk_is_refused(tmp_path: Path) -> None:
+    old = run(library(papers=42), tmp_path / "old", 2)
+    new = run(library(), tmp_path / "new", 2)
+    with pytest.raises(InvalidInputError, match=r"not runs of the same graph.*'author' differs.*20.*21"):
         carry_over(old, new, open_store(str(tmp_path / "maps")))
     assert not (tmp_path / "maps").exists()
+
+
+def test_of_a_graph_that_has_grown_old_nodes_are_carried_over_and_edges_refused(tmp_path: Path) -> None:
+    old = run(library(), tmp_path / "old", 2)
+    new = run(library(papers=42), tmp_path / "new", 3)
+    with pytest.raises(InvalidInputError, match=r"'author:writes:paper' differs.*--nodes-only"):
+        carry_over(old, new, open_store(str(tmp_path / "maps")))
+    result = carry_over(old, new, open_store(str(tmp_path / "maps")), edges=False)
+    assert result["rows"] == 65
+    with PartitionBook(old) as before, PartitionBook(new) as after:
+        found = columns(tmp_path, "maps/nodes/paper.parquet")
+        originals = before.nid_new2orig(found["old_type_new_id"], "paper")
+        assert after.nid_new2orig(found["type_new_id"], "paper").tolist() == originals.tolist()
+        assert sorted(originals.tolist()) == list(range(40))

@@ -20,6 +20,7 @@ from partition_ops.convert import (
     convert_graph,
     feature_buckets,
     gather_partition,
+    plan,
     plan_conversion,
     scatter_edges,
     write_partition_config,
@@ -30,8 +31,8 @@ from partition_ops.graph.edges import EdgeReader
 from partition_ops.partition import partition_nodes
 from partition_ops.run import run_job
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local import LocalStore
 from partition_ops.verify import verify_output
+from tests.dying_store import DyingStore, Killed
 from tests.graphs import Layout, SmallGraph, library
 from tests.strategies import graphs
 
@@ -60,6 +61,11 @@ def in_chunks(graph: SmallGraph, chunks: int) -> SmallGraph:
         ],
         edge_values=[replace(v, layout=layout(len(v.array), "parquet")) for v in graph.edge_values],
     )
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "GROUP_BYTES", 1)
 
 
 @pytest.fixture(scope="module")
@@ -121,26 +127,6 @@ def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[S
         *(lambda out, p=p: gather_partition(config, source, out, part=p) for p in reversed(range(NUM_PARTS))),
         lambda out: write_partition_config(config, source, out),
     ]
-
-
-class Killed(BaseException):
-    """A worker's death: nothing may catch it."""
-
-
-class DyingStore(LocalStore):
-    """Dies at a given write, after half of the object has been written."""
-
-    def __init__(self, root: Path, lives: int) -> None:
-        super().__init__(root)
-        self.lives = lives
-
-    def create(self, key: str):  # type: ignore[no-untyped-def]
-        self.lives -= 1
-        if self.lives < 0:
-            (self.root / key).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / key).with_name(".partial-0123456789abcdef").write_bytes(b"half")
-            raise Killed
-        return super().create(key)
 
 
 @pytest.mark.parametrize("lives", [0, 1, 2, 4])

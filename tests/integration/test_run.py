@@ -12,7 +12,7 @@ from partition_ops.config import RunConfig
 from partition_ops.documents import check_document, schema_folder
 from partition_ops.run import run_job
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.local import LocalStore
+from tests.dying_store import DyingStore, Killed
 from tests.graphs import library
 
 CONFIG = RunConfig(num_parts=3)
@@ -49,39 +49,21 @@ def test_a_second_call_does_nothing_again(source: Store, tmp_path: Path) -> None
 
 def test_other_options_leave_nothing_of_the_run_before(source: Store, tmp_path: Path) -> None:
     used, fresh = open_store(str(tmp_path / "used")), open_store(str(tmp_path / "fresh"))
-    run_job(RunConfig(num_parts=4, graph_name="before"), source, used)
+    run_job(RunConfig(num_parts=4, graph_name="before", num_trainers_per_machine=2), source, used)
     other = RunConfig(num_parts=2, engine="random", seed=1)
     run_job(other, source, used)
     run_job(other, source, fresh)
     assert content(used, but=("nothing",)).keys() == content(fresh, but=("nothing",)).keys()
     assert content(used) == content(fresh)
-
-
-class Killed(BaseException):
-    """A worker's death: nothing may catch it."""
+    roots = tmp_path / "used", tmp_path / "fresh"
+    folders = [{path.relative_to(root) for path in root.rglob("*") if path.is_dir()} for root in roots]
+    assert folders[0] == folders[1]
 
 
 def writes(source: Store, folder: Path) -> int:
-    counted = _DyingStore(folder, lives=10**6)
+    counted = DyingStore(folder, lives=10**6)
     run_job(CONFIG, source, counted)
     return 10**6 - counted.lives
-
-
-class _DyingStore(LocalStore):
-    """Dies at a given write, before the object appears."""
-
-    def __init__(self, root: Path, lives: int) -> None:
-        super().__init__(root)
-        self.lives = lives
-
-    def create(self, key: str):  # type: ignore[no-untyped-def]
-        self.lives -= 1
-        if self.lives < 0:
-            raise Killed
-        return super().create(key)
-
-    def child(self, prefix: str) -> LocalStore:
-        return LocalStore(self.root / prefix)
 
 
 def test_a_job_killed_at_any_write_and_run_again_gives_the_same_bytes(source: Store, tmp_path: Path) -> None:
@@ -90,7 +72,7 @@ def test_a_job_killed_at_any_write_and_run_again_gives_the_same_bytes(source: St
     for lives in range(0, total, 3):
         folder = tmp_path / f"killed-{lives}"
         with pytest.raises(Killed):
-            run_job(CONFIG, source, _DyingStore(folder, lives))
+            run_job(CONFIG, source, DyingStore(folder, lives))
         assert not (folder / artifacts.MANIFEST).exists()
         run_job(CONFIG, source, open_store(str(folder)))
         assert content(open_store(str(folder))) == expected, lives
@@ -109,6 +91,7 @@ SCHEMAS = {
     artifacts.MANIFEST: "manifest",
     artifacts.VALIDATION_REPORT: "validation_report",
     artifacts.QUALITY_REPORT: "quality_report",
+    artifacts.QUALITY_HISTORY: "history",
     "schema/small.json": "schema",
     "partitions/small.json": "partition_config",
     "partitions/part0/stats.json": "partition_stats",
@@ -117,6 +100,13 @@ SCHEMAS = {
     "records/prepare.json": "record",
     "prepare/stats.json": "prepare_stats",
 }
+
+
+ELSEWHERE = {
+    *("metadata", "latest", "expectation_suite", "probe", "migration"),
+    *("lock", "beginning", "graphs", "graph_settings"),
+}
+"""Of files that a run like this has not, or not any more."""
 
 
 def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -> None:
@@ -128,7 +118,7 @@ def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -
     written = {entry.key for entry in out.list() if entry.key.endswith(".json")}
     alike = {key for key in written if key.startswith(("records/", "partitions/part"))}
     assert written - alike == set(SCHEMAS) - alike
-    assert described | {"metadata", "latest", "expectation_suite", "probe"} == {
+    assert described | ELSEWHERE == {
         path.name.removesuffix(".schema.json") for path in schema_folder().glob("*.schema.json")
     }
     for path in schema_folder().glob("*.schema.json"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from examples.training.train import in_memory, split, train
 from partition_ops.config import RunConfig
@@ -44,19 +42,6 @@ def planted() -> SmallGraph:
             Values("function", "test_mask", part >= 0.7),
         ],
     )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """OpenMP's threads wait for each other in vain where tests share the cores."""
-    from dgl.utils import get_num_threads, set_num_threads  # the example has chosen the backend
-
-    before = torch.get_num_threads(), get_num_threads()
-    torch.set_num_threads(1)
-    set_num_threads(1)
-    yield
-    torch.set_num_threads(before[0])
-    set_num_threads(before[1])
 
 
 @pytest.mark.parametrize("kind", ["sage", "rgcn"])

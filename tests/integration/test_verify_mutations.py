@@ -18,11 +18,14 @@ from tests.mutations import MUTATIONS
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``input`` and ``output``."""
+    """A folder with ``input`` and ``output``, and what the output has followed."""
     folder = tmp_path_factory.mktemp("good")
+    smaller = open_store(str(library(papers=30).write(folder / "smaller")))
+    before = open_store(str(folder / "before"))
+    run_job(RunConfig(num_parts=3, engine="random", on_defect="warn"), smaller, before)
     source = open_store(str(with_defects(library()).write(folder / "input")))
     config = RunConfig(num_parts=3, engine="random", on_defect="drop")
-    run_job(config, source, open_store(str(folder / "output")))
+    run_job(config, source, open_store(str(folder / "output")), previous=before)
     return folder
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from partition_ops.cli import main
 from partition_ops.commands import COMMANDS
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
@@ -29,6 +30,16 @@ def call(*arguments: object, **environment: str) -> subprocess.CompletedProcess[
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library(layout=Layout("csv")).write(tmp_path_factory.mktemp("cli") / "graph")
+
+
+@pytest.mark.parametrize("size", ["-5M", "-0.5G", "5X", "100"])
+def test_a_wrong_size_is_told_from_a_missing_one(
+    graph: Path, size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", str(graph), "--memory", size])
+    assert ended.value.code == 2
+    assert f"argument --memory: '{size}' is" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,8 @@ def test_tasks_are_the_stages_in_their_order(dag: DAG) -> None:
     upstream = {task.task_id: task.upstream_task_ids for task in dag.tasks}
     assert upstream == {
         "validate": set(),
-        "schema": {"validate"},
+        "lock": {"validate"},
+        "schema": {"lock"},
         "prepare": {"schema"},
         "partition": {"prepare"},
         "convert.plan": {"partition"},
@@ -63,10 +64,42 @@ def test_tasks_are_the_stages_in_their_order(dag: DAG) -> None:
         "convert.scatter": {"convert.plan"},
         "convert.gather": {"convert.scatter", "convert.partitions"},
         "convert.config": {"convert.gather"},
+        "convert.remove_scratch": {"convert.plan", "convert.scatter", "convert.config"},
         "idmap": {"convert.config"},
-        "quality": {"convert.config"},
-        "publish": {"idmap", "quality"},
+        "probe": {"convert.config"},
+        "quality": {"convert.config", "probe"},
+        "gate": {"quality"},
+        "publish": {"idmap", "gate"},
+        "retain": {"publish"},
+        "release": {"lock", "retain"},
     }
+
+
+@pytest.mark.parametrize(
+    ("task", "again"),
+    [
+        ("convert.gather", {"convert.plan", "convert.scatter", "convert.remove_scratch", "lock", "release"}),
+        ("convert.config", {"convert.plan", "convert.scatter", "convert.remove_scratch", "lock", "release"}),
+        ("quality", {"lock", "release"}),
+        ("publish", {"lock", "release"}),
+    ],
+)
+def test_a_task_that_is_cleared_finds_the_lock_and_the_scratch_that_it_needs(
+    dag: DAG, task: str, again: set[str]
+) -> None:
+    cleared = set(dag.partial_subset([task], include_downstream=True, include_upstream=False).task_ids)
+    around = {found.task_id for found in dag.tasks if found.is_setup or found.is_teardown}
+    assert cleared & around == again
+    assert {found.task_id for found in dag.tasks if found.is_teardown} == {
+        "convert.remove_scratch",
+        "release",
+    }
+
+
+def test_a_probe_that_nobody_asked_for_holds_nothing_up(dag: DAG) -> None:
+    assert dag.params["probe"] is False
+    assert [task.task_id for task in dag.tasks if "probe" in task.upstream_task_ids] == ["quality"]
+    assert dag.get_task("quality").trigger_rule == "none_failed"
 
 
 def test_every_task_is_told_where_and_tried_again_with_back_off(dag: DAG) -> None:
@@ -113,6 +146,11 @@ def test_environment_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
         ("target_shares", "two,one"),
         ("objective", "volume"),
         ("num_trainers_per_machine", 0),
+        ("drift", 0.5),
+        ("max_edge_cut", 2),
+        ("max_imbalance", 0.9),
+        ("keep", 0),
+        ("grace_days", -1),
     ],
 )
 def test_form_refuses(dag: DAG, name: str, value: object) -> None:
@@ -153,6 +191,9 @@ def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: 
         "target_shares": "2, 1.5",
         "objective": "vol",
         "num_trainers_per_machine": 4,
+        "migration_price": 3,
+        "drift": 1.5,
+        "compare_full": True,
         "mpi_ranks": 5,
     }
     assert given.keys() - {"input_uri", "output_uri"} == options
@@ -162,6 +203,9 @@ def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: 
     assert {name: getattr(task, name) for name in given} == {
         name: str(value) for name, value in given.items()
     }
+
+
+PLANNED = ("num_parts", "engine", "num_hops", "graph_formats", "probe")
 
 
 def test_what_the_estimate_depends_on_reaches_validate(dag: DAG) -> None:
@@ -175,14 +219,13 @@ def test_what_the_estimate_depends_on_reaches_validate(dag: DAG) -> None:
         "num_hops": 2,
         "graph_formats": "csc",
         "ignore_estimate": True,
+        "probe": True,
     }
     dag.params.update(given)
     task = dag.get_task("validate")
     task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
     planned = task.planned  # type: ignore[attr-defined]
-    assert {name: planned[name] for name in ("num_parts", "engine", "num_hops", "graph_formats")} == {
-        name: str(given[name]) for name in ("num_parts", "engine", "num_hops", "graph_formats")
-    }
+    assert {name: planned[name] for name in PLANNED} == {name: str(given[name]) for name in PLANNED}
     assert planned.keys() <= {field.name for field in fields(RunConfig)}
     assert task.ignore_estimate == "True"  # type: ignore[attr-defined]
 

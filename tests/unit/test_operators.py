@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
 from graph_partitioning.operators.base import GraphStageOperator
 from graph_partitioning.operators.convert import (
@@ -20,6 +21,7 @@ from graph_partitioning.operators.convert import (
 from graph_partitioning.operators.idmap import ExportIdMapsOperator
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.prepare import PrepareGraphOperator
+from graph_partitioning.operators.probe import ProbePartitionsOperator
 from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
@@ -60,7 +62,9 @@ class TaskInstance:
         return operator.execute({"ti": self, "outlet_events": self.events})  # type: ignore[typeddict-item]
 
 
-def run_all(where: dict[str, Any], ti: TaskInstance, **halo: str) -> None:
+def run_all(
+    where: dict[str, Any], ti: TaskInstance, probe: dict[str, Any] | None = None, **halo: str
+) -> None:
     ti.run(ValidateGraphOperator(task_id="validate", **where))
     ti.run(WriteSchemaOperator(task_id="schema", **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
@@ -73,6 +77,8 @@ def run_all(where: dict[str, Any], ti: TaskInstance, **halo: str) -> None:
         ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **halo, **where))
     ti.run(WritePartitionConfigOperator(task_id="config", **halo, **where))
     ti.run(ExportIdMapsOperator(task_id="idmap", **where))
+    if probe:
+        ti.run(ProbePartitionsOperator(task_id="probe", **probe, **where))
     ti.run(ReportQualityOperator(task_id="quality", **where))
     ti.run(PublishRunOperator(task_id="publish", **where))
 
@@ -108,6 +114,28 @@ def test_a_halo_of_several_hops_and_formats(tmp_path: Path) -> None:
     assert open_store(out).read_json("partitions/small.json")["halo_hops"] == 2
     options = open_store(out).read_json("records/convert-config.json")["options"]
     assert options["graph_formats"] == ["coo", "csc"]
+
+
+def test_the_probe_reaches_the_report_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "worker"))
+    (tmp_path / "worker").mkdir()
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    where = {"input_uri": source, "output_uri": out}
+    run_all(where, TaskInstance(), {"fanouts": "3,2", "batch_size": "4", "batches": "2", "enabled": "True"})
+    report = open_store(out).read_json("quality/report.json")
+    assert report["probe"]["options"]["fanouts"] == [3, 2]
+    assert [one["batches"] for one in report["probe"]["partitions"]] == [2, 2, 2]
+    assert verify_output(open_store(source), open_store(out)).passed
+    assert not list((tmp_path / "worker").glob("partition-ops-probe-*"))
+
+
+def test_a_probe_that_nobody_asked_for_is_skipped(tmp_path: Path) -> None:
+    where = {"input_uri": str(tmp_path), "output_uri": str(tmp_path / "out")}
+    with pytest.raises(AirflowSkipException, match="param 'probe' is false"):
+        TaskInstance().run(ProbePartitionsOperator(task_id="probe", enabled="False", **where))
+    assert not (tmp_path / "out").exists()
 
 
 def test_graph_name_moves_the_run(tmp_path: Path) -> None:

@@ -40,6 +40,18 @@ def imbalances(weights: np.ndarray, parts: np.ndarray, num_parts: int) -> np.nda
     return per_part.max(axis=0) * num_parts / per_part.sum(axis=0)
 
 
+@pytest.mark.parametrize("engine", ["two-level", "metis", "random"])
+def test_more_partitions_than_nodes_are_warned_of(
+    tmp_path: Path, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = SmallGraph({"a": 3}, {"a:to:a": Edges([0, 1], [1, 2])})
+    stores = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "out"))
+    prepare_graph(PrepareConfig(), *stores)
+    parts = assigned(stores, PartitionConfig(num_parts=8, engine=engine))
+    empty = 8 - len(set(parts.tolist()))
+    assert empty >= 5 and f"{empty} of 8 partitions have no nodes: " in caplog.text
+
+
 @pytest.mark.parametrize(
     "engine", [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in ENGINES]
 )

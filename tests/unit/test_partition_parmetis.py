@@ -168,7 +168,8 @@ def test_an_interrupted_run_leaves_no_rank_behind(stores: tuple[Store, Store], t
         "import os, time, pathlib\n"
         f"pathlib.Path(r'{tmp_path}', f'pid{{os.getpid()}}').touch()\ntime.sleep(60)\n"
     )
-    script = (
+    script = (  # where tests run in the background, a shell may have told processes to ignore the signal
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from partition_ops.parmetis import launch\nfrom partition_ops.parmetis.options import MpiOptions\n"
         "launch.run_ranks('sleeping', {}, MpiOptions(ranks=2))\n"
     )

@@ -14,8 +14,11 @@ import pytest
 
 from examples.python_environment.__main__ import main
 from examples.python_environment.discover import installation_folders
+from partition_ops.config import RunConfig
 from partition_ops.graph.metadata import FileSet, GraphMetadata, load_metadata
+from partition_ops.run import run_job
 from partition_ops.storage import open_store
+from partition_ops.verify import verify_output
 
 ROOT = Path(__file__).parents[2]
 ALPHA = {
@@ -368,6 +371,29 @@ def test_a_grown_environment_keeps_the_ids_of_its_nodes(site: Path, tmp_path: Pa
     assert feature(after, "module/label").tolist() == [0, 0, 0, 1, 2, 2, 16]
     build(tmp_path / "again", "--site-packages", site, "--workers", 1, "--previous", after)
     assert same_files(after, tmp_path / "again")
+
+
+def test_partitions_follow_an_environment_that_has_grown(site: Path, tmp_path: Path) -> None:
+    """What was learned about a function goes with its name, whatever was installed since."""
+    graphs = [tmp_path / "before", tmp_path / "after"]
+    outputs = [open_store(str(tmp_path / name)) for name in ("out-before", "out-after")]
+    build(graphs[0], "--site-packages", site, "--workers", 1)
+    install(site, "aaa-first", {"aaa.py": "import beta\n\ndef new():\n    beta.both()\n"}, ("beta",))
+    build(graphs[1], "--site-packages", site, "--workers", 1, "--previous", graphs[0])
+    config = RunConfig(num_parts=2, on_defect="warn")
+    run_job(config, open_store(str(graphs[0])), outputs[0])
+    run_job(config, open_store(str(graphs[1])), outputs[1], previous=outputs[0])
+    assert outputs[1].read_json("assignment/migration.json")["node_types"]["function"]["new"] == 1
+    report = verify_output(open_store(str(graphs[1])), outputs[1])
+    assert report.passed, report.summary()
+    by_new_id = []
+    for graph, output in zip(graphs, outputs, strict=True):
+        ids = pq.ParquetFile(output.local_copy("idmap/nodes/function.parquet")).read()["orig_id"]
+        by_new_id.append([names(graph, "function")[node] for node in ids.to_pylist()])
+    carried = pq.ParquetFile(outputs[1].local_copy("idmap/carry_over/nodes/function.parquet")).read()
+    pairs = zip(*(carried[name].to_pylist() for name in ("old_type_new_id", "type_new_id")), strict=True)
+    assert all(by_new_id[0][old] == by_new_id[1][new] for old, new in pairs)
+    assert carried.num_rows == len(by_new_id[0]) == len(by_new_id[1]) - 1
 
 
 def test_a_run_replaces_the_graph_before_but_nothing_else(site: Path, tmp_path: Path) -> None:

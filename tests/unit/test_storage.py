@@ -31,6 +31,34 @@ def keys(store: Store, prefix: str = "") -> list[str]:
     return [entry.key for entry in store.list(prefix)]
 
 
+def test_compare_and_set_writes_what_is_expected_only(store: Store) -> None:
+    assert store.compare_and_set("lock.json", b"a", expected=None)
+    assert not store.compare_and_set("lock.json", b"b", expected=None)
+    assert not store.compare_and_set("lock.json", b"b", expected=b"x")
+    assert store.read_bytes("lock.json") == b"a"
+    assert store.compare_and_set("lock.json", b"b", expected=b"a")
+    assert store.read_bytes("lock.json") == b"b"
+    assert not store.compare_and_set("gone.json", b"b", expected=b"a")
+    assert not store.exists("gone.json")
+
+
+@pytest.mark.parametrize("expected", [None, b"old"])
+def test_one_of_many_who_compare_and_set_is_told_that_it_wrote(store: Store, expected: bytes | None) -> None:
+    if expected:
+        store.write_bytes("lock.json", expected)
+    offers = [f"caller {number}".encode() for number in range(8)]
+    barrier = threading.Barrier(len(offers))
+
+    def offer(data: bytes) -> bool:
+        barrier.wait()
+        return store.compare_and_set("lock.json", data, expected=expected)
+
+    with ThreadPoolExecutor(len(offers)) as pool:
+        told = list(pool.map(offer, offers))
+    assert told.count(True) == 1
+    assert store.read_bytes("lock.json") == offers[told.index(True)]
+
+
 class Interrupted(Exception):
     pass
 

@@ -257,3 +257,16 @@ def test_what_auto_chose_is_in_the_result(tmp_path: Path) -> None:
     task = problem(communities(TYPES, 60), tmp_path, num_parts=2, engine="auto")
     result = partition_nodes(task.config, task.source, task.artifacts)  # type: ignore[arg-type]
     assert result.counters["chosen"] == "two-level"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("num_parts", [4, 20])
+def test_a_graph_whose_clusters_have_no_edges_between_them(tmp_path: Path, num_parts: int) -> None:
+    """Stars, each of which becomes a cluster: what is left to METIS has weights and no edges."""
+    hubs = np.arange(2500) * 10
+    leaves = (hubs[:, None] + np.arange(1, 10)).ravel()
+    stars = SmallGraph({"a": 25_000}, {"a:to:a": Edges(leaves.tolist(), np.repeat(hubs, 9).tolist())})
+    task = problem(stars, tmp_path, num_parts=num_parts)
+    parts = partition_two_level(task)
+    assert edge_cut(task, parts) == 0
+    assert imbalance(task, parts) < 1.05

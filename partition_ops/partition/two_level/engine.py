@@ -77,6 +77,27 @@ def _partition(problem: Problem, *, always: bool) -> Parts:
     return _TwoLevel(problem, graph, always=always).run()
 
 
+def tolerance_of(problem: Problem) -> float:
+    """Largest weight of a partition over its share."""
+    return problem.config.tolerance or DEFAULT_TOLERANCE
+
+
+def constraints_of(problem: Problem) -> Constraints:
+    """Those of the graph's own nodes; what a partition may hold is its share and the tolerance."""
+    classes = problem.classes
+    in_degrees = problem.in_degrees if problem.config.balance == "edges" else NOTHING
+    count = int(classes.max(initial=0)) + 1
+    sums, heaviest = np.bincount(classes, minlength=count), np.ones(count, np.int64)
+    if len(in_degrees):
+        theirs = np.bincount(classes, weights=in_degrees, minlength=count).astype(np.int64)
+        largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
+        sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
+    wanted = shares(problem.config)[:, None] * sums
+    enough = np.ceil(wanted) + heaviest - 1  # what an even partition needs where nodes cannot be shared
+    most = np.maximum(np.floor(wanted * tolerance_of(problem)), enough).astype(np.int64)
+    return Constraints(classes, in_degrees, np.zeros((0, len(sums)), np.int64), most)
+
+
 class _TwoLevel:
     """One graph at work."""
 
@@ -93,23 +114,7 @@ class _TwoLevel:
 
     @cached_property
     def constraints(self) -> Constraints:
-        """Those of the graph's own nodes; what a partition may hold is its share and the tolerance."""
-        classes = self.problem.classes
-        in_degrees = self.problem.in_degrees if self.problem.config.balance == "edges" else NOTHING
-        count = int(classes.max(initial=0)) + 1
-        sums, heaviest = np.bincount(classes, minlength=count), np.ones(count, np.int64)
-        if len(in_degrees):
-            theirs = np.bincount(classes, weights=in_degrees, minlength=count).astype(np.int64)
-            largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
-            sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
-        wanted = shares(self.problem.config)[:, None] * sums
-        enough = np.ceil(wanted) + heaviest - 1  # what an even partition needs where nodes cannot be shared
-        most = np.maximum(np.floor(wanted * self._tolerance), enough).astype(np.int64)
-        return Constraints(classes, in_degrees, np.zeros((0, len(sums)), np.int64), most)
-
-    @property
-    def _tolerance(self) -> float:
-        return self.problem.config.tolerance or DEFAULT_TOLERANCE
+        return constraints_of(self.problem)
 
     def _cut(self, graph: Graph, constraints: Constraints, level: int = 0) -> Labels:
         """Partition a graph, through the graph of its clusters if that is worth it."""
@@ -127,7 +132,7 @@ class _TwoLevel:
     def _smaller(self, graph: Graph, level: int) -> tuple[Graph, Labels] | None:
         whole = graph is self.graph
         count = self._clusters_of_a_part(graph, level)
-        if count == 0 or (whole and graph.num_nodes <= FEW_NODES):
+        if count == 0 or graph.num_half_edges == 0 or (whole and graph.num_nodes <= FEW_NODES):
             return None
         most = max(2, self.graph.num_nodes // (count * self.problem.num_parts))
         labels = find_clusters(graph, most, self.problem.config.seed)
@@ -156,5 +161,5 @@ class _TwoLevel:
         weights = constraints.weights if len(constraints.weights) else self.problem.weights
         weights = np.ascontiguousarray(weights[:, weights.any(axis=0)])  # METIS divides by the sum of each
         edge_weights = graph.edge_weights if len(graph.edge_weights) else None
-        config = replace(self.problem.config, tolerance=self._tolerance)
+        config = replace(self.problem.config, tolerance=tolerance_of(self.problem))
         return cut_graph(config, ParhipGraph(graph.offsets, graph.neighbours), weights, edge_weights)

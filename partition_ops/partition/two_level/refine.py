@@ -19,11 +19,13 @@ SWEEPS = 12
 LITTLE = 2e-4  # share of the nodes; a sweep that moves fewer was the last
 TIMES_BALANCED = 3
 NEVER = np.iinfo(np.int64).max
+NOWHERE = -1
+NO_HOMES = np.zeros(0, np.int32)
 
 Flags = npt.NDArray[np.bool_]
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """Partitions at work.
 
     Attributes:
@@ -31,12 +33,16 @@ class _State(NamedTuple):
         constraints: Of its nodes.
         parts: (nodes,) int32.
         loads: (parts, columns) int64, what each partition holds.
+        homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; or empty.
+        price: How many edges it must save to leave its home.
     """
 
     graph: Graph
     constraints: Constraints
     parts: Labels
     loads: Integers
+    homes: Labels
+    price: int
 
     @property
     def too_full(self) -> Integers:
@@ -44,7 +50,15 @@ class _State(NamedTuple):
         return np.flatnonzero((self.loads > self.constraints.most).any(axis=1))
 
 
-def refine(graph: Graph, constraints: Constraints, parts: Labels) -> None:
+def refine(
+    graph: Graph,
+    constraints: Constraints,
+    parts: Labels,
+    *,
+    homes: Labels = NO_HOMES,
+    price: int = 0,
+    active: Flags | None = None,
+) -> bool:
     """Move nodes to the partition that most of their edges lead to, in place.
 
     Where a partition holds more than it may, the nodes whose going costs least go first.
@@ -53,20 +67,32 @@ def refine(graph: Graph, constraints: Constraints, parts: Labels) -> None:
         graph: Weighted or not.
         constraints: Of its nodes.
         parts: (nodes,) int32, changed.
+        homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; empty for no such node.
+        price: How many edges it must save to leave its home.
+        active: (nodes,) bool, those to look at first, changed; the neighbours of what moves follow. None
+            means all.
+
+    Returns:
+        Whether no partition holds more than it may.
 
     Peak memory: 17 bytes a node; where partitions must be balanced, 24 bytes a node of theirs.
     """
-    state = _State(graph, constraints, parts, constraints.loads(parts))
-    _improve(state)
+    state = State(graph, constraints, parts, constraints.loads(parts), homes, price)
+    everywhere = active is None
+    active = np.ones(graph.num_nodes, np.bool_) if active is None else active
+    _improve(state, active)
     for _ in range(TIMES_BALANCED):
-        if not len(state.too_full) or not _balance(state):
-            return
-        _improve(state)
+        if not len(state.too_full):
+            return True
+        if not _balance(state, active):
+            return False
+        active |= everywhere
+        _improve(state, active)
+    return not len(state.too_full)
 
 
-def _improve(state: _State) -> None:
+def _improve(state: State, active: Flags) -> None:
     nodes = state.graph.num_nodes
-    active = np.ones(nodes, np.bool_)
     proposed = np.empty(nodes, np.int32)
     with Batches(nodes) as batches:
         room = np.zeros((batches.threads, 2, len(state.loads)), np.int64)
@@ -82,8 +108,8 @@ def _improve(state: _State) -> None:
                 return
 
 
-def _balance(state: _State) -> bool:
-    """Move nodes out of partitions that hold too much; whether any could be."""
+def _balance(state: State, active: Flags) -> bool:
+    """Move nodes out of partitions that hold too much; whether any could be. Wakes their neighbours."""
     room = np.zeros((2, len(state.loads)), np.int64)
     moved = 0
     for part in state.too_full:
@@ -91,12 +117,12 @@ def _balance(state: _State) -> bool:
         losses = _losses(state, candidates, room)
         able = np.flatnonzero(losses < NEVER)
         order = able[np.argsort(losses[able], kind="stable")]
-        moved += _make_room(state, candidates[order], room)
+        moved += _make_room(state, candidates[order], active, room)
     return moved > 0
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _fits(state: _State, v: int, part: int | np.int64) -> bool:
+def fits(state: State, v: int, part: int | np.int64) -> bool:
     """Whether a partition has room for a node."""
     weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
     if len(weights):
@@ -114,7 +140,7 @@ def _fits(state: _State, v: int, part: int | np.int64) -> bool:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _helps(state: _State, v: int) -> bool:
+def _helps(state: State, v: int) -> bool:
     """Whether the partition of a node holds too much of something of which it would hold less without it."""
     weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
     part = state.parts[v]
@@ -132,7 +158,7 @@ def _helps(state: _State, v: int) -> bool:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _add(state: _State, v: int, part: int | np.int64, sign: int) -> None:
+def add(state: State, v: int, part: int | np.int64, sign: int) -> None:
     weights, loads = state.constraints.weights, state.loads
     if len(weights):
         for column in range(weights.shape[1]):
@@ -145,15 +171,25 @@ def _add(state: _State, v: int, part: int | np.int64, sign: int) -> None:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _move(state: _State, v: int, part: int | np.int64) -> None:
-    _add(state, v, state.parts[v], -1)
-    _add(state, v, part, 1)
+def _move(state: State, v: int, part: int | np.int64) -> None:
+    add(state, v, state.parts[v], -1)
+    add(state, v, part, 1)
     state.parts[v] = part
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _wake(graph: Graph, v: int, active: Flags) -> None:
+    """A node and its neighbours are to be looked at again."""
+    active[v] = True
+    for j in range(graph.offsets[v], graph.offsets[v + 1]):
+        active[graph.neighbours[j]] = True
+
+
 @njit(cache=True, nogil=True)
-def _best(state: _State, v: int, room: Integers, must_go: bool) -> tuple[np.int64, int]:
-    """The partition that a node should go to, and what the cut gains by it; its own and 0 if to none.
+def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64, int]:
+    """The partition that a node should go to, and what that gains; its own and 0 if to none.
+
+    What it gains is the edges that are cut no more, less the price where the node leaves its home.
 
     Args:
         state: The partitions.
@@ -172,29 +208,31 @@ def _best(state: _State, v: int, room: Integers, must_go: bool) -> tuple[np.int6
             count += 1
         sums[part] += graph.edge_weights[j] if len(graph.edge_weights) else 1
     column = 0 if len(state.constraints.weights) else state.constraints.classes[v]
+    home = np.int64(state.homes[v]) if len(state.homes) else np.int64(NOWHERE)
+    stays = sums[own] + (state.price if home == own else 0)
     best, best_gain = own, 0
     for i in range(count):
         part = used[i]
         if part == own:
             continue
-        gain = sums[part] - sums[own]
+        gain = sums[part] + (state.price if home == part else 0) - stays
         better = gain > best_gain or (must_go and best == own)
         if gain == best_gain:  # as good: the emptier one
             better |= loads[part, column] + (best == own) < loads[best, column]
-        if better and _fits(state, v, part):
+        if better and fits(state, v, part):
             best, best_gain = part, gain
     if must_go and best == own:
         for part in range(len(loads)):
             emptier = best == own or loads[part, column] < loads[best, column]
-            if part != own and emptier and _fits(state, v, part):
-                best, best_gain = np.int64(part), -sums[own]
+            if part != own and emptier and fits(state, v, part):
+                best, best_gain = np.int64(part), (state.price if home == part else 0) - stays
     for i in range(count):
         sums[used[i]] = 0
     return best, best_gain
 
 
 @njit(cache=True, nogil=True)
-def _propose(state: _State, active: Flags, begin: int, end: int, room: Integers, proposed: Labels) -> None:
+def _propose(state: State, active: Flags, begin: int, end: int, room: Integers, proposed: Labels) -> None:
     """Where each active node from ``begin`` to ``end`` should go."""
     for v in range(begin, end):
         proposed[v] = state.parts[v]
@@ -203,11 +241,10 @@ def _propose(state: _State, active: Flags, begin: int, end: int, room: Integers,
 
 
 @njit(cache=True, nogil=True)
-def _enter(state: _State, active: Flags, begin: int, end: int, room: Integers, proposed: Labels) -> int:
+def _enter(state: State, active: Flags, begin: int, end: int, room: Integers, proposed: Labels) -> int:
     """Move the nodes that should go, if that still holds; gives how many went."""
     moved = 0
     active[begin:end] = False
-    offsets, neighbours = state.graph.offsets, state.graph.neighbours
     for v in range(begin, end):
         if proposed[v] == state.parts[v]:
             continue
@@ -215,14 +252,12 @@ def _enter(state: _State, active: Flags, begin: int, end: int, room: Integers, p
         if best != state.parts[v]:
             _move(state, v, best)
             moved += 1
-            active[v] = True
-            for j in range(offsets[v], offsets[v + 1]):
-                active[neighbours[j]] = True
+            _wake(state.graph, v, active)
     return moved
 
 
 @njit(cache=True, nogil=True)
-def _losses(state: _State, nodes: Integers, room: Integers) -> Integers:
+def _losses(state: State, nodes: Integers, room: Integers) -> Integers:
     """What it costs that each of some nodes leaves its partition; `NEVER` where that helps nothing."""
     losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
@@ -234,7 +269,7 @@ def _losses(state: _State, nodes: Integers, room: Integers) -> Integers:
 
 
 @njit(cache=True, nogil=True)
-def _make_room(state: _State, nodes: Integers, room: Integers) -> int:
+def _make_room(state: State, nodes: Integers, active: Flags, room: Integers) -> int:
     """Let nodes leave their partition, in their order, while it holds too much; gives how many did."""
     moved = 0
     for i in range(len(nodes)):
@@ -242,5 +277,6 @@ def _make_room(state: _State, nodes: Integers, room: Integers) -> int:
             best, _ = _best(state, nodes[i], room, True)
             if best != state.parts[nodes[i]]:
                 _move(state, nodes[i], best)
+                _wake(state.graph, nodes[i], active)
                 moved += 1
     return moved

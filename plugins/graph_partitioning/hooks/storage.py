@@ -68,7 +68,7 @@ class GraphStorageHook(BaseHook):
             progress: Shows how far the transfer of a big object has come.
 
         Raises:
-            UsageError: The URI has another scheme or no bucket.
+            UsageError: The URI has another scheme or no bucket, or lies outside of the allowed roots.
         """
         from partition_ops.storage import open_store
 
@@ -81,12 +81,14 @@ class GraphStorageHook(BaseHook):
 
         Raises:
             InvalidInputError: There is no such object, or the key leaves the root.
+            UsageError: As for `open`.
         """
         from partition_ops.storage import open_store
         from partition_ops.storage.base import check_key
 
         if uri.startswith("s3://"):
-            return _stream_s3(self.settings, f"{uri.rstrip('/')}/{check_key(key)}")
+            store = open_store(uri, self.settings)
+            return _stream_s3(self.settings, store.uri_of(check_key(key)))
         path = open_store(uri).local_copy(key)
         return path.stat().st_size, _chunks(path.open("rb"))
 

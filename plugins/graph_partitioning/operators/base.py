@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -12,21 +12,23 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
+from graph_partitioning.metrics import report_metrics
 from graph_partitioning.runs import XCOM_KEY, GraphRun, run_root
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from airflow.sdk import Context
 
     from partition_ops.progress import Progress
     from partition_ops.storage import Store
     from partition_ops.tasks import StageResult
 
+LATEST_RUN = "latest"
 
-class GraphStageOperator(BaseOperator):
-    """Runs one stage of the library on one graph.
 
-    A stage writes every file whole or not at all, and finds out itself what an earlier try has finished:
-    a task that is killed or cleared can simply run again, so there is no ``on_kill``.
+class GraphRunOperator(BaseOperator):
+    """Does something with one run of one graph.
 
     Args:
         input_uri: Root of the graph, where its ``metadata.json`` is: a local path or ``s3://…``.
@@ -36,14 +38,9 @@ class GraphStageOperator(BaseOperator):
         run_id: Usually ``"{{ run_id }}"``.
         storage_conn_id: Airflow connection of type ``aws`` that reaches S3; None or ``""`` leaves it to
             boto3's own chain.
-
-    Returns:
-        What the task did, as a small dict: ``task``, ``output`` (URI of the run's root), ``record``,
-        ``seconds``, ``skipped``, ``counters``.
     """
 
     template_fields: Sequence[str] = ("input_uri", "output_uri", "graph_name", "run_id", "storage_conn_id")
-    operator_extra_links = (ArtifactsLink(),)
     ui_color = "#e3eef9"
 
     def __init__(
@@ -63,31 +60,20 @@ class GraphStageOperator(BaseOperator):
         self.run_id = run_id
         self.storage_conn_id = storage_conn_id
 
-    @abstractmethod
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        """Call the stage's function of the library."""
-
-    def execute(self, context: Context) -> Any:
-        from partition_ops.progress import LineProgress
-
+    @contextmanager
+    def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
+        """The input and the root of the run; failures inside are explained."""
         hook = GraphStorageHook(self.storage_conn_id)
-        progress = LineProgress(self.log.info)
-        with self._failures_explained(), hook.open(self.input_uri, progress=progress) as source:
-            root = self._root(source)
-            self._leave(context, root)
-            with hook.open(root, progress=progress) as destination:
-                result = self.run_stage(source, destination, progress)
-                self._leave(context, root, result.record)
-                return self.finish(context, result, destination)
+        with (
+            failures_explained(self.log),
+            hook.open(self.input_uri, progress=progress) as source,
+            hook.open(self._root(source), progress=progress) as destination,
+        ):
+            yield source, destination
 
-    def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
-        """What the task returns, after a stage that went well."""
-        return result.to_json()
-
-    @property
-    def graph(self) -> dict[str, Any]:
-        """The options that every stage takes."""
-        return {"graph_name": self.graph_name or None}
+    def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
+        """The root of the graph, above that of a run that has a ``run_id``."""
+        return GraphStorageHook(self.storage_conn_id).open(destination.uri.rpartition("/runs/")[0])
 
     def _root(self, source: Store) -> str:
         from partition_ops.graph.metadata import load_metadata
@@ -97,23 +83,92 @@ class GraphStageOperator(BaseOperator):
         metadata = load_metadata(source, graph_name=self.graph_name or None)
         return run_root(self.output_uri, metadata.graph_name, self.run_id)
 
+
+class GraphStageOperator(GraphRunOperator):
+    """Runs one stage of the library on one graph.
+
+    A stage writes every file whole or not at all, and finds out itself what an earlier try has finished:
+    a task that is killed or cleared can simply run again, so there is no ``on_kill``.
+
+    Args: As for `GraphRunOperator`.
+
+    Returns:
+        What the task did, as a small dict: ``task``, ``output`` (URI of the run's root), ``record``,
+        ``seconds``, ``skipped``, ``counters``.
+    """
+
+    operator_extra_links = (ArtifactsLink(),)
+
+    @abstractmethod
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        """Call the stage's function of the library."""
+
+    def execute(self, context: Context) -> Any:
+        from partition_ops.progress import LineProgress
+
+        progress = LineProgress(self.log.info)
+        with self.opened(progress) as (source, destination):
+            self._leave(context, destination.uri)
+            result = self.run_stage(source, destination, progress)
+            self._leave(context, destination.uri, result.record)
+            report_metrics(result, destination)
+            return self.finish(context, result, destination)
+
+    def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
+        """What the task returns, after a stage that went well."""
+        return result.to_json()
+
+    @contextmanager
+    def open_previous(self, destination: Store, previous: str) -> Iterator[Store | None]:
+        """An earlier run.
+
+        Args:
+            destination: Root of the run.
+            previous: Its URI; ``latest`` for the one that was published last when this run began; ``""`` for
+                none.
+        """
+        from partition_ops.runs.beginning import previous_of
+
+        uri = previous_of(destination) if previous == LATEST_RUN else previous
+        if not uri:
+            yield None
+            return
+        with GraphStorageHook(self.storage_conn_id).open(uri) as store:
+            yield store
+
+    @contextmanager
+    def open_published(self, destination: Store) -> Iterator[Store | None]:
+        """The finished run that was published last when this one began; None where nobody has looked."""
+        from partition_ops.artifacts import MANIFEST
+        from partition_ops.runs.beginning import read_beginning
+
+        beginning = read_beginning(destination)
+        with self.open_previous(destination, (beginning and beginning["latest"]) or "") as store:
+            yield store if store is not None and store.exists(MANIFEST) else None
+
+    @property
+    def graph(self) -> dict[str, Any]:
+        """The options that every stage takes."""
+        return {"graph_name": self.graph_name or None}
+
     def _leave(self, context: Context, root: str, record: str | None = None) -> None:
         """Leave in XCom what the page with the artifacts needs, also when the stage fails after this."""
         run = GraphRun(root=root, record=record, storage_conn_id=self.storage_conn_id or None)
         context["ti"].xcom_push(key=XCOM_KEY, value=run.to_json())
 
-    @contextmanager
-    def _failures_explained(self) -> Iterator[None]:
-        """Fail at once where a retry cannot help; everything else is left to Airflow's retries."""
-        from partition_ops.errors import PartitionOpsError
 
-        try:
-            yield
-        except PartitionOpsError as error:
-            if error.transient:
-                raise
-            self.log.error("%s", error)
-            raise AirflowFailException(str(error)) from None
+@contextmanager
+def failures_explained(log: Logger) -> Iterator[None]:
+    """Fail at once where a retry cannot help; everything else is left to Airflow's retries."""
+    from partition_ops.errors import PartitionOpsError
+
+    try:
+        yield
+    except PartitionOpsError as error:
+        if error.transient:
+            raise
+        log.error("%s", error)
+        raise AirflowFailException(str(error)) from None
 
 
 def count_partitions(destination: Store) -> int:
@@ -122,31 +177,3 @@ def count_partitions(destination: Store) -> int:
 
     num_parts: int = destination.read_json(f"{ASSIGNMENT}/{ASSIGNMENT_META}")["num_parts"]
     return num_parts
-
-
-def whole_number(option: str, value: object) -> int:
-    """A number that came through a template.
-
-    Raises:
-        UsageError: It is not one.
-    """
-    from partition_ops.errors import UsageError
-
-    try:
-        return int(str(value))
-    except ValueError:
-        raise UsageError(f"{option} is not a whole number", found=repr(value)) from None
-
-
-def number(option: str, value: object) -> float:
-    """A number that came through a template.
-
-    Raises:
-        UsageError: It is not one.
-    """
-    from partition_ops.errors import UsageError
-
-    try:
-        return float(str(value))
-    except ValueError:
-        raise UsageError(f"{option} is not a number", found=repr(value)) from None

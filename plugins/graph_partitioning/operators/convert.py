@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graph_partitioning.operators.base import GraphStageOperator, count_partitions, whole_number
+from graph_partitioning.operators.base import GraphStageOperator, count_partitions
+from graph_partitioning.settings import whole_number
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

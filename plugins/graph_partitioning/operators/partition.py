@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graph_partitioning.operators.base import GraphStageOperator, number, whole_number
+from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.settings import is_true, number, whole_number
 
 if TYPE_CHECKING:
     from partition_ops.progress import Progress
@@ -39,6 +40,12 @@ class PartitionNodesOperator(GraphStageOperator):
             equal ones.
         objective: ``cut``, few edges between partitions, or ``vol``, little communication.
         num_trainers_per_machine: Every partition is made of so many smaller ones.
+        previous: URI of an earlier finished run over the same graph, since when it has grown; ``latest`` for
+            the one that was published last when this run began, as `LockGraphOperator` has written down;
+            ``""`` for none.
+        migration_price: How many cut edges an old node must save to move.
+        drift: Partition anew when the cut is more than so many times that of the last full run.
+        compare_full: Also partition anew, only to report what that would give; or text such as ``"true"``.
         mpi_ranks: Processes of the engine ``parmetis``.
         hostfile: Its list of hosts, a path on the worker; ``""`` runs all ranks there.
         kwargs: As for `GraphStageOperator`.
@@ -55,6 +62,10 @@ class PartitionNodesOperator(GraphStageOperator):
         "target_shares",
         "objective",
         "num_trainers_per_machine",
+        "previous",
+        "migration_price",
+        "drift",
+        "compare_full",
         "mpi_ranks",
         "hostfile",
     )
@@ -71,6 +82,10 @@ class PartitionNodesOperator(GraphStageOperator):
         target_shares: Sequence[float] | str = "",
         objective: str = "cut",
         num_trainers_per_machine: int | str = 1,
+        previous: str = "",
+        migration_price: int | str = 1,
+        drift: float | str = 1.05,
+        compare_full: bool | str = False,
         mpi_ranks: int | str = 2,
         hostfile: str = "",
         **kwargs: Any,
@@ -85,6 +100,10 @@ class PartitionNodesOperator(GraphStageOperator):
         self.target_shares = target_shares
         self.objective = objective
         self.num_trainers_per_machine = num_trainers_per_machine
+        self.previous = previous
+        self.migration_price = migration_price
+        self.drift = drift
+        self.compare_full = compare_full
         self.mpi_ranks = mpi_ranks
         self.hostfile = hostfile
 
@@ -100,9 +119,13 @@ class PartitionNodesOperator(GraphStageOperator):
             balance=self.balance,
             seed=whole_number("seed", self.seed),
             **self._balance_options(),
+            migration_price=whole_number("migration_price", self.migration_price),
+            drift=number("drift", self.drift),
+            compare_full=is_true(self.compare_full),
             mpi=MpiOptions(ranks=whole_number("mpi_ranks", self.mpi_ranks), hostfile=self.hostfile or None),
         )
-        return partition_nodes(config, source, destination, progress=progress)
+        with self.open_previous(destination, self.previous) as previous:
+            return partition_nodes(config, source, destination, previous=previous, progress=progress)
 
     def _balance_options(self) -> dict[str, Any]:
         shares = self.target_shares

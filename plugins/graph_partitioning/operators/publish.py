@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
-from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import GraphStageOperator, count_partitions
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ class PublishRunOperator(GraphStageOperator):
         with ExitStack() as stack:
             latest = None
             if self.run_id:
-                graph_root = destination.uri.rpartition("/runs/")[0]
-                latest = stack.enter_context(GraphStorageHook(self.storage_conn_id).open(graph_root))
+                latest = stack.enter_context(self.graph_of(destination))
             return publish_run(config, source, destination, latest=latest, progress=progress)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:

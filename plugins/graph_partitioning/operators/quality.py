@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 class ReportQualityOperator(GraphStageOperator):
     """Measures the partitions and writes a report. It comes after ``convert``.
 
+    After a `LockGraphOperator` the history of the run that was published last goes on in it.
+
     Example::
 
         ReportQualityOperator(
@@ -31,4 +33,6 @@ class ReportQualityOperator(GraphStageOperator):
         from partition_ops.config import QualityConfig
         from partition_ops.quality import report_quality
 
-        return report_quality(QualityConfig(**self.graph), source, destination, progress=progress)
+        config = QualityConfig(**self.graph)
+        with self.open_published(destination) as previous:
+            return report_quality(config, source, destination, previous=previous, progress=progress)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
-from graph_partitioning.operators.base import GraphStageOperator, whole_number
+from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.settings import is_true, run_config
 
 if TYPE_CHECKING:
     from partition_ops.progress import Progress
@@ -78,20 +79,12 @@ class ValidateGraphOperator(GraphStageOperator):
 
     def _check_room(self, source: Store, destination: Store) -> None:
         """Refuse at the start what would be killed later on."""
-        from partition_ops.config import RunConfig
         from partition_ops.estimate import check_job
 
-        if self.planned is None or str(self.ignore_estimate).lower() == "true":
+        if self.planned is None or is_true(self.ignore_estimate):
             return
-        numbers = {"num_parts", "num_hops", "num_trainers_per_machine"}
-        options: dict[str, Any] = {
-            name: whole_number(name, value) if name in numbers else value
-            for name, value in self.planned.items()
-        }
-        formats = options.get("graph_formats")
-        if isinstance(formats, str):
-            options["graph_formats"] = tuple(word.strip() for word in formats.split(","))
-        check_job(RunConfig(**self.graph, data_docs=self.data_docs, **options), source, destination)
+        planned = run_config({**self.planned, **self.graph, "data_docs": self.data_docs})
+        check_job(planned, source, destination)
 
     def _expectations(self) -> AbstractContextManager[Store | None]:
         """The folder with the user's suites."""

@@ -1,0 +1,102 @@
+"""Partition graphs again when they have changed, on a schedule.
+
+The graphs, and the settings of each, are a list that people edit: a YAML file, or an Airflow Variable with
+the same text. For each graph on it:
+
+1. **changes**: has the input changed since the run that was published last? If not, the rest is skipped, and
+   the log says so.
+2. **partition**: a run of `partition_graph` with the settings of the graph, which begins from that run: nodes
+   stay where they were unless moving pays.
+
+One run at a time touches a graph, whoever started it: `partition_graph` sees to that.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG, Asset, AssetAny, Param, task_group
+from graph_partitioning.operators.repartition import ListGraphsOperator, LookForChangesOperator
+
+ASSET = "asset:"
+
+
+def schedule(text: str) -> str | AssetAny | None:
+    """From ``0 3 * * *``, ``@daily`` or ``asset:NAME`` to what Airflow takes.
+
+    An asset may be named by its URI; several, any of which will do, have commas between them.
+    """
+    if not text.startswith(ASSET):
+        return text or None
+    names = (name.strip() for name in text.removeprefix(ASSET).split(","))
+    return AssetAny(*(Asset(uri=name) if "://" in name else Asset(name) for name in names))
+
+
+PARAMS = {
+    "graphs": Param(
+        os.environ.get("GRAPH_PARTITIONING_GRAPHS") or "variable:graphs",
+        type="string",
+        minLength=1,
+        title="List of graphs",
+        description="A YAML file, s3://bucket/key or a path on the workers; or variable:NAME, an Airflow"
+        " Variable with the same text.",
+    ),
+    "storage_conn_id": Param(
+        "aws_default",
+        type=["null", "string"],
+        title="Storage connection",
+        description="Airflow connection of type aws that reaches the list, and graphs that name no other.",
+    ),
+    "force": Param(
+        False,
+        type="boolean",
+        title="Even if nothing has changed",
+        description="Partition every graph on the list.",
+    ),
+}
+
+with DAG(
+    dag_id="repartition_graph",
+    dag_display_name="Partition graphs again",
+    description="Partition what has changed, beginning from the run before",
+    doc_md=__doc__,
+    schedule=schedule(os.environ.get("GRAPH_PARTITIONING_SCHEDULE", "").strip()),
+    catchup=False,
+    max_active_runs=1,
+    params=PARAMS,
+    tags=["dgl", "graph", "partitioning"],
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "retry_exponential_backoff": 2},
+) as dag:
+    graphs = ListGraphsOperator(
+        task_id="graphs",
+        graphs="{{ params.graphs }}",
+        storage_conn_id="{{ params.storage_conn_id or '' }}",
+    )
+
+    @task_group(group_id="graph")
+    def repartition(settings: dict[str, object]) -> None:
+        """What is done for one graph."""
+        changes = LookForChangesOperator(
+            task_id="changes",
+            graph=settings,
+            force="{{ params.force }}",
+            map_index_template="{{ task.graph['input_uri'] }}",
+        )
+        TriggerDagRunOperator(
+            task_id="partition",
+            trigger_dag_id="partition_graph",
+            trigger_run_id="repartition__{{ run_id }}__{{ ti.map_index }}",
+            logical_date=None,  # graphs that are triggered at the same moment would have the same one
+            conf=changes.output,
+            fail_when_dag_is_paused=True,  # a run that is queued there would be waited for for ever
+            reset_dag_run=True,  # a task that is cleared goes on with the run that it had started
+            wait_for_completion=True,
+            deferrable=True,
+            poke_interval=10,
+            retries=0,  # the tasks of the other run are tried again themselves
+            map_index_template="{{ task.conf['input_uri'] }}",
+        )
+
+    repartition.expand(settings=graphs.output)

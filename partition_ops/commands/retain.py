@@ -1,0 +1,54 @@
+"""``partition-ops retain``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from datetime import timedelta
+from typing import Any
+
+from partition_ops.commands import common
+from partition_ops.commands.console import Console
+from partition_ops.storage import open_store
+
+NAME = "retain"
+SUMMARY = "remove older published runs of a graph"
+DESCRIPTION = """\
+Keep the newest runs below ROOT, the root of a graph's runs with latest.json in it, and remove older ones. The
+run that latest.json names stays in any case, and so does every run in which something was written within
+--grace, finished or not."""
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("root", metavar="ROOT", help="the root of a graph's runs, a folder or s3://…")
+    parser.add_argument("--keep", metavar="N", type=int, required=True, help="how many runs to keep")
+    parser.add_argument(
+        "--grace", metavar="TIME", type=parse_time, default="7d", help="such as 12h or 7d (default 7d)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+
+
+def parse_time(text: str) -> timedelta:
+    """A time such as ``12h`` or ``7d``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 12h or 7d")
+    try:
+        return timedelta(**{UNITS[match[2]]: float(match[1])})
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long a time") from None
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    from partition_ops.runs.lock import locked
+    from partition_ops.runs.retention import RetentionConfig, retain_runs
+
+    config = RetentionConfig(keep=arguments.keep, grace=arguments.grace, dry_run=arguments.dry_run)
+    with open_store(arguments.root, common.settings(arguments)) as root, locked(root):
+        retained = retain_runs(config, root)
+    would = "would be removed" if config.dry_run else "removed"
+    for uri in retained.removed:
+        console.line(f"{would}  {uri}")
+    console.line(f"{len(retained.kept)} runs kept, {len(retained.removed)} {would}, {retained.bytes:,} bytes")
+    return {"dry_run": config.dry_run, **vars(retained)}

@@ -1,0 +1,1 @@
+"""The quality gate: partitions that are worse than allowed are not published."""

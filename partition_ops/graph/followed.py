@@ -1,0 +1,59 @@
+"""The earlier run that a run has followed, for the stages after ``partition``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from partition_ops import artifacts
+from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store, open_store
+
+MIGRATION = f"{artifacts.ASSIGNMENT}/{artifacts.MIGRATION}"
+
+
+def read_migration(run: Store) -> dict[str, Any] | None:
+    """The checked ``assignment/migration.json`` of a run, or None where it has followed no other.
+
+    Raises:
+        InvalidInputError: It is broken.
+    """
+    if not run.exists(MIGRATION):
+        return None
+    report: dict[str, Any] = run.read_json(MIGRATION)
+    check_document(report, "migration", where=run.uri_of(MIGRATION))
+    return report
+
+
+def keeps_ids(migration: dict[str, Any]) -> bool:
+    """Whether type-wise IDs of old nodes were still those of the earlier run."""
+    return any(one["old"] for one in migration["node_types"].values())
+
+
+def manifest_digest(run: Store) -> str:
+    """SHA-256 of the manifest of a finished run, and so of all that it has written."""
+    return hashlib.sha256(run.read_bytes(artifacts.MANIFEST)).hexdigest()
+
+
+@contextmanager
+def open_followed(run: Store) -> Iterator[Store]:
+    """The earlier run that ``assignment/migration.json`` names, reached as this one is.
+
+    Raises:
+        InvalidInputError: It is not there any more, or is another one by now.
+    """
+    migration = read_migration(run)
+    if migration is None:
+        raise InvalidInputError(f"{run.uri} has followed no earlier run")
+    with open_store(migration["previous"]["run"], run.settings) as store:
+        expected = migration["previous"]["manifest_sha256"]
+        if not store.exists(artifacts.MANIFEST) or manifest_digest(store) != expected:
+            raise InvalidInputError(
+                f"{store.uri} is not the run any more that {run.uri} has followed",
+                expected=f"a manifest with the SHA-256 {expected}",
+                remedy="Run 'partition' again, with --previous RUN for one that is there, or without.",
+            )
+        yield store

@@ -1,0 +1,21 @@
+"""Partitioning a graph that has grown: old nodes stay where they are unless moving pays.
+
+How, and what was tried besides: docs/decisions/growth.md.
+"""
+
+from partition_ops.partition.incremental.dealing import follow_by_dealing
+from partition_ops.partition.incremental.old import Old
+from partition_ops.partition.incremental.previous import PreviousRun
+from partition_ops.partition.incremental.refinement import follow_by_refining
+from partition_ops.partition.incremental.repartition import Outcome, repartition
+from partition_ops.partition.incremental.report import write_migration
+
+__all__ = [
+    "Old",
+    "Outcome",
+    "PreviousRun",
+    "follow_by_dealing",
+    "follow_by_refining",
+    "repartition",
+    "write_migration",
+]

@@ -1,0 +1,136 @@
+"""The earlier run that an incremental one follows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops import artifacts
+from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.assignment import read_parts
+from partition_ops.graph.followed import manifest_digest, read_migration
+from partition_ops.graph.growth import Counts, broken_ids
+from partition_ops.graph.manifest import read_manifest
+from partition_ops.graph.parhip import read_degrees
+from partition_ops.partition.problem import Parts
+from partition_ops.storage import Store
+
+
+class PreviousRun:
+    """What an earlier finished run knows of its nodes.
+
+    Args:
+        store: Its root.
+
+    Attributes:
+        counts: Of its input.
+        num_parts: Number of its partitions.
+
+    Raises:
+        InvalidInputError: The run is not finished, or something in it is broken.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        read_manifest(store)  # says so where it is not finished
+        self.counts = Counts.of_run(store)
+        meta = self._assignment.read_json(artifacts.ASSIGNMENT_META)
+        check_document(meta, "partition_meta", where=self._assignment.uri_of(artifacts.ASSIGNMENT_META))
+        self.num_parts = int(meta["num_parts"])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its manifest, and so of all that it has written."""
+        return manifest_digest(self.store)
+
+    def unusable(self, now: Counts, num_parts: int, trainers: int) -> str | None:
+        """Why its assignment is no start for another graph, or None where it is one.
+
+        Args:
+            now: Of that graph.
+            num_parts: Partitions wanted.
+            trainers: Trainers wanted for each.
+        """
+        if self.num_parts != num_parts:
+            return f"the number of partitions has changed from {self.num_parts} to {num_parts}"
+        if self._trainers != trainers:
+            return f"the number of trainers of a machine has changed from {self._trainers} to {trainers}"
+        return broken_ids(self.counts, now)
+
+    def read_parts(self) -> Parts:
+        """(old nodes,) int32, the partition of every old node, or its trainer where machines have several.
+
+        Raises:
+            InvalidInputError: A file is missing or damaged.
+        """
+        if self._trainers == 1:
+            return self.read_machines()
+        arrays = [np.zeros(0, np.int32)]
+        for name, count in self.counts.nodes.items():
+            key = artifacts.assignment_trainers(name)
+            array = np.load(self._assignment.local_copy(key), allow_pickle=False)
+            most = self.num_parts * self._trainers
+            if array.shape != (count,) or (count and not 0 <= array.min() <= array.max() < most):
+                raise InvalidInputError(
+                    f"{self._assignment.uri_of(key)} does not fit the run",
+                    expected=f"{count} numbers below {most}",
+                )
+            arrays.append(array.astype(np.int32))
+        return np.concatenate(arrays)
+
+    def read_machines(self) -> Parts:
+        """(old nodes,) int32, the partition of every old node.
+
+        Raises:
+            InvalidInputError: A file is missing or damaged.
+        """
+        return read_parts(self._assignment, self.counts.nodes, self.num_parts)
+
+    def read_degrees(self) -> npt.NDArray[np.int32] | None:
+        """(old nodes,) int32, their numbers of neighbours; None where the run has not kept its graph."""
+        if not self.store.exists(artifacts.PREPARED_GRAPH):
+            return None
+        return read_degrees(self.store, artifacts.PREPARED_GRAPH).clip(max=2**31 - 1).astype(np.int32)
+
+    @property
+    def edge_cut(self) -> float:
+        """Share of the neighbouring pairs that it cut; of a run that did not say so, of its edges."""
+        found = self._sidecar.get("edge_cut")
+        if found is None:
+            found = self.store.read_json(artifacts.QUALITY_REPORT)["edge_cut"]
+        return float(found["fraction"])
+
+    @property
+    def last_full_cut(self) -> float | None:
+        """Share of the neighbouring pairs that the last full run cut, this one or one before it."""
+        migration = self.migration
+        if migration is None or migration["mode"] == "full":
+            return self.edge_cut
+        found = migration["edge_cut"]["last_full"]
+        return None if found is None else float(found)
+
+    @cached_property
+    def migration(self) -> dict[str, Any] | None:
+        """Its own report on migration, if it followed another run."""
+        return read_migration(self.store)
+
+    @property
+    def _assignment(self) -> Store:
+        return self.store.child(artifacts.ASSIGNMENT)
+
+    @cached_property
+    def _sidecar(self) -> dict[str, Any]:
+        """What made the assignment; nothing is known of one from elsewhere."""
+        if not self._assignment.exists(artifacts.ASSIGNMENT_SIDECAR):
+            return {}
+        sidecar: dict[str, Any] = self._assignment.read_json(artifacts.ASSIGNMENT_SIDECAR)
+        check_document(sidecar, "assignment", where=self._assignment.uri_of(artifacts.ASSIGNMENT_SIDECAR))
+        return sidecar
+
+    @property
+    def _trainers(self) -> int:
+        return int(self._sidecar.get("made_by", {}).get("num_trainers_per_machine", 1))

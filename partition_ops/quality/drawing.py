@@ -1,0 +1,33 @@
+"""Tables and pictures of the quality page's sections, for text that needs no network."""
+
+from __future__ import annotations
+
+import io
+from html import escape
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+
+def inline_picture(figure: Figure, label: str) -> str:
+    """A picture inside the page, with a text for those who do not see it."""
+    text = picture(figure, label)
+    return f'<div role="img" aria-label="{escape(label)}">{text[text.index("<svg") :]}</div>'
+
+
+def picture(figure: Figure, label: str) -> str:
+    """A picture as a file of its own (SVG)."""
+    import matplotlib
+
+    stream = io.StringIO()
+    # fixed salt and no date: the same report gives the same bytes
+    with matplotlib.rc_context({"svg.hashsalt": label, "svg.fonttype": "none"}):
+        FigureCanvasSVG(figure).print_figure(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table; all cells are text."""
+    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    return "<table>" + "".join(lines) + "</table>"

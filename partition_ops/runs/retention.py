@@ -1,0 +1,134 @@
+"""Remove older runs of a graph, and never one that somebody may need."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from partition_ops import artifacts
+from partition_ops.errors import UsageError
+from partition_ops.runs.beginning import latest_run, read_beginning
+from partition_ops.runs.lock import read_lock
+from partition_ops.storage import Store, StoredObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionConfig:
+    """What is kept.
+
+    Attributes:
+        keep: How many of the runs that were finished last.
+        grace: No run is removed in which something was written since.
+        dry_run: Only say what would be removed.
+    """
+
+    keep: int
+    grace: timedelta = timedelta(days=7)
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.keep < 1:
+            raise UsageError("--keep is out of range", found=self.keep, expected="1 or more")
+        if self.grace < timedelta(0):
+            raise UsageError("--grace is negative", found=str(self.grace))
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What was done.
+
+    Attributes:
+        kept: URIs of the runs that stay, and why.
+        removed: URIs of the others.
+        bytes: Of the objects in the latter.
+    """
+
+    kept: Mapping[str, str]
+    removed: list[str]
+    bytes: int
+
+
+def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = None) -> Retained:
+    """Remove the runs below the root of a graph that are neither among the newest nor young.
+
+    A run is finished when it has a manifest; what has none, because it failed or is at work, is removed when
+    it is old. The run that ``latest.json`` names stays in any case, and so does the one that holds the lock
+    and the one that it began from. The manifest goes first: what is removed in part is not taken for
+    finished. Nothing but what is below ``runs/`` is looked at.
+
+    Args:
+        config: What is kept.
+        root: Root of the graph, where ``latest.json`` and ``runs/`` are.
+        now: Seconds since the epoch; the clock's if left out.
+
+    Raises:
+        InvalidInputError: ``latest.json`` or ``lock.json`` is broken; nothing is removed then.
+
+    Memory: the list of all objects of all runs.
+    """
+    runs = _runs(root)
+    needed = _needed(root, runs)
+    finished = sorted(
+        (name for name, found in runs.items() if artifacts.MANIFEST in found),
+        key=lambda name: (runs[name][artifacts.MANIFEST].modified, name),
+        reverse=True,
+    )
+    newest = set(finished[: config.keep])
+    limit = (time.time() if now is None else now) - config.grace.total_seconds()
+    kept, removed = {}, []
+    for name, found in runs.items():
+        reason = needed.get(name) or (f"one of the newest {config.keep}" if name in newest else None)
+        if reason is None and max(entry.modified for entry in found.values()) > limit:
+            reason = f"younger than {config.grace}"
+        if reason is None:
+            removed.append(name)
+        else:
+            kept[root.uri_of(_folder(name))] = reason
+    for name in () if config.dry_run else removed:
+        _remove(root, name)
+    size = sum(entry.size for name in removed for entry in runs[name].values())
+    return Retained(kept, [root.uri_of(_folder(name)) for name in removed], size)
+
+
+def _folder(name: str) -> str:
+    return f"{artifacts.RUNS}/{name}"
+
+
+def _runs(root: Store) -> dict[str, dict[str, StoredObject]]:
+    """The objects of every run, by the name of its folder and their key in it."""
+    runs: dict[str, dict[str, StoredObject]] = {}
+    for entry in root.list(f"{artifacts.RUNS}/"):
+        name, inside, key = entry.key.removeprefix(f"{artifacts.RUNS}/").partition("/")
+        if inside:
+            runs.setdefault(name, {})[key] = entry
+    return runs
+
+
+def _needed(root: Store, runs: Mapping[str, Any]) -> dict[str, str]:
+    """The runs that stay whatever their age, and why."""
+    needed = {}
+    lock = read_lock(root)
+    for name, found in runs.items():
+        beginning = read_beginning(root.child(_folder(name))) if artifacts.BEGINNING in found else None
+        if beginning and lock and beginning["holder"] == lock["holder"]:
+            needed[name] = f"it holds {artifacts.LOCK}"
+            if beginning["latest"]:
+                needed[_name_of(beginning["latest"])] = f"{name} began from it"
+    latest = latest_run(root)
+    if latest:
+        needed[_name_of(latest)] = f"{artifacts.LATEST} names it"
+    return needed
+
+
+def _name_of(uri: str) -> str:
+    """The folder of a run, by whatever address of the same root it was named."""
+    return uri.rstrip("/").rpartition("/")[2]
+
+
+def _remove(root: Store, name: str) -> None:
+    run = root.child(_folder(name))
+    run.delete([artifacts.MANIFEST])
+    root.delete_prefix(f"{_folder(name)}/")

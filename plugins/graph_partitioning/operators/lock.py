@@ -1,0 +1,123 @@
+"""One run at a time works on a graph: take its lock before what follows, give it back whatever happens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import timezone
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowRuntimeError
+
+from graph_partitioning.operators.base import GraphRunOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from partition_ops.runs.lock import Lock
+
+WAIT = timedelta(seconds=30)
+PATIENCE = timedelta(hours=24)
+ENDED = ("success", "failed")
+
+
+class LockGraphOperator(GraphRunOperator):
+    """Takes the lock of a graph, ``<output_uri>/<graph>/lock.json``, and notes what the run begins from.
+
+    While another run holds it, the task waits without a worker slot. A lock does not count any more once
+    the DAG run that took it has ended, or when it is older than a day and this Airflow does not know that
+    run; the log says so. It comes before ``partition``, and `ReleaseGraphOperator` is its teardown::
+
+        lock = LockGraphOperator(task_id="lock", **where).as_setup()
+        release = ReleaseGraphOperator(task_id="release", **where).as_teardown(setups=lock)
+
+    Args:
+        wait: Time between two looks.
+        patience: How long to wait in all.
+        kwargs: As for `GraphRunOperator`; there must be a ``run_id``.
+
+    Returns:
+        ``latest``: URI of the run that was published last when this one began; None where there was none.
+    """
+
+    def __init__(self, *, wait: timedelta = WAIT, patience: timedelta = PATIENCE, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.wait = wait
+        self.patience = patience
+
+    def execute(self, context: Context) -> Any:
+        from partition_ops.errors import ConflictError
+        from partition_ops.runs.beginning import begin_run, check_still_latest
+        from partition_ops.runs.lock import release_lock, take_lock
+
+        holder = lock_holder(context)
+        with self.opened() as (_, destination), self.graph_of(destination) as root:
+            held = take_lock(root, holder, abandoned=lambda lock: self._abandoned(lock, context))
+            if held is None:
+                beginning = begin_run(destination, root, holder)
+                try:
+                    check_still_latest(destination, root)
+                except ConflictError:  # of a run that was cleared after others were published
+                    release_lock(root, holder)
+                    raise
+                return {"latest": beginning["latest"]}
+        return self._wait(held, context)
+
+    def _wait(self, held: Lock, context: Context) -> None:
+        from partition_ops.runs.lock import described
+
+        now = timezone.utcnow()
+        since = context["ti"].get_first_reschedule_date(context) or now
+        if now - since > self.patience:
+            raise AirflowFailException(f"The graph is in use: {described(held)}. Waited for {self.patience}.")
+        self.log.info("The graph is in use: %s. Looking again in %s.", described(held), self.wait)
+        raise AirflowRescheduleException(now + self.wait)
+
+    def _abandoned(self, lock: Lock, context: Context) -> str | None:
+        from partition_ops.runs.lock import too_old
+
+        holder = lock["holder"]
+        if not {"dag_id", "run_id"} <= holder.keys():
+            return too_old(lock)
+        try:
+            state = context["ti"].get_dagrun_state(dag_id=str(holder["dag_id"]), run_id=str(holder["run_id"]))
+        except AirflowRuntimeError:  # removed, or a run of another Airflow
+            return too_old(lock)
+        return f"its DAG run has ended ({state})" if state in ENDED else None
+
+
+class RemoveScratchOperator(GraphRunOperator):
+    """Removes the scratch files of a run, the buckets between scatter and gather.
+
+    As a teardown of the tasks that write them it comes after those that read them, whatever happened to
+    those; a reader that is cleared later has the writers run again, because they are its setups.
+
+    Args: As for `GraphRunOperator`.
+    """
+
+    def execute(self, context: Context) -> Any:
+        from partition_ops.artifacts import SCRATCH
+
+        with self.opened() as (_, destination):
+            destination.delete_prefix(f"{SCRATCH}/")
+
+
+class ReleaseGraphOperator(GraphRunOperator):
+    """Gives the lock of a graph back, and removes what scratch files the run has left.
+
+    Args: As for `LockGraphOperator`.
+    """
+
+    def execute(self, context: Context) -> Any:
+        from partition_ops.artifacts import SCRATCH
+        from partition_ops.runs.lock import release_lock
+
+        with self.opened() as (_, destination), self.graph_of(destination) as root:
+            destination.delete_prefix(f"{SCRATCH}/")
+            if not release_lock(root, lock_holder(context)):
+                self.log.warning("The lock of %s was not held any more", root.uri)
+
+
+def lock_holder(context: Context) -> dict[str, str]:
+    """How a DAG run names itself in a lock."""
+    ti = context["ti"]
+    return {"dag_id": ti.dag_id, "run_id": ti.run_id}

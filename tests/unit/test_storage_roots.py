@@ -1,0 +1,126 @@
+"""The allow-list of roots: nothing outside of it is opened, however it is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from graph_partitioning.hooks.storage import GraphStorageHook
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partition_ops.cli import main
+from partition_ops.errors import UsageError
+from partition_ops.storage import open_store
+from partition_ops.storage.roots import VARIABLE
+
+# names that are prefixes of each other, ways up, ways round, and links that lead in and out
+PARTS = st.sampled_from(
+    ["in", "in-evil", "i", "..", ".", "", "link-in", "link-out", "link-up", "new", "%2e%2e"]
+)
+S3_PARTS = st.sampled_from(
+    ["graphs", "graphs-evil", "graph", "in", "in-evil", "..", ".", "", "%2e%2e", "in "]
+)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """``in`` is allowed, all beside it is not."""
+    root = tmp_path_factory.mktemp("roots")
+    for folder in ("in/in", "in-evil/in", "i"):
+        (root / folder).mkdir(parents=True)
+    (root / "link-in").symlink_to(root / "in")
+    (root / "in" / "link-out").symlink_to(root / "in-evil")
+    (root / "in" / "link-in").symlink_to(root / "in" / "in")
+    (root / "in" / "link-up").symlink_to("..")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, f"{root}/in s3://graphs/in s3://whole-bucket")
+        yield root
+
+
+def accepted(uri: str) -> bool:
+    try:
+        open_store(uri).close()
+    except UsageError:
+        return False
+    return True
+
+
+@settings(deadline=None)
+@given(parts=st.lists(PARTS, max_size=6), as_file=st.booleans())
+def test_local_roots_are_judged_by_where_they_lead(tree: Path, parts: list[str], as_file: bool) -> None:
+    path = "/".join([str(tree), *parts])
+    # os.path goes another way than the code: it decodes nothing and follows link by link
+    real = os.path.realpath(path.replace("%2e%2e", "..") if as_file else path)
+    allowed = os.path.realpath(tree / "in")
+    inside = os.path.commonpath([real, allowed]) == allowed
+    assert accepted(f"file://{path}" if as_file else path) == inside
+
+
+@settings(max_examples=40, deadline=None)  # each makes a client of boto3
+@given(parts=st.lists(S3_PARTS, min_size=1, max_size=5), slash=st.sampled_from(["", "/"]))
+def test_roots_on_s3_are_judged_by_whole_names(tree: Path, parts: list[str], slash: str) -> None:
+    bucket, *prefix = parts
+    plain = not {"", ".", ".."} & set(prefix)
+    inside = bucket == "graphs" and prefix[:1] == ["in"] and plain
+    if plain or bucket != "graphs":  # what is not in its plain form is refused by its form, see below
+        assert accepted("s3://" + "/".join(parts) + slash) == inside
+
+
+@settings(max_examples=40, deadline=None)
+@given(parts=st.lists(S3_PARTS, min_size=1, max_size=5))
+def test_what_is_opened_on_s3_lies_inside(tree: Path, parts: list[str]) -> None:
+    try:
+        store = open_store("s3://" + "/".join(parts))
+    except UsageError:
+        return
+    with store:
+        assert (store.uri + "/").startswith("s3://graphs/in/")
+        assert ".." not in store.uri.split("/")
+
+
+def test_a_bucket_allows_what_is_in_it(tree: Path) -> None:
+    assert accepted("s3://whole-bucket") and accepted("s3://whole-bucket/x/y")
+    assert not accepted("s3://whole-bucket-2/x")
+
+
+@pytest.mark.parametrize(("listed", "expected"), [(None, True), ("", False), (" \n", False), ("/", True)])
+def test_no_list_allows_everything_and_an_empty_one_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: str | None, expected: bool
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if listed is not None:
+        monkeypatch.setenv(VARIABLE, listed)
+    assert accepted(str(tmp_path)) == expected
+    assert accepted("s3://graphs/in") == (listed is None)
+
+
+@pytest.mark.parametrize(
+    "entry", ["relative/path", "s3://", "s3:///x", "s3://b/../c", "http://host/x", "file://x"]
+)
+def test_a_list_with_a_mistake_allows_nothing(monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    monkeypatch.setenv(VARIABLE, f"/tmp {entry}")
+    with pytest.raises(UsageError, match="not a root"):
+        open_store("/tmp")
+
+
+def test_links_that_lead_to_each_other_are_refused(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert not accepted(str(tmp_path / "a" / "x"))
+
+
+def test_the_command_line_says_what_is_allowed(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "s3://graphs-evil/in"]) == 2
+    told = capsys.readouterr().err
+    assert "'s3://graphs-evil/in'" in told and "s3://graphs/in" in told and VARIABLE in told
+
+
+def test_pages_of_airflow_serve_nothing_from_outside(tree: Path) -> None:
+    (tree / "i" / "manifest.json").write_text("{}")
+    with pytest.raises(UsageError, match="outside"):
+        GraphStorageHook(None).stream(str(tree / "i"), "manifest.json")
+    with pytest.raises(UsageError, match="outside"):
+        GraphStorageHook(None).stream("s3://graphs-evil/in", "manifest.json")
