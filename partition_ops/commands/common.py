@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_args
 
 from partition_ops import artifacts
@@ -19,6 +20,7 @@ from partition_ops.gate.options import Gate
 from partition_ops.parmetis.options import LibraryOptions, MpiOptions
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage.factory import check_spelling
 from partition_ops.tasks import StageResult
 
 
@@ -303,14 +305,28 @@ def split_file_uri(uri: str, option: str) -> tuple[str, str]:
     """The root and the key of one file.
 
     Raises:
-        UsageError: The URI names a folder.
+        UsageError: The URI names a folder, or is misspelt.
     """
+    check_spelling(uri)
     folder, _, name = uri.rpartition("/")
     if not name or folder.endswith(":/"):  # s3://bucket
         raise UsageError(
             f"{option} names no file", found=repr(uri), expected="a local path or s3://bucket/key"
         )
     return folder or ("/" if uri.startswith("/") else "."), name
+
+
+def local_folder(text: str, option: str) -> Path:
+    """A folder that can be local only.
+
+    Raises:
+        UsageError: The text is empty or a URI.
+    """
+    with suppress(UsageError):
+        check_spelling(text)
+        if text and "://" not in text:
+            return Path(text)
+    raise UsageError(f"{option} is no local folder", found=repr(text))
 
 
 def open_run(uri: str, arguments: argparse.Namespace) -> Store:

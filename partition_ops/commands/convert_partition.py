@@ -73,7 +73,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.schema.schema import read_schema
 
     if arguments.workspace is not None:
-        _use_workspace(arguments.workspace)
+        _use_workspace(common.local_folder(arguments.workspace, "--workspace"))
     settings = common.settings(arguments)
     root, name = common.split_file_uri(arguments.schema, "--schema")
     with open_store(root, settings) as folder:
@@ -91,11 +91,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     return result.to_json()
 
 
-def _use_workspace(folder: str) -> None:
-    if "://" in folder:
-        raise UsageError("--workspace is no local folder", found=repr(folder))
+def _use_workspace(folder: Path) -> None:
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--workspace cannot be made: {error.strerror}", found=repr(folder)) from error
-    tempfile.tempdir = folder  # where the stores, and whoever else needs one, make their temporary folders
+        raise UsageError(f"--workspace cannot be made: {error.strerror}", found=repr(str(folder))) from error
+    tempfile.tempdir = str(folder)  # where everybody makes temporary folders

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from partition_ops.commands import common
@@ -26,14 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part", metavar="I", type=int, nargs="+", required=True, help="which partition, or several"
     )
-    parser.add_argument("--to", metavar="DIR", type=Path, required=True, help="local folder")
+    parser.add_argument("--to", metavar="DIR", required=True, help="local folder")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.fetch import fetch_partitions
 
+    folder = common.local_folder(arguments.to, "--to")
     with common.open_run(arguments.output, arguments) as output:
-        result = fetch_partitions(output, arguments.part, arguments.to, progress=common.progress(arguments))
+        result = fetch_partitions(output, arguments.part, folder, progress=common.progress(arguments))
     fetched = f"{result['bytes']:,} bytes" if result["bytes"] else "nothing, all there already"
     console.line(f"fetched {fetched}; partition config {result['partition_config']}")
     return result

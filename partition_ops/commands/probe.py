@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from partition_ops import artifacts
@@ -45,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache",
         metavar="DIR",
-        type=Path,
         help="folder of the cache (default: ~/.cache/partition-ops/train)",
     )
 
@@ -63,12 +61,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         seed=arguments.seed,
         parts=None if arguments.part is None else tuple(arguments.part),
     )
+    cache = None if arguments.cache is None else common.local_folder(arguments.cache, "--cache")
     with common.open_run(arguments.output, arguments) as output:
         probed = probe_published(
             config,
             output,
             report=not arguments.no_report,
-            cache=arguments.cache,
+            cache=cache,
             progress=common.progress(arguments),
         )
         page = output.uri_of(artifacts.QUALITY_PAGE)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from partition_ops import artifacts
-from partition_ops.errors import UsageError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.runs.beginning import latest_run, read_beginning
 from partition_ops.runs.lock import read_lock
 from partition_ops.storage import Store, StoredObject
+
+MARKS = {  # what a run writes first, and what is removed last: a folder without any is not a run
+    artifacts.BEGINNING,
+    artifacts.VALIDATION_REPORT,
+    *map(artifacts.record, ("validate", "schema", "prepare", "partition")),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +50,32 @@ class Retained:
         kept: URIs of the runs that stay, and why.
         removed: URIs of the others.
         bytes: Of the objects in the latter.
+        passed_over: URIs of folders beside them that are not runs.
     """
 
     kept: Mapping[str, str]
     removed: list[str]
     bytes: int
+    passed_over: list[str]
+
+
+def check_root(root: Store) -> None:
+    """Refuse what is not the root of a graph's runs; nothing is written.
+
+    Raises:
+        InvalidInputError: There is no ``latest.json``.
+    """
+    if root.exists(artifacts.LATEST):
+        return
+    there = any(True for _ in root.list(f"{artifacts.RUNS}/"))
+    missing = [artifacts.LATEST] if there else [f"{artifacts.RUNS}/", artifacts.LATEST]
+    raise InvalidInputError(
+        f"{root.uri} is not the root of a graph's runs",
+        found=[f"no {name} below {root.uri}" for name in missing],
+        expected=f"{artifacts.LATEST}, which names the run published last, and {artifacts.RUNS}/",
+        remedy="Check the path: Airflow publishes below <output>/<graph>. What 'partition-ops run' leaves"
+        " is one run, and nothing in it is to be removed.",
+    )
 
 
 def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = None) -> Retained:
@@ -57,7 +84,8 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
     A run is finished when it has a manifest; what has none, because it failed or is at work, is removed when
     it is old. The run that ``latest.json`` names stays in any case, and so does the one that holds the lock
     and the one that it began from. The manifest goes first: what is removed in part is not taken for
-    finished. Nothing but what is below ``runs/`` is looked at.
+    finished. Nothing but what is below ``runs/`` is looked at, and a folder there without the mark of a run
+    (see `MARKS`) is passed over.
 
     Args:
         config: What is kept.
@@ -65,11 +93,14 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
         now: Seconds since the epoch; the clock's if left out.
 
     Raises:
-        InvalidInputError: ``latest.json`` or ``lock.json`` is broken; nothing is removed then.
+        InvalidInputError: There is no ``latest.json``, or it or ``lock.json`` is broken; nothing is removed
+            then.
 
     Memory: the list of all objects of all runs.
     """
-    runs = _runs(root)
+    check_root(root)
+    folders = _folders(root)
+    runs = {name: found for name, found in folders.items() if not MARKS.isdisjoint(found)}
     needed = _needed(root, runs)
     finished = sorted(
         (name for name, found in runs.items() if artifacts.MANIFEST in found),
@@ -88,23 +119,27 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
         else:
             kept[root.uri_of(_folder(name))] = reason
     for name in () if config.dry_run else removed:
-        _remove(root, name)
-    size = sum(entry.size for name in removed for entry in runs[name].values())
-    return Retained(kept, [root.uri_of(_folder(name)) for name in removed], size)
+        _remove(root, name, runs[name])
+    return Retained(
+        kept=kept,
+        removed=[root.uri_of(_folder(name)) for name in removed],
+        bytes=sum(entry.size for name in removed for entry in runs[name].values()),
+        passed_over=[root.uri_of(_folder(name)) for name in folders if name not in runs],
+    )
 
 
 def _folder(name: str) -> str:
     return f"{artifacts.RUNS}/{name}"
 
 
-def _runs(root: Store) -> dict[str, dict[str, StoredObject]]:
-    """The objects of every run, by the name of its folder and their key in it."""
-    runs: dict[str, dict[str, StoredObject]] = {}
+def _folders(root: Store) -> dict[str, dict[str, StoredObject]]:
+    """The objects of every folder below ``runs/``, by its name and their key in it."""
+    folders: dict[str, dict[str, StoredObject]] = {}
     for entry in root.list(f"{artifacts.RUNS}/"):
         name, inside, key = entry.key.removeprefix(f"{artifacts.RUNS}/").partition("/")
         if inside:
-            runs.setdefault(name, {})[key] = entry
-    return runs
+            folders.setdefault(name, {})[key] = entry
+    return folders
 
 
 def _needed(root: Store, runs: Mapping[str, Any]) -> dict[str, str]:
@@ -128,7 +163,9 @@ def _name_of(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2]
 
 
-def _remove(root: Store, name: str) -> None:
+def _remove(root: Store, name: str, keys: Iterable[str]) -> None:
+    """Manifest first, marks last: what is left of a call that is killed can be told for what it is."""
     run = root.child(_folder(name))
     run.delete([artifacts.MANIFEST])
+    run.delete([key for key in keys if key not in MARKS])
     root.delete_prefix(f"{_folder(name)}/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -13,6 +14,7 @@ from partition_ops.storage.roots import check_allowed
 from partition_ops.storage.settings import StorageSettings
 
 EXPECTED = "a local path or s3://bucket/prefix"
+MISSPELT = re.compile(r"(s3[an]?|file|https?|gs|hdfs|abfss?):", re.IGNORECASE)
 
 
 def open_store(
@@ -26,12 +28,29 @@ def open_store(
         progress: Shows how far the transfer of a big object has come.
 
     Raises:
-        UsageError: The URI has another scheme, or its bucket or prefix is not one, or it lies outside of
-            the allowed roots (see `check_allowed`).
+        UsageError: The URI has another scheme, or one with a slash missing, or its bucket or prefix is not
+            one, or it lies outside of the allowed roots (see `check_allowed`).
     """
+    check_spelling(uri)
     store = _open(uri, settings, progress)
     check_allowed(store)
     return store
+
+
+def check_spelling(uri: str) -> None:
+    """Refuse ``s3:bucket/prefix`` and the like, which would be a path of the local disk.
+
+    Raises:
+        UsageError: It begins like a URI and goes on like a path.
+    """
+    scheme = MISSPELT.match(uri)
+    if scheme and "://" not in uri:
+        raise UsageError(
+            "A URI lacks the two slashes behind its scheme",
+            found=repr(uri),
+            expected=EXPECTED,
+            remedy=f"A local path that begins so is written ./{scheme[0]}…",
+        )
 
 
 def _open(uri: str, settings: StorageSettings | None, progress: Progress | None) -> Store:
@@ -41,6 +60,8 @@ def _open(uri: str, settings: StorageSettings | None, progress: Progress | None)
             raise UsageError("A path is empty", expected=EXPECTED)
         return LocalStore(Path(uri))
     if scheme == "file":
+        if not rest.startswith("/"):  # what is behind the slashes would be a host
+            raise UsageError("A URI has no absolute path", found=repr(uri), expected="file:///path")
         return LocalStore(Path(unquote(urlsplit(uri).path)))
     if scheme == "s3":
         return _open_s3(uri, rest, settings, progress)

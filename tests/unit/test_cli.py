@@ -146,6 +146,23 @@ def test_wrong_use_exits_2_with_a_sentence(graph: Path, name: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["schema", "GRAPH", "--output", "s3:schema.json"],
+        ["fetch", "OUT", "--part", "0", "--to", "s3://bucket/x"],
+        ["fetch", "OUT", "--part", "0", "--to", "s3:bucket/x"],
+        ["probe", "OUT", "--cache", "s3://bucket/x"],
+    ],
+)
+def test_a_uri_is_not_taken_for_a_local_path(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([str(graph) if word == "GRAPH" else word for word in words]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bad_input_exits_3_with_the_place(graph: Path, tmp_path: Path) -> None:
     bad = library(layout=Layout("csv")).write(tmp_path / "bad")
     edges = bad / "edges/0-0.csv"

@@ -6,8 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from partition_ops.errors import InvalidInputError, StorageError
+from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.storage import open_store
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3:bucket/x", "s3:/bucket/x", "S3:x", "s3:", "gs:b/x", "file:/x", "file://x"]
+)
+def test_a_misspelt_uri_is_not_a_path(uri: str) -> None:
+    with pytest.raises(UsageError, match="URI"):
+        open_store(uri)
+
+
+@pytest.mark.parametrize("path", ["./s3:bucket/x", "a:b", "author:writes:paper", "s3/x"])
+def test_a_path_may_have_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_store(path).write_bytes("key", b"x")
+    assert (tmp_path / path / "key").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize("name", ["link", "link/secret"])
