@@ -16,7 +16,9 @@ from partition_ops.config import (
     StageConfig,
 )
 from partition_ops.convert import convert_graph
+from partition_ops.errors import InvalidInputError
 from partition_ops.estimate import check_job
+from partition_ops.graph.manifest import read_manifest
 from partition_ops.idmap import export_id_maps
 from partition_ops.import_ahead import import_ahead
 from partition_ops.parallel import map_in_threads
@@ -154,10 +156,15 @@ class _Job:
             self._show(result)
 
     def _published(self) -> bool:
-        """Whether the manifest has outlived the stages before conversion and all it lists is there."""
-        if not self.destination.exists(artifacts.MANIFEST):
+        """Whether the manifest has outlived the stages before conversion, which was done with the options of
+        now, and all it lists is there."""
+        try:
+            manifest = read_manifest(self.destination)
+        except InvalidInputError:
             return False
-        for entry in self.destination.read_json(artifacts.MANIFEST)["artifacts"]:
+        if manifest["options"].get("convert-config") != self.config.convert.options():
+            return False
+        for entry in manifest["artifacts"]:
             found = self.destination.stat(entry["key"])
             if found is None or found.size != entry["size"]:
                 return False

@@ -100,7 +100,7 @@ def run_task(
     Raises:
         InvalidInputError: A task named in ``after`` has left no record.
     """
-    inputs = list(inputs)
+    inputs, after = list(inputs), list(after)
     fingerprint = _fingerprint(name, options, inputs, [read_record(destination, task) for task in after])
     done = _finished(destination, name, fingerprint)
     if done is not None:
@@ -121,6 +121,7 @@ def run_task(
         "fingerprint": fingerprint,
         "options": dict(options),
         "inputs": [{"path": entry.key, "size": entry.size, "tag": entry.tag} for entry in inputs],
+        "after": after,
         "seconds": seconds,
         "peak_memory_bytes": peak_memory(),
         "counters": counters,
@@ -149,10 +150,14 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
 
 
 def forget_task(destination: Store, name: str) -> None:
-    """Remove what an earlier run of a task wrote, its folders if they are empty then, and its record."""
+    """Remove what an earlier run of a task wrote, its folders if they are empty then, and its record.
+
+    The manifest, which may list it, goes first.
+    """
     key = artifacts.record(name)
     if not destination.exists(key):
         return
+    destination.delete([artifacts.MANIFEST])
     try:
         written = [entry["key"] for entry in read_record(destination, name)["artifacts"]]
     except InvalidInputError:
@@ -173,6 +178,31 @@ def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
     options = read_record(destination, name)["options"]
     before = [read_record(destination, task) for task in after]
     return _finished(destination, name, _fingerprint(name, options, (), before)) is not None
+
+
+def check_in_step(destination: Store, name: str) -> None:
+    """Refuse a task that was done before something that it reads was done again, with another result.
+
+    Raises:
+        InvalidInputError: So it is, or a record is missing.
+    """
+    record = read_record(destination, name)
+    if "after" not in record:  # of an older version
+        return
+    inputs = [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record["inputs"]]
+    before = [read_record(destination, task) for task in record["after"]]
+    if _fingerprint(name, record["options"], inputs, before) != record["fingerprint"]:
+        raise InvalidInputError(
+            f"The stage {name!r} of {destination.uri} is not of what is there now",
+            found=f"another result of a stage before it ({', '.join(_stages(record['after']))}), or another"
+            " version of this package",
+            remedy=f"Do {name!r} again and what follows it, or everything with 'partition-ops run'.",
+        )
+
+
+def _stages(names: Iterable[str]) -> list[str]:
+    """Names of tasks, those of the partitions as one."""
+    return list(dict.fromkeys(name.rstrip("0123456789") for name in names))
 
 
 def conversion_tasks(num_parts: int) -> list[str]:

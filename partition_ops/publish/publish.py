@@ -11,14 +11,16 @@ from typing import Any
 from partition_ops import __version__, artifacts
 from partition_ops.config import PublishConfig
 from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
 from partition_ops.gate.check import enforce_gate
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
 from partition_ops.runs.beginning import check_still_latest, point_at
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, read_record
+from partition_ops.tasks import StageResult, check_in_step, read_record
 
 MANIFEST_VERSION = 1
+SHOWN = 3  # artifacts in a message
 COMPUTED_WITH = ("dgl", "numba", "numpy", "pyarrow", "pymetis", "torch")
 
 
@@ -47,7 +49,8 @@ def publish_run(
         The number of artifacts and their bytes.
 
     Raises:
-        InvalidInputError: A stage has not been done.
+        InvalidInputError: A stage has not been done, or not since one before it was done again, or something
+            that it wrote is gone.
         QualityGateError: The partitions are worse than ``config.gate`` allows.
         ConflictError: Another run of the graph was published since this one began, or has its lock.
     """
@@ -55,9 +58,7 @@ def publish_run(
     metadata = load_metadata(source, graph_name=config.graph_name)
     read_record(destination, "convert-config")  # says so where convert has not been done
     book = destination.read_json(artifacts.partition_config(metadata.graph_name))
-    records = [read_record(destination, name) for name in _tasks(destination, book["num_parts"])]
-    manifest = _manifest(metadata.graph_name, source.uri, destination, records)
-    check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
+    manifest = _manifest(metadata.graph_name, source.uri, destination, book["num_parts"])
     enforce_gate(config.gate, destination)
     before = None if latest is None else check_still_latest(destination, latest)
     known = destination.exists(artifacts.MANIFEST) and destination.read_json(artifacts.MANIFEST) == manifest
@@ -83,9 +84,7 @@ def renew_manifest(before: Mapping[str, Any], destination: Store) -> None:
     """
     name = before["graph_name"]
     book = destination.read_json(artifacts.partition_config(name))
-    records = [read_record(destination, task) for task in _tasks(destination, book["num_parts"])]
-    manifest = _manifest(name, before["input"]["uri"], destination, records)
-    check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
+    manifest = _manifest(name, before["input"]["uri"], destination, book["num_parts"])
     destination.write_json(artifacts.MANIFEST, manifest)
 
 
@@ -99,13 +98,16 @@ def _tasks(destination: Store, num_parts: int) -> list[str]:
     return [*before, *gathers, "convert-config", "idmap", *probe, "quality"]
 
 
-def _manifest(
-    graph_name: str, input_uri: str, destination: Store, records: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: int) -> dict[str, Any]:
+    """The manifest, of tasks that fit together and artifacts that are there."""
+    tasks = _tasks(destination, num_parts)
+    for name in tasks:
+        check_in_step(destination, name)
+    records = [read_record(destination, name) for name in tasks]
     report = destination.read_json(artifacts.VALIDATION_REPORT)
     written = [entry for record in records for entry in record["artifacts"]]
     kept = [entry for entry in written if not entry["key"].startswith(f"{artifacts.SCRATCH}/")]
-    return {
+    manifest = {
         "version": MANIFEST_VERSION,
         "graph_name": graph_name,
         "input": {"uri": input_uri, "files": report["files"]},
@@ -113,6 +115,22 @@ def _manifest(
         "versions": {"partition_ops": __version__, "python": platform.python_version(), **_versions()},
         "artifacts": sorted(kept, key=lambda entry: str(entry["key"])),
     }
+    check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
+    _check_there(destination, kept)
+    return manifest
+
+
+def _check_there(destination: Store, kept: list[dict[str, Any]]) -> None:
+    """Refuse to list what is not there, or not as it was written, as far as its size tells."""
+    sizes = {entry.key: entry.size for entry in destination.list()}
+    gone = sorted(entry["key"] for entry in kept if sizes.get(entry["key"]) != entry["size"])
+    if gone:
+        more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        raise InvalidInputError(
+            f"Artifacts of {destination.uri} are gone, or have another size than when they were written",
+            found=", ".join(gone[:SHOWN]) + more,
+            remedy="Do the stages again that wrote them, or everything with 'partition-ops run'.",
+        )
 
 
 def _versions() -> dict[str, str]:
