@@ -19,11 +19,13 @@ from partition_ops.convert import convert_graph
 from partition_ops.errors import InvalidInputError
 from partition_ops.estimate import check_job
 from partition_ops.graph.manifest import read_manifest
+from partition_ops.graph.metadata import load_metadata
 from partition_ops.idmap import export_id_maps
 from partition_ops.import_ahead import import_ahead
 from partition_ops.parallel import map_in_threads
 from partition_ops.partition import partition_nodes
 from partition_ops.partition.engines import find_engine
+from partition_ops.partition.options import check_options
 from partition_ops.prepare import prepare_graph
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.publish import publish_run
@@ -65,6 +67,7 @@ def run_job(
         The results of the tasks that were looked at, in their order.
 
     Raises:
+        UsageError: Before anything is done: the options do not fit one another, or the graph.
         NotEnoughRoomError: Before anything is done: memory or disk are estimated not to suffice.
         ConflictError: Another call works on the output.
         PartitionOpsError: A stage failed; what was finished stays, and there is no manifest.
@@ -97,7 +100,8 @@ class _Job:
         self.results: list[StageResult] = []
 
     def run(self) -> list[StageResult]:
-        find_engine(self.config.engine)  # says so where there is none
+        metadata = load_metadata(self.source, graph_name=self.config.graph_name)
+        check_options(self.config.partition, metadata)
         if not self.config.ignore_estimate:
             check_job(self.config, self.source, self.destination)
         with locked(self.destination):

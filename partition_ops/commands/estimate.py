@@ -10,13 +10,15 @@ from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.commands.tables import estimate_lines
 from partition_ops.storage import open_store
+from partition_ops.tasks import input_objects
 
 NAME = "estimate"
 SUMMARY = "what the whole job will take: memory, disk and time"
 DESCRIPTION = """\
 Say, from metadata.json and the sizes of the files alone, what each stage of 'run' with the same options
 takes: peak memory, disk and a rough time; and whether this machine, or the cgroup around this process,
-has as much. The exit code is 0 in either case; 'run' refuses what does not fit."""
+has as much. The exit code is 0 in either case; 'run' refuses what does not fit. What --probe takes is not
+estimated."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,16 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = common.run_config(arguments)
     from partition_ops.estimate import estimate_job
-    from partition_ops.partition.engines import check_able, find_engine
-
-    check_able(find_engine(config.engine), config.partition)
+    from partition_ops.graph.metadata import load_metadata
+    from partition_ops.partition.options import check_options
 
     output = arguments.output
     with (
         common.open_input(arguments) as source,
         open_store(output, common.settings(arguments)) if output else nullcontext() as destination,
     ):
+        metadata = load_metadata(source, graph_name=config.graph_name)
+        check_options(config.partition, metadata)
         estimate = estimate_job(config, source, destination)
+        if estimate.missing:
+            input_objects(source, metadata)  # says which
     for line in estimate_lines(estimate.to_json()):
         console.line(line)
     return estimate.to_json()

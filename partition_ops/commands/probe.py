@@ -33,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="type of the seeds (default: the one with train_mask, else the one with most nodes)",
     )
     parser.add_argument(
-        "--fanout", metavar="N", type=int, nargs="+", default=[10, 10], help="for each layer (default 10 10)"
+        "--fanout",
+        metavar="N",
+        type=int,
+        nargs="+",
+        default=[10, 10],
+        help="for each layer, the edges of each type sampled for a node; -1 means all (default 10 10)",
     )
     parser.add_argument("--batch-size", metavar="N", type=int, default=1024, help="seeds (default 1024)")
     parser.add_argument("--batches", metavar="N", type=int, default=20, help="a partition (default 20)")

@@ -94,6 +94,7 @@ class Estimate:
         room: What there is.
         shortages: Of what there is too little.
         warnings: What is near the limit, or could not be estimated.
+        missing: Files of the graph that are not there; they count as empty.
     """
 
     graph_name: str
@@ -106,6 +107,7 @@ class Estimate:
     room: Room
     shortages: tuple[Shortage, ...]
     warnings: tuple[str, ...]
+    missing: tuple[str, ...]
 
     @property
     def fits(self) -> bool:

@@ -49,6 +49,9 @@ def find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tuple
         for stage in found
         if room.available < stage.held <= room.memory
     ]
+    empty = more_parts_than_nodes(job.parts, job.sizes.nodes)
+    if empty:
+        said.append(empty)
     metis = stages.metis_memory(job)
     if job.config.engine == "auto" and not stages.uses_metis(job.config) and metis > room.memory:
         said.append(
@@ -56,6 +59,13 @@ def find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tuple
             f" {metis / 2**30:.1f} GiB: more than there is"
         )
     return (*said, *(f"{stage.stage}: {stage.note}" for stage in found if stage.note))
+
+
+def more_parts_than_nodes(num_parts: int, nodes: int) -> str | None:
+    """That some partitions cannot have a node, if so."""
+    if num_parts <= nodes:
+        return None
+    return f"{num_parts - nodes:,} of {num_parts:,} partitions will have no nodes: there are {nodes:,} nodes"
 
 
 def _disks(

@@ -21,16 +21,19 @@ class Sizes:
     Attributes:
         metadata: The graph's metadata.
         file_bytes: Bytes by key; 0 for a file that is missing.
+        missing: Keys of those that are missing.
     """
 
     metadata: GraphMetadata
     file_bytes: dict[str, int]
+    missing: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, metadata: GraphMetadata, source: Store) -> Sizes:
         """Look up the sizes of all files; nothing is read."""
         found = {key: source.stat(key) for key in metadata.files()}
-        return cls(metadata, {key: 0 if entry is None else entry.size for key, entry in found.items()})
+        sizes = {key: 0 if entry is None else entry.size for key, entry in found.items()}
+        return cls(metadata, sizes, tuple(key for key, entry in found.items() if entry is None))
 
     @cached_property
     def nodes(self) -> int:

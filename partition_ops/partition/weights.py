@@ -11,6 +11,7 @@ from partition_ops.config import PartitionConfig
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.graph.named import types_with_feature
 from partition_ops.storage import Store
 
 Classes = npt.NDArray[np.int32]
@@ -45,16 +46,16 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
 
     Peak memory: 24 bytes a node.
     """
-    name = config.balance_ntypes
-    readers = {key: reader for key, reader in feature_readers(source, metadata).items() if _named(key, name)}
-    if not readers:
-        raise UsageError(f"No node type has a feature {name!r} to balance by")
+    name = config.balance_ntypes or ""
+    having = types_with_feature(metadata, name, "to balance by")
+    readers = feature_readers(source, metadata)
     offsets = metadata.node_offsets
     classes = type_classes(config, offsets, 0, offsets[-1]).astype(np.int64)
     values = np.zeros(offsets[-1], np.int64)
-    for key, reader in readers.items():
-        begin, end = (offsets[metadata.node_type_id(key.split("/")[0]) + i] for i in (0, 1))
-        values[begin:end] = _integers(reader, key, end - begin)
+    for node_type in having:
+        key = f"{node_type}/{name}"
+        begin, end = (offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
+        values[begin:end] = _integers(readers[key], key, end - begin)
     distinct, values = np.unique(values, return_inverse=True)
     found, dense = np.unique(classes * len(distinct) + values, return_inverse=True)
     if len(found) > MOST_CLASSES:
@@ -65,11 +66,6 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
         )
     result: Classes = dense.astype(np.int32)
     return result
-
-
-def _named(key: str, name: str | None) -> bool:
-    """Whether ``node type/name`` is the feature of a node type with this name."""
-    return ":" not in key.split("/")[0] and key.split("/", 1)[1] == name
 
 
 def _integers(reader: FeatureReader, key: str, rows: int) -> npt.NDArray[np.int64]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import InvalidInputError
 from partition_ops.graph.edges import EdgeReader
 from partition_ops.graph.features import feature_readers
 from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.graph.named import types_with_feature
 from partition_ops.storage import Store
 
 Weights = npt.NDArray[np.int64]
@@ -79,9 +80,7 @@ def _feature(name: str, metadata: GraphMetadata, source: Store, *, missing: int)
     offsets = metadata.node_offsets
     values = np.full(offsets[-1], missing, np.int64)
     readers = feature_readers(source, metadata)
-    found = [node_type for node_type in metadata.node_types if f"{node_type}/{name}" in readers]
-    if not found:
-        raise UsageError(f"No node type has a feature {name!r} for the weights")
+    found = types_with_feature(metadata, name, "for the weights")
     for node_type in found:
         type_id = metadata.node_type_id(node_type)
         rows = readers[f"{node_type}/{name}"].take(np.arange(metadata.num_nodes[type_id]))

@@ -13,6 +13,7 @@ import torch
 from partition_ops.config import StageConfig
 from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import UsageError
+from partition_ops.graph.named import one_of
 from partition_ops.train.graph import PartitionedGraph
 
 TRAIN_MASK = "train_mask"
@@ -46,10 +47,15 @@ class ProbeConfig(StageConfig):
 
     def __post_init__(self) -> None:
         if not self.fanouts or any(fanout < -1 for fanout in self.fanouts):
-            raise UsageError("The fanouts are wrong", found=self.fanouts, expected="numbers of -1 or more")
+            raise UsageError(
+                "A fanout cannot be so small",
+                found=" ".join(map(str, self.fanouts)) or "none",
+                expected="for each layer a number of edges, or -1 for all",
+            )
         for name in ("batch_size", "batches"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name} is too small", found=getattr(self, name), expected="1 or more")
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} is too small", found=getattr(self, name), expected="1 or more")
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ class Prober:
     def __init__(self, config: ProbeConfig, graph: PartitionedGraph) -> None:
         self._config = config
         self._graph = graph
-        self.node_type = config.node_type or _seed_type(graph)
+        self.node_type = _seed_type(config, graph)
         self.features = _features(config, graph)
         self.parts = _parts(config, graph)
         self._row_bytes = {
@@ -159,7 +165,11 @@ def one_thread() -> Iterator[None]:
         dgl.utils.set_num_threads(before)
 
 
-def _seed_type(graph: PartitionedGraph) -> str:
+def _seed_type(config: ProbeConfig, graph: PartitionedGraph) -> str:
+    if config.node_type is not None:
+        if config.node_type not in graph.ntypes:
+            raise UsageError(f"There is no node type {config.node_type!r}", expected=one_of(graph.ntypes))
+        return config.node_type
     masked = [ntype for ntype in graph.ntypes if TRAIN_MASK in graph.node_features(ntype)]
     return masked[0] if masked else max(graph.ntypes, key=graph.num_nodes)
 
@@ -179,6 +189,10 @@ def _features(config: ProbeConfig, graph: PartitionedGraph) -> dict[str, list[st
         return {ntype: names for ntype, names in known.items() if names}
     missing = [name for name in config.features if not any(name in names for names in known.values())]
     if missing:
-        raise UsageError(f"No node type has the feature {missing[0]!r}", expected="a name in node_data")
+        names = dict.fromkeys(name for names in known.values() for name in names)
+        raise UsageError(
+            f"No node type has the feature {missing[0]!r}",
+            expected=one_of(names) if names else "no --feature: no node has any",
+        )
     wanted = {ntype: [n for n in names if n in config.features] for ntype, names in known.items()}
     return {ntype: names for ntype, names in wanted.items() if names}

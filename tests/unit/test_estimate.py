@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partition_ops.cli import main
 from partition_ops.config import RunConfig
 from partition_ops.errors import NotEnoughRoomError
 from partition_ops.estimate import StageEstimate, check_job, estimate_job
@@ -105,6 +106,50 @@ def test_nothing_is_refused_where_there_is_plenty(tmp_path: Path) -> None:
     assert [one.stage for one in estimate.stages] == [
         *("validate", "schema", "prepare", "partition", "convert", "idmap", "quality", "publish"),
     ]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("nodes", [7, 8])
+def test_more_partitions_than_nodes_are_noted(
+    tmp_path: Path, nodes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are not refused: ``partition`` makes them, and says so too."""
+    source = graph_of(tmp_path / "in", nodes, 20)
+    estimate = check_job(RunConfig(num_parts=8), source, LocalStore(tmp_path / "out"), room=PLENTY)
+    noted = "1 of 8 partitions will have no nodes: there are 7 nodes"
+    assert estimate is not None
+    assert (noted in estimate.warnings) == (noted in caplog.text) == (nodes == 7)
+
+
+def test_the_verb_refuses_a_graph_whose_files_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph_of(tmp_path / "in", 100, 200)
+    arguments = ["estimate", str(tmp_path / "in"), "--num-parts", "2"]
+    assert main(arguments) == 0
+    (tmp_path / "in" / "likes.parquet").unlink()
+    assert main(arguments) == 3
+    assert "no likes.parquet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["estimate", "run"])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--balance-ntypes", "nope"], "one of 'age' (person)"),
+        (["--engine", "random", "--objective", "vol"], "cannot do --objective"),
+        (["--engine", "nope"], "one of auto, two-level"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_anything_is_done(
+    tmp_path: Path, verb: str, options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ages = {"person": {"age": {"format": {"name": "numpy"}, "data": ["age.npy"]}}}
+    source = graph_of(tmp_path / "in", 100, 200)
+    source.write_json("metadata.json", described(100, 200, node_data=ages))
+    output = [str(tmp_path / "out")] if verb == "run" else []
+    assert main([verb, str(tmp_path / "in"), *output, "--num-parts", "2", *options]) == 2
+    assert expected in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -74,6 +74,16 @@ def test_the_estimate_can_be_ignored(tmp_path: Path, options: dict[str, Any]) ->
     assert (tmp_path / "out" / "validation" / "report.json").exists()
 
 
+@pytest.mark.parametrize("ignore", [False, True])
+def test_options_that_do_not_fit_the_graph_are_refused_first(tmp_path: Path, ignore: bool) -> None:
+    planned = {**PLANNED, "balance_ntypes": "nope"}
+    with pytest.raises(
+        AirflowFailException, match=r"No node type has a feature 'nope'.*'train_mask' \(paper\)"
+    ):
+        TaskInstance().run(operator(tmp_path, planned=planned, ignore_estimate=ignore))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_job_that_fits_is_validated(tmp_path: Path) -> None:
     TaskInstance().run(operator(tmp_path, planned=PLANNED))
     assert (tmp_path / "out" / "validation" / "report.json").exists()

@@ -171,7 +171,22 @@ def test_what_was_probed_before_the_partitions_changed_is_forgotten(tmp_path: Pa
 
 
 def test_wrong_options_are_named() -> None:
-    with pytest.raises(UsageError, match=r"batch_size is too small.*Found: 0"):
+    with pytest.raises(UsageError, match=r"--batch-size is too small.*Found: 0"):
         ProbeConfig(batch_size=0)
-    with pytest.raises(UsageError, match="fanouts are wrong"):
-        ProbeConfig(fanouts=(-2,))
+    with pytest.raises(UsageError, match=r"fanout cannot be so small.*Found: 10 -2.*-1 for all"):
+        ProbeConfig(fanouts=(10, -2))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--node-type", "nope"], "one of 'author', 'paper', 'venue'"),
+        (["--feature", "nope"], "'feat'"),
+        (["--part", "7"], "0 to "),
+    ],
+)
+def test_what_the_graph_does_not_have_is_wrong_use(
+    output: str, options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["probe", output, "--no-report", *options]) == 2
+    assert expected in capsys.readouterr().err

@@ -37,8 +37,9 @@ class ValidateGraphOperator(GraphStageOperator):
         data_docs: Whether to write Data Docs where there are no expectations of your own.
         planned: Options of the whole job, as of `RunConfig`, of which memory and disk of this worker are
             looked at first: ``num_parts`` and what else there is. A job for which they are estimated not to
-            suffice is refused. None refuses nothing. The other tasks are taken to run on workers like it.
-        ignore_estimate: Refuse nothing all the same; text such as ``"true"`` means it too.
+            suffice is refused, and so are options that do not fit the graph. None refuses nothing. The other
+            tasks are taken to run on workers like it.
+        ignore_estimate: Do not refuse for memory and disk; text such as ``"true"`` means it too.
         kwargs: As for `GraphStageOperator`.
     """
 
@@ -72,19 +73,23 @@ class ValidateGraphOperator(GraphStageOperator):
         from partition_ops.config import ValidateConfig
         from partition_ops.validate import validate_graph
 
-        self._check_room(source, destination)
+        self._check_plan(source, destination)
         config = ValidateConfig(**self.graph, on_defect=self.on_defect, data_docs=self.data_docs)
         with self._expectations() as suites:
             return validate_graph(config, source, destination, expectations=suites, progress=progress)
 
-    def _check_room(self, source: Store, destination: Store) -> None:
-        """Refuse at the start what would be killed later on."""
+    def _check_plan(self, source: Store, destination: Store) -> None:
+        """Refuse at the start what would be refused, or killed, later on."""
         from partition_ops.estimate import check_job
+        from partition_ops.graph.metadata import load_metadata
+        from partition_ops.partition.options import check_options
 
-        if self.planned is None or is_true(self.ignore_estimate):
+        if self.planned is None:
             return
         planned = run_config({**self.planned, **self.graph, "data_docs": self.data_docs})
-        check_job(planned, source, destination)
+        check_options(planned.partition, load_metadata(source, graph_name=planned.graph_name))
+        if not is_true(self.ignore_estimate):
+            check_job(planned, source, destination)
 
     def _expectations(self) -> AbstractContextManager[Store | None]:
         """The folder with the user's suites."""

@@ -1,0 +1,41 @@
+"""What a user named that a graph does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from partition_ops.errors import UsageError
+from partition_ops.graph.metadata import GraphMetadata
+
+SHOWN = 20
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Names to choose from, for a message."""
+    return _shown([repr(name) for name in names])
+
+
+def _shown(known: list[str]) -> str:
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return "one of " + ", ".join(known[:SHOWN]) + more
+
+
+def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list[str]:
+    """The node types that have a feature, in the order of their IDs.
+
+    Args:
+        metadata: The graph's metadata.
+        name: Name of the feature.
+        purpose: What it is for, for the message: ``to balance by``.
+
+    Raises:
+        UsageError: No node type has it; the message lists the features that there are.
+    """
+    having = {feature.type_name for feature in metadata.node_features if feature.name == name}
+    if not having:
+        known = [repr(feature.name) + f" ({feature.type_name})" for feature in metadata.node_features]
+        raise UsageError(
+            f"No node type has a feature {name!r} {purpose}",
+            expected=_shown(known) if known else "no such option: no node type of this graph has features",
+        )
+    return [node_type for node_type in metadata.node_types if node_type in having]
