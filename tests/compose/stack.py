@@ -18,6 +18,8 @@ from tests.compose.compose_file import COMPOSE, EXAMPLE, conditions, services, s
 
 HEALTH_SECONDS = 240.0
 ONCE_SECONDS = 240.0
+NAMES_SECONDS = 60.0
+NAME_SERVER = Path("/run/containers/networks/aardvark-dns/aardvark.pid")
 PORTS = ("AIRFLOW_PORT", "S3_PORT", "S3_CONSOLE_PORT")
 
 
@@ -81,6 +83,23 @@ class Stack:
             f"worker={self.workers}",
             name,
         )
+        if self.engine == "podman" and "healthcheck" in services()[name]:
+            for container in self.containers(name):
+                self._wait_for_names(container, name)
+
+    def _wait_for_names(self, container: str, name: str) -> None:
+        """See to it that containers find each other by name.
+
+        Podman's name server ends with its last network. Until somebody has taken note of its end, which may
+        take long where process 1 is no init, Podman takes it for alive and starts no other.
+        """
+        end = time.monotonic() + NAMES_SECONDS
+        asked = ["exec", container, "getent", "hosts", f"{name}.dns.podman"]
+        while subprocess.run([self.engine, *asked], capture_output=True).returncode != 0:
+            assert time.monotonic() < end, f"{container} does not find {name} by its name"
+            NAME_SERVER.unlink(missing_ok=True)
+            self.run("network", "reload", container)
+            time.sleep(1)
 
     def down(self) -> None:
         """Take containers and networks away; volumes with names of their own stay."""
