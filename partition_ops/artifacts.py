@@ -105,26 +105,27 @@ def partition_stats(part: int) -> str:
 
 
 CONVERT_PLAN = f"{SCRATCH}/convert/plan.json"
+BUCKETS = f"{SCRATCH}/convert/buckets"  # folder of what is between scatter and gather
 
 
 def bucket_edges(group: int) -> str:
     """The edges of one group of chunks by the partition that owns them, between scatter and gather."""
-    return f"{SCRATCH}/convert/group{group}/edges.bin"
+    return f"{BUCKETS}/group{group}/edges.bin"
 
 
 def bucket_index(group: int) -> str:
     """What is where in `bucket_edges`."""
-    return f"{SCRATCH}/convert/group{group}/edges.json"
+    return f"{BUCKETS}/group{group}/edges.json"
 
 
 def bucket_features(group: int) -> str:
     """The rows of features of one group of chunks by the partition that owns them."""
-    return f"{SCRATCH}/convert/group{group}/features.bin"
+    return f"{BUCKETS}/group{group}/features.bin"
 
 
 def bucket_feature_index(group: int) -> str:
     """What is where in `bucket_features`."""
-    return f"{SCRATCH}/convert/group{group}/features.json"
+    return f"{BUCKETS}/group{group}/features.json"
 
 
 PARMETIS_PARTS = f"{SCRATCH}/parmetis/parts.npy"  # what the ranks leave for the stage ``partition``

@@ -17,7 +17,6 @@ from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.memory import drop_pages
 from partition_ops.parallel import map_in_threads
 from partition_ops.storage import Store
-from partition_ops.storage.local import LocalStore
 
 INDEX_VERSION = 1
 READS = 8  # requests to storage at a time
@@ -115,7 +114,7 @@ class Buckets:
     def open(self, part: int) -> PartEdges:
         """The edges of a partition. From S3 they are fetched once, into a file without a name."""
         pieces = self.pieces(part)
-        if isinstance(self._store, LocalStore):
+        if all(self._store.is_local(piece.key) for piece in pieces):
             paths = {piece.key: self._store.local_copy(piece.key) for piece in pieces}
             maps = {key: _mapped(path) for key, path in paths.items()}
             return PartEdges(self.dtype, pieces, [maps[piece.key][piece.begin :] for piece in pieces])

@@ -28,6 +28,7 @@ class Conversion:
         config: Options.
         source: Root of the input graph.
         destination: Root of the run, where ``partition`` has been done.
+        one_process: Whether this process does all tasks, so that it fetches a file of the input only once.
 
     Attributes:
         metadata: The graph's metadata.
@@ -38,7 +39,10 @@ class Conversion:
     Peak memory: 29 bytes a node, 37 beyond 2^31 nodes; of them stay 13, or 21.
     """
 
-    def __init__(self, config: ConvertConfig, source: Store, destination: Store) -> None:
+    def __init__(
+        self, config: ConvertConfig, source: Store, destination: Store, *, one_process: bool = False
+    ) -> None:
+        self.one_process = one_process
         self.config = config
         self.source = source
         self.destination = destination

@@ -17,6 +17,7 @@ from partition_ops.convert.scatter import scatter_group, scatter_memory
 from partition_ops.parallel import map_in_threads
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
+from partition_ops.storage.split import kept_here
 from partition_ops.tasks import StageResult
 
 
@@ -29,6 +30,9 @@ def convert_graph(
     report: Callable[[StageResult], None] = lambda result: None,
 ) -> StageResult:
     """Convert a graph whose assignment is there, several partitions at a time where memory allows it.
+
+    What lies between scatter and gather stays on the local disk, below ``TMPDIR`` where the run is on S3: a
+    call that goes on after one that was killed scatters again.
 
     Args:
         config: Options; ``memory`` bounds how much is done at a time, and never less than one task.
@@ -46,12 +50,14 @@ def convert_graph(
     Peak memory: ``memory``, or what one scatter or gather takes if that is more; see `scatter_edges` and
     `gather_partition`.
     """
-    conversion = Conversion(config, source, destination)
-    report(make_plan(conversion))
-    report(_scatter_all(conversion, progress or NoProgress()))
-    for result in _gather_all(conversion, progress or NoProgress()):
-        report(result)
-    done = write_config(conversion)
+    progress = progress or NoProgress()
+    with kept_here(destination, artifacts.BUCKETS) as store:
+        conversion = Conversion(config, source, store, one_process=True)
+        report(make_plan(conversion))
+        report(_scatter_all(conversion, progress))
+        for result in _gather_all(conversion, progress):
+            report(result)
+        done = write_config(conversion)
     report(done)
     return done
 

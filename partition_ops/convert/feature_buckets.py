@@ -18,7 +18,6 @@ from partition_ops.graph.metadata import Feature, GraphMetadata
 from partition_ops.memory import drop_pages, memory_limit
 from partition_ops.parallel import cores, map_in_threads
 from partition_ops.storage import Store
-from partition_ops.storage.local import LocalStore
 from partition_ops.tasks import Task
 
 INDEX_VERSION = 1
@@ -32,14 +31,15 @@ def scattered_chunks(conversion: Conversion) -> list[tuple[int, int]]:
     """Place of the feature among the node features, and chunk, of all that are worth being scattered.
 
     A feature is if there are more partitions than `READS_WORTH_IT` and each of them would have to fetch or
-    decode it: it is on S3, or is no ``.npy``; and if the metadata say which rows are in which file, and
-    none is empty.
+    decode it: it is on S3 and each partition is made by a process of its own, or it is no ``.npy``; and if
+    the metadata say which rows are in which file, and none is empty.
     """
     if conversion.num_parts <= READS_WORTH_IT:
         return []
     found = []
     for place, feature in enumerate(conversion.metadata.node_features):
-        mapped = isinstance(conversion.source, LocalStore) and feature.data.format.name == "numpy"
+        once = conversion.one_process or all(map(conversion.source.is_local, feature.data.files))
+        mapped = once and feature.data.format.name == "numpy"
         counts = _rows_per_chunk(conversion.metadata, feature)
         if not mapped and counts and all(counts) and len(counts) == len(feature.data.files):
             found += [(place, chunk) for chunk in range(len(counts))]

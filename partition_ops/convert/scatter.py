@@ -38,7 +38,7 @@ def scatter_edges(
     group: int,
     progress: Progress | None = None,
 ) -> StageResult:
-    """Write ``scratch/convert/group<i>/edges.bin`` with the edges of one group of chunks, by partition.
+    """Write ``scratch/convert/buckets/group<i>/edges.bin``: the edges of some chunks, by partition.
 
     Of a group of features, ``features.bin``; see `partition_ops.convert.feature_buckets`.
 

@@ -151,6 +151,10 @@ class Store(ABC):
             InvalidInputError: There is no such object.
         """
 
+    def is_local(self, key: str) -> bool:
+        """Whether `local_copy` would be the object itself, so that nothing is fetched."""
+        return False
+
     @abstractmethod
     def create(self, key: str) -> AbstractContextManager[NewObject]:
         """A local file that replaces the object ``key`` when the context ends without an error.

@@ -93,6 +93,9 @@ class LocalStore(Store):
         with _explained(self.uri_of(key)), path.open("rb"):
             return path
 
+    def is_local(self, key: str) -> bool:
+        return True
+
     @contextmanager
     def create(self, key: str) -> Iterator[NewObject]:
         path = self.path(key)

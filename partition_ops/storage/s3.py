@@ -24,7 +24,7 @@ from partition_ops.storage.base import (
     explained_full_disk,
     sha256_of,
 )
-from partition_ops.storage.s3_client import Connection, make_client, transfer_config
+from partition_ops.storage.s3_client import WHOLE_BYTES, Connection, make_client, transfer_config
 from partition_ops.storage.s3_conditions import put_if_unchanged
 from partition_ops.storage.s3_errors import (
     MISSING_OBJECT,
@@ -83,6 +83,7 @@ class S3Store(Store):
             bucket,
             client or make_client(settings),
             transfer_config(settings),
+            transfer_config(settings, WHOLE_BYTES),
             progress or NoProgress(),
             settings,
         )
@@ -303,7 +304,7 @@ class S3Store(Store):
                 self._full(key),
                 str(path),
                 Callback=advance,
-                Config=self._connection.transfer,
+                Config=self._connection.download,
             )
             fetched = path.stat().st_size
         if fetched != before.size or self.stat(key) != before:
@@ -317,7 +318,7 @@ class S3Store(Store):
                 self._full(key),
                 ExtraArgs={"ContentType": content_type(key)},
                 Callback=advance,
-                Config=self._connection.transfer,
+                Config=self._connection.upload,
             )
 
     def _shown(self, verb: str, key: str, size: int) -> AbstractContextManager[Advance]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 PART_BYTES = 16 << 20
+WHOLE_BYTES = 128 << 20  # less goes up in one request: parts cost a server more, and files go side by side
 STYLES = ("auto", "path", "virtual")
 
 
@@ -28,6 +29,8 @@ class Connection:
     """What a store shares with its children.
 
     Attributes:
+        download: How objects are fetched.
+        upload: How they are sent.
         settings: What the client was made from.
         cache: Copies on the local disk.
         uploads: What is on its way to the server.
@@ -36,7 +39,8 @@ class Connection:
 
     bucket: str
     client: S3Client
-    transfer: TransferConfig
+    download: TransferConfig
+    upload: TransferConfig
     progress: Progress
     settings: StorageSettings
     cache: FetchCache = field(default_factory=FetchCache)
@@ -73,10 +77,10 @@ def make_client(settings: StorageSettings) -> S3Client:
             ) from error
 
 
-def transfer_config(settings: StorageSettings) -> TransferConfig:
-    """Objects of more than one part go in parts, several at a time; memory is parts in flight."""
+def transfer_config(settings: StorageSettings, threshold: int = PART_BYTES) -> TransferConfig:
+    """Objects from ``threshold`` bytes on go in parts, several at a time; memory is parts in flight."""
     return TransferConfig(
-        multipart_threshold=PART_BYTES,
+        multipart_threshold=threshold,
         multipart_chunksize=PART_BYTES,
         max_concurrency=settings.max_concurrency,
     )

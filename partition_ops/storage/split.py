@@ -1,0 +1,112 @@
+"""A store of which one folder is on the local disk, for what only the process that writes it reads."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from partition_ops.storage.base import NewObject, Store, StoredObject
+from partition_ops.storage.local import LocalStore
+
+
+@contextmanager
+def kept_here(store: Store, folder: str) -> Iterator[Store]:
+    """A store, but what is written below ``folder`` stays on this machine and goes with the context.
+
+    Args:
+        store: A store on the local disk is given back unchanged.
+        folder: Prefix of keys, without the ``/`` at its end.
+    """
+    if isinstance(store, LocalStore):
+        yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="partition-ops-") as here:
+        yield SplitStore(store, folder, LocalStore(Path(here)))
+
+
+class SplitStore(Store):
+    """Objects below one folder are in a store on the local disk, all others where they were.
+
+    What the other store has below the folder is not seen, but removed with what is removed here.
+
+    Args:
+        store: Where objects are that do not lie below the folder.
+        folder: Prefix of keys, without the ``/`` at its end.
+        here: Where those below it are, under the same keys.
+    """
+
+    def __init__(self, store: Store, folder: str, here: LocalStore) -> None:
+        super().__init__(store.uri)
+        self._store = store
+        self._folder = f"{folder}/"
+        self._here = here
+        self.settings = store.settings
+
+    def _of(self, key: str) -> Store:
+        return self._here if key.startswith(self._folder) else self._store
+
+    @property
+    def place(self) -> str:
+        return self._store.place
+
+    def uri_of(self, key: str) -> str:
+        return self._of(key).uri_of(key)
+
+    def child(self, prefix: str) -> Store:
+        if f"{prefix}/".startswith(self._folder):
+            return self._here.child(prefix)
+        if self._folder.startswith(f"{prefix}/"):
+            below = self._folder.removeprefix(f"{prefix}/").rstrip("/")
+            return SplitStore(self._store.child(prefix), below, self._here.child(prefix))
+        return self._store.child(prefix)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        found = [] if prefix.startswith(self._folder) else list(self._store.list(prefix))
+        there = [entry for entry in found if not entry.key.startswith(self._folder)]
+        yield from sorted([*there, *self._here.list(prefix)], key=lambda entry: entry.key)
+
+    def stat(self, key: str) -> StoredObject | None:
+        return self._of(key).stat(key)
+
+    def read_bytes(self, key: str) -> bytes:
+        return self._of(key).read_bytes(key)
+
+    def read_range(self, key: str, begin: int, end: int) -> bytes:
+        return self._of(key).read_range(key, begin, end)
+
+    def local_copy(self, key: str) -> Path:
+        return self._of(key).local_copy(key)
+
+    def is_local(self, key: str) -> bool:
+        return self._of(key).is_local(key)
+
+    def create(self, key: str) -> AbstractContextManager[NewObject]:
+        return self._of(key).create(key)
+
+    @contextmanager
+    def deferring(self) -> Iterator[Store]:
+        with self._store.deferring() as store:
+            yield SplitStore(store, self._folder.rstrip("/"), self._here)
+
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
+        return self._of(key).compare_and_set(key, data, expected=expected)
+
+    def copy_from(self, other: Store, key: str, size: int) -> bool:
+        return self._of(key).copy_from(other, key, size)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        keys = [*keys]
+        self._here.delete(key for key in keys if key.startswith(self._folder))
+        self._store.delete(keys)
+
+    def delete_empty(self, folder: str) -> None:
+        self._of(f"{folder}/").delete_empty(folder)
+
+    def delete_prefix(self, prefix: str) -> None:
+        self._here.delete_prefix(prefix)
+        self._store.delete_prefix(prefix)
+
+    def close(self) -> None:
+        """Nothing to give back: both stores belong to others."""
