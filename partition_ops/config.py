@@ -52,11 +52,17 @@ def check_balance(config: PartitionConfig) -> None:
     if config.target_shares is not None:
         _check_shares(config.target_shares, config.num_parts)
     if config.migration_price < 0:
-        raise UsageError("--migration-price is negative", found=config.migration_price)
+        raise UsageError(
+            "--migration-price is out of range", found=config.migration_price, expected="0 or more"
+        )
     if not config.drift >= 1:
         raise UsageError("--drift is out of range", found=config.drift, expected="1 or more")
     if not 1 <= config.num_trainers_per_machine <= MOST_PARTS // config.num_parts:
-        raise UsageError("--num-trainers-per-machine is out of range", found=config.num_trainers_per_machine)
+        raise UsageError(
+            "--num-trainers-per-machine is out of range",
+            found=config.num_trainers_per_machine,
+            expected=f"1 to {MOST_PARTS // config.num_parts}, with {config.num_parts} partitions",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +199,7 @@ class PartitionConfig(StageConfig):
         _check_num_parts(self.num_parts)
         check_balance(self)
         if not 0 <= self.seed < 2**31:
-            raise UsageError("The seed is out of range", found=self.seed, expected="0 to 2147483647")
+            raise UsageError("--seed is out of range", found=self.seed, expected="0 to 2147483647")
         _one_of("--balance", self.balance, Balance)
         _one_of("--objective", self.objective, Objective)
 
@@ -258,7 +264,9 @@ class ConvertPartitionConfig(StageConfig):
     def __post_init__(self) -> None:
         _check_num_parts(self.num_parts)
         if self.num_node_weights < 0:
-            raise UsageError("--num-node-weights is negative", found=self.num_node_weights)
+            raise UsageError(
+                "--num-node-weights is out of range", found=self.num_node_weights, expected="0 or more"
+            )
         _one_of("--missing-edges", self.missing_edges, OnMissing)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
+from jsonschema.exceptions import ValidationError, best_match
 
 from partition_ops.errors import InvalidInputError
 
@@ -50,9 +50,35 @@ def check_document(document: Any, schema: str, *, where: str) -> None:
     place = error.json_path.removeprefix("$").lstrip(".") or "the document"
     raise InvalidInputError(
         f"{where}: {place} is not as the format says: {_short(error.message)}",
-        expected=error.schema.get("description") if isinstance(error.schema, dict) else None,
+        expected=_expected(error),
         remedy=f"The whole format is in schemas/{schema}.schema.json.",
     )
+
+
+def not_json(where: str, error: Exception) -> InvalidInputError:
+    """The error for a document that is no JSON, from what Python's parser said."""
+    if isinstance(error, json.JSONDecodeError) and not error.doc.strip():
+        found = "nothing"
+    elif isinstance(error, json.JSONDecodeError):
+        near = error.doc[max(error.pos - 20, 0) : error.pos + 20]
+        found = f"{error.msg}, in line {error.lineno}, column {error.colno}, near {near!r}"
+    elif isinstance(error, UnicodeDecodeError):
+        found = f"bytes that are no text in {error.encoding.upper()}, from byte {error.start} on"
+    else:
+        found = str(error)
+    return InvalidInputError(
+        f"{where} is not valid JSON",
+        found=found,
+        expected="a JSON document in UTF-8",
+        remedy="Mend or replace the file.",
+    )
+
+
+def _expected(error: ValidationError) -> str | None:
+    schema = error.schema if isinstance(error.schema, dict) else {}
+    if "description" in schema:
+        return str(schema["description"])
+    return "an object with " + ", ".join(schema["required"]) if error.validator == "required" else None
 
 
 def _short(text: str, limit: int = 300) -> str:

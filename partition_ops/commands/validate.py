@@ -71,8 +71,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             except InvalidInputError as error:
                 if arguments.output is None and error.remedy is not None:
                     # it would name a folder that is gone by then
-                    kept = error.remedy.partition(" The report is ")[0]
-                    error.remedy = f"{kept} --output DIR keeps the report."
+                    kept, report, _ = error.remedy.partition(" The report is ")
+                    error.remedy = kept + (" --output DIR keeps the report." if report else "")
                 raise
             finally:
                 if destination.exists(artifacts.VALIDATION_REPORT):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -17,6 +18,8 @@ from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
 
+NUMBER = re.compile(rb"\s*-?[0-9]{1,18}\s*")
+LINES = "Line i is for the node of this type with the ID i, counted from 0: one partition number each."
 Parts = npt.NDArray[np.int32]
 
 
@@ -92,20 +95,32 @@ def _read_type(folder: Store, node_type: str, nodes: int, num_parts: int, digest
     if digest is not None and folder.exists(twin) and sha256_of(path) == digest:
         parts: Parts = np.load(folder.local_copy(twin), allow_pickle=False)
     else:
-        parts = _parse(path.read_bytes(), folder.uri_of(key), node_type)
+        parts = _parse(path.read_bytes(), folder.uri_of(key), node_type, nodes, num_parts)
     return _checked(parts, folder.uri_of(key), node_type, nodes, num_parts)
 
 
-def _parse(text: bytes, where: str, node_type: str) -> Parts:
-    lines = text.split()
+def _parse(text: bytes, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:
+    words = text.split()
     try:
-        return np.array(lines, dtype="S20").astype(np.int64).clip(-1, 2**31 - 1).astype(np.int32)
+        parts = np.array(words, dtype="S20").astype(np.int64).clip(-1, 2**31 - 1).astype(np.int32)
     except (ValueError, OverflowError) as error:
-        bad = next(i for i, line in enumerate(lines) if not line.lstrip(b"-").isdigit() or len(line) > 18)
-        raise InvalidInputError(
-            f"{where}: line {bad + 1} (node type {node_type!r}, ID {bad}) is no partition number",
-            found=repr(lines[bad][:50].decode(errors="replace")),
-        ) from error
+        raise _bad_line(text, where, node_type, num_parts) from error
+    # as many lines as nodes, and yet not as many numbers: a line is blank, or has two
+    if len(words) != nodes and len(text.splitlines()) == nodes:
+        raise _bad_line(text, where, node_type, num_parts)
+    return parts
+
+
+def _bad_line(text: bytes, where: str, node_type: str, num_parts: int) -> InvalidInputError:
+    """The error for the first line that is not one number."""
+    lines = text.splitlines()
+    bad = next(i for i, line in enumerate(lines) if not NUMBER.fullmatch(line))
+    return InvalidInputError(
+        f"{where}: line {bad + 1} (node type {node_type!r}, ID {bad}) is no partition number",
+        found=repr(lines[bad][:50].decode(errors="replace")),
+        expected=f"a whole number from 0 to {num_parts - 1}",
+        remedy=LINES,
+    )
 
 
 def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:
@@ -114,6 +129,7 @@ def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: in
             f"{where}: the number of lines is not the number of nodes of type {node_type!r}",
             found=f"{parts.shape[0] if parts.ndim else 0}",
             expected=f"{nodes}",
+            remedy=LINES,
         )
     wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
     if len(wrong):
@@ -122,5 +138,6 @@ def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: in
             f"{where}: line {node + 1} (node type {node_type!r}, ID {node}) names no partition",
             found=f"{int(parts[node])}",
             expected=f"0 to {num_parts - 1}",
+            remedy=f"Correct the line, or num_parts in {artifacts.ASSIGNMENT_META}.",
         )
     return parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import threading
 from collections.abc import Iterator
@@ -15,10 +16,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.bad_text import bad_value
 from partition_ops.graph.metadata import FileFormat
 from partition_ops.graph.tables import csv_layout, csv_options, first_sentence, parquet_file
 
 Values = npt.NDArray[Any]
+NUMPY = b"\x93NUMPY"
 LONGEST_HEADER = 10_000 + 12  # what NumPy reads of one, and what is before it
 ONE_HEADER = threading.Lock()  # NumPy parses it with ast, and CPython 3.11 fails if two threads do at once
 
@@ -28,29 +31,67 @@ def read_numpy(path: Path, where: str) -> Values:
         with ONE_HEADER:
             values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy parses the header as Python, and opens what looks like a zip file
-        said = first_sentence(error)
-        reason = "it is none, or holds Python objects, which are never read" if "pickle" in said else said
-        raise InvalidInputError(f"{where} cannot be read as .npy: {reason}") from error
-    if not isinstance(values, np.ndarray) or values.ndim == 0:
+        raise _not_numpy(path, where) from error
+    if not isinstance(values, np.ndarray):  # an archive of arrays
+        raise _not_numpy(path, where)
+    if values.ndim == 0:
         raise InvalidInputError(f"{where}: the array has no rows", expected="at least one dimension")
     return values
 
 
 def numpy_layout(head: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Dtype and shape of a row, from the first `LONGEST_HEADER` bytes of a file."""
-    stream = io.BytesIO(head)
     try:
-        with ONE_HEADER:
-            version = np.lib.format.read_magic(stream)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, _, dtype = read(stream)
-    except ValueError as error:
-        raise InvalidInputError(f"{where} cannot be read as .npy: {first_sentence(error)}") from error
+        dtype, shape, _ = _parse_header(head)
+    except Exception as error:
+        raise _refusal(_why_no_header(head), where) from error
     return dtype, shape[1:]
+
+
+def _parse_header(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype and shape of the array, and where its values begin."""
+    stream = io.BytesIO(head)
+    with ONE_HEADER:
+        version = np.lib.format.read_magic(stream)
+        old = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    return dtype, shape, stream.tell()
+
+
+def _not_numpy(path: Path, where: str) -> InvalidInputError:
+    """Why a file is not an array that can be mapped."""
+    with path.open("rb") as stream:
+        head = stream.read(LONGEST_HEADER)
+    try:
+        dtype, shape, begin = _parse_header(head)
+    except Exception:
+        return _refusal(_why_no_header(head), where)
+    if dtype.hasobject:
+        return _refusal("Python objects, which are never read", where)
+    needed, size = begin + math.prod(shape) * dtype.itemsize, path.stat().st_size
+    if size < needed:
+        return _refusal(f"{size:,} bytes, where its header says {needed:,}", where)
+    return _refusal(f"an array of {dtype} with the shape {shape}", where)
+
+
+def _why_no_header(head: bytes) -> str:
+    if not head:
+        return "an empty file"
+    if head.startswith(b"PK"):
+        return "an archive, as numpy.savez writes it"
+    if not head.startswith(NUMPY):
+        return f"a file that begins with {head[:8]!r}"
+    return "the beginning of a .npy file, but a header that is damaged or cut short"
+
+
+def _refusal(found: str, where: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{where} cannot be read as .npy",
+        found=found,
+        expected="an array of numbers, as numpy.save writes it",
+        remedy="Write the file again, or correct its format in metadata.json.",
+    )
 
 
 def read_parquet(path: Path, where: str) -> Values:
@@ -160,11 +201,25 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
         table = pa_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
     except pa.ArrowInvalid as error:
         if "Empty CSV" not in str(error):
-            raise InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}") from error
+            raise InvalidInputError(
+                f"{where} cannot be read as CSV",
+                found=bad_value(path, file_format, columns, header) or first_sentence(error),
+                expected=_numbers(columns),
+            ) from error
         table = pa.table({})
     if table.num_rows == 0:  # a header alone: the columns have no type yet
         return np.empty((0,) if columns == 1 else (0, columns), np.float64)
-    values = [
-        _column(field, column, where) for field, column in zip(table.schema, table.columns, strict=True)
-    ]
+    try:
+        values = [_column(field, column, where) for field, column in zip(table.schema, table, strict=True)]
+    except InvalidInputError as error:
+        found = bad_value(path, file_format, columns, header)
+        if found is None:
+            raise
+        raise InvalidInputError(
+            f"{where} has a line without its numbers", found=found, expected=_numbers(columns)
+        ) from error
     return values[0] if columns == 1 else np.stack(values, axis=1)
+
+
+def _numbers(columns: int) -> str:
+    return f"{columns} numbers in every line, as in the first" if columns > 1 else "one number in every line"

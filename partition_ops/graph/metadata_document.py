@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from partition_ops import artifacts
-from partition_ops.documents import schema_document
-from partition_ops.errors import InvalidInputError
+from partition_ops.documents import not_json, schema_document
 from partition_ops.storage import Store
 
 
@@ -25,10 +24,7 @@ def read_metadata_document(source: Store) -> Any:
     try:
         return json.loads(data, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"{source.uri_of(artifacts.METADATA)} is not valid JSON: {error}",
-            remedy="Mend or replace the file.",
-        ) from error
+        raise not_json(source.uri_of(artifacts.METADATA), error) from error
 
 
 def known_metadata_keys() -> set[str]:

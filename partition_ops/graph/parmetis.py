@@ -65,7 +65,7 @@ def find_part_file(folder: Store, part: int, name: str) -> str:
         f"The partition {part} has {len(found) or 'no'} files ...-{name} in {folder.uri}",
         found=" and ".join(found) or None,
         expected=("either " if found else "") + " or ".join(keys),
-        remedy="Check --input-dir, --graph-name and --num-parts."
+        remedy="Check the folder, the name of the graph and the number of partitions."
         if not found
         else "Remove the ones of an earlier run.",
     )

@@ -33,10 +33,17 @@ def csv_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bo
     """
     with path.open("rb") as stream:
         first = stream.readline(FIRST_LINE)
+        more = not first.strip(b"\r\n") and any(line.strip() for line in stream)
     try:
         text = first.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{where} is not a text file", found=f"the bytes {first[:20]!r}") from error
+    if more:
+        raise InvalidInputError(
+            f"{where}: line 1 is blank",
+            expected="the first row, or the names of the columns",
+            remedy="Remove the line.",
+        )
     if not text:
         return 0, False
     try:

@@ -39,7 +39,7 @@ class RetentionConfig:
         if self.keep < 1:
             raise UsageError("--keep is out of range", found=self.keep, expected="1 or more")
         if self.grace < timedelta(0):
-            raise UsageError("--grace is negative", found=str(self.grace))
+            raise UsageError("--grace is out of range", found=str(self.grace), expected="0 or more")
 
 
 @dataclass(frozen=True)

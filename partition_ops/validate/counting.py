@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from partition_ops.graph.edges import EdgeChunk
@@ -29,8 +29,16 @@ def check_rows(
     chunks: list[EdgeChunk],
     rows: Mapping[EdgeChunk, int],
     defects: Defects,
+    blank: Callable[[EdgeChunk], str],
 ) -> list[int]:
     """Compare the rows of every chunk that could be counted with the metadata.
+
+    Args:
+        metadata: The graph's metadata.
+        chunks: All chunks.
+        rows: The rows found, by chunk.
+        defects: Takes what is wrong.
+        blank: Says of a chunk with too few rows whether it has a blank line.
 
     Returns:
         By edge type ID, the rows found.
@@ -44,7 +52,7 @@ def check_rows(
             what = f"{len(own)} files, where num_edges_per_chunk has {len(counts)} counts"
             defects.add("file_counts", name, 1, [{"sentence": what}])
         elif counts is not None:
-            _check_chunks(name, {c: (rows[c], counts[c.index]) for c in own if c in rows}, defects)
+            _check_chunks(name, {c: (rows[c], counts[c.index]) for c in own if c in rows}, defects, blank)
         elif len(own) == sum(chunk in rows for chunk in own) and totals[-1] != metadata.num_edges[type_id]:
             what = f"{totals[-1]} rows in {len(own)} files, where metadata.json says"
             sentence = f"{what} {metadata.num_edges[type_id]}"
@@ -52,10 +60,16 @@ def check_rows(
     return totals
 
 
-def _check_chunks(name: str, chunks: Mapping[EdgeChunk, tuple[int, int]], defects: Defects) -> None:
+def _check_chunks(
+    name: str,
+    chunks: Mapping[EdgeChunk, tuple[int, int]],
+    defects: Defects,
+    blank: Callable[[EdgeChunk], str],
+) -> None:
     for chunk, (rows, expected) in chunks.items():
         if rows != expected:
             what = f"{rows} rows in {chunk.key}, where metadata.json says {expected} (num_edges_per_chunk)"
+            what += blank(chunk) if rows < expected else ""
             example = {"file": chunk.key, "chunk": chunk.index, "sentence": what}
             defects.add("wrong_count_files", name, 1, [example])
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.bad_text import passed_over
 from partition_ops.graph.features import ChunkLayout, FeatureReader, is_supported
 from partition_ops.graph.metadata import Feature
 from partition_ops.storage import Store
@@ -52,7 +53,7 @@ def scan_feature(source: Store, feature: Feature, reader: FeatureReader, defects
         scan.look_at(index, reader) if source.exists(key) else None  # a missing file is reported elsewhere
         for index, key in enumerate(feature.data.files)
     ]
-    scan.check_rows(reader, counts)
+    scan.check_rows(source, reader, counts)
     return scan.figures
 
 
@@ -83,13 +84,15 @@ class _Scan:
             self._report("unsupported_dtype", index, f"{layout.dtype} in {self._where(index)}")
         return layout.rows
 
-    def check_rows(self, reader: FeatureReader, counts: list[int | None]) -> None:
+    def check_rows(self, source: Store, reader: FeatureReader, counts: list[int | None]) -> None:
         """Compare the rows with the metadata: chunk by chunk where the chunks are those of the type."""
         expected = reader.rows_per_chunk
         if expected is not None and len(expected) == len(counts):
             for index, (found, rows) in enumerate(zip(counts, expected, strict=True)):
                 if found is not None and found != rows:
                     what = f"{found} rows in {self._where(index)}, where metadata.json says {rows}"
+                    if self._is_csv and found < rows:
+                        what += passed_over(source.local_copy(self.feature.data.files[index]))
                     self._report("wrong_count_files", index, what)
         elif None not in counts and sum(filter(None, counts)) != reader.rows:
             total = sum(filter(None, counts))

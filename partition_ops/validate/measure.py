@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops import artifacts
+from partition_ops.graph.bad_text import passed_over
 from partition_ops.graph.edges import EdgeChunk, EdgeReader
 from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import Feature, GraphMetadata
@@ -113,7 +114,8 @@ class _Measuring:
                 if done is not None:
                     self.found.files.append(done)
         report_missing(self.metadata, self.missing, self.found.defects)
-        self.found.edge_rows = check_rows(self.metadata, self.chunks, self.rows, self.found.defects)
+        defects = self.found.defects
+        self.found.edge_rows = check_rows(self.metadata, self.chunks, self.rows, defects, self._blank)
         places = Places(self.metadata, self.chunks, self.rows)
         self.found.defects.number_edges(self.metadata, places)
         for type_id, loops in self.loops.items():
@@ -137,6 +139,10 @@ class _Measuring:
         rows = self.scan.scan(chunk, advance)
         if rows is not None:
             self.rows[chunk] = rows
+
+    def _blank(self, chunk: EdgeChunk) -> str:
+        is_csv = self.metadata.edges[chunk.edge_type_id].format.name == "csv"
+        return passed_over(self.source.local_copy(chunk.key)) if is_csv else ""
 
     def _scan_feature(self, feature: Feature, reader: FeatureReader) -> None:
         self.found.features[feature.key] = scan_feature(self.source, feature, reader, self.found.defects)

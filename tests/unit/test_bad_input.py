@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from partition_ops import artifacts
+from partition_ops.cli import main
 from partition_ops.config import RunConfig
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.feature_files import read_numpy
 from partition_ops.run import run_job
 from partition_ops.storage import open_store
 from tests.graphs import Layout, library
@@ -59,6 +61,19 @@ def cut(key: str, size: int) -> Callable[[Path], None]:
     return lambda folder: (folder / key).write_bytes((folder / key).read_bytes()[:size]) and None
 
 
+def csv_feature(index: int, text: str) -> Callable[[Path], None]:
+    """A feature of authors in CSV, two numbers a line, but for one line."""
+
+    def change(folder: Path) -> None:
+        rows = [f"{row},{row / 2}" for row in range(20)]
+        rows[index] = text
+        (folder / "bad.csv").write_text("\n".join(rows))
+        spec = {"format": {"name": "csv", "delimiter": ","}, "data": ["bad.csv"]}
+        metadata(folder, lambda d: d["node_data"]["author"].update(bad=spec))
+
+    return change
+
+
 FEAT, LABEL = "node_data/0-0.npy", "node_data/1-0.npy"
 CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "an ID beyond the range": (
@@ -77,6 +92,11 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "three columns in all rows": (
         lambda f: edit(f, CSV_EDGES, lambda ls: ls.__setitem__(slice(None), [f"{x},0" for x in ls])),
         r"wrong_column_rows.*row 0 \(line 1\).*and \d+ more",
+    ),
+    "a blank line for a row": (line(5, ""), r"wrong_count_files.*0-0\.csv.*line 6 is blank"),
+    "a blank line at the beginning": (
+        lambda f: edit(f, CSV_EDGES, lambda ls: ls.insert(0, "")),
+        r"unreadable_files.*0-0\.csv.*line 1 is blank.*Remove the line",
     ),
     "an ID beyond 64 bits": (
         line(1, f"{2**63},1"),
@@ -132,6 +152,13 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a feature without rows": (replace_npy(LABEL, np.array(3)), r"no rows"),
     "a feature that is cut short": (cut(FEAT, 300), rf"{FEAT}.*cannot be read as \.npy"),
     "a feature file that is none": (lambda f: (f / FEAT).write_text("PK"), rf"{FEAT}.*cannot be read"),
+    "a word in a feature": (
+        csv_feature(7, "1,abc"),
+        r"unreadable_files.*'1,abc' in line 8.*2 numbers in every",
+    ),
+    "a value missing in a feature": (csv_feature(7, "1,"), r"unreadable_files.*'1,' in line 8.*2 numbers"),
+    "a value too many in a feature": (csv_feature(7, "1,2,3"), r"unreadable_files.*'1,2,3' in line 8"),
+    "a blank line in a feature": (csv_feature(7, ""), r"wrong_count_files.*19 rows in .*line 8 is blank"),
     "a feature that is missing": (lambda f: (f / FEAT).unlink(), rf"missing_files.*{FEAT}"),
 }
 
@@ -150,6 +177,61 @@ def test_one_change_is_named_and_nothing_is_published(tmp_path: Path, name: str)
     assert caught.value.exit_code == 3
     assert not (tmp_path / "out" / artifacts.MANIFEST).exists()
     assert not (tmp_path / "out" / artifacts.PARTITIONS).exists()
+
+
+def npz(path: Path) -> None:
+    with path.open("wb") as stream:
+        np.savez(stream, a=np.arange(3))
+
+
+def changed(old: bytes, new: bytes) -> Callable[[Path], Any]:
+    return lambda path: path.write_bytes(path.read_bytes().replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda path: path.write_bytes(b""), "an empty file"),
+        (lambda path: path.write_bytes(path.read_bytes()[:20]), "a header that is damaged or cut short"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-5]), "155 bytes, where its header says 160"),
+        (lambda path: path.write_text("1,2,3"), "begins with b'1,2,3'"),
+        (changed(b"descr", b"dexxr"), "a header that is damaged"),
+        (changed(b"<i8", b"<q9"), "a header that is damaged"),
+        (changed(b"(4,)", b"(-4,)"), "the shape (-4,)"),
+        (npz, "an archive, as numpy.savez writes it"),
+        (lambda path: np.save(path, np.array([{}]), allow_pickle=True), "Python objects"),
+    ],
+)
+def test_why_a_file_is_no_array_is_said_in_our_words(
+    tmp_path: Path, change: Callable[[Path], Any], found: str
+) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(4))
+    change(path)
+    with pytest.raises(InvalidInputError, match=r"a\.npy cannot be read as \.npy") as caught:
+        read_numpy(path, "a.npy")
+    assert found in str(caught.value.found)
+    assert caught.value.expected and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"", "nothing"),
+        (b'{\n "a": 1,\n b}', "in line 3, column 2, near '"),
+        ("{}".encode("utf-16")[:-1], "no text in UTF-16"),
+        (b'{"a": "\xff"}', "no text in UTF-8, from byte 7 on"),
+        (b'{"a": 1, "a": 2}', "'a' twice"),
+    ],
+)
+def test_metadata_that_is_no_json_is_explained(
+    tmp_path: Path, data: bytes, found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metadata.json").write_bytes(data)
+    assert main(["validate", str(tmp_path)]) == 3
+    said = capsys.readouterr().err
+    assert found in said
+    assert "expected: a JSON document in UTF-8\n  Mend or replace the file.\n" in said  # no report of that
 
 
 def test_chunks_of_different_dtypes_are_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,6 +155,24 @@ def test_an_unknown_engine_lists_those_that_there_are(stores: tuple[Store, Store
         partition_nodes(PartitionConfig(num_parts=2, engine="magic"), *stores)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_parts": 0},
+        {"num_trainers_per_machine": 0},
+        {"num_trainers_per_machine": 40_000},
+        {"migration_price": -1},
+        {"drift": 0.5},
+        {"seed": -1},
+        {"tolerance": 1.0},
+        {"target_shares": (1.0,)},
+    ],
+)
+def test_a_number_out_of_range_is_told_what_was_expected(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"^--.*Found: .*Expected: "):
+        PartitionConfig(**{"num_parts": 2, **options})
+
+
 def foreign(folder: Path, **types: str) -> Store:
     """An assignment as DGL's own tools write it: text and partition_meta.json, no twin."""
     store = open_store(str(folder))
@@ -178,7 +197,9 @@ def test_an_assignment_made_elsewhere_is_brought_in(tmp_path: Path) -> None:
     ("b", "words"),
     [
         ("1\n", r"b\.txt.*number of lines.*'b'.*Found: 1.*Expected: 2"),
-        ("1\n3\n", r"line 2 \(node type 'b', ID 1\).*Found: 3.*0 to 2"),
+        ("1\n3\n", r"line 2 \(node type 'b', ID 1\).*Found: 3.*0 to 2.*num_parts in partition_meta"),
+        ("\n1\n", r"line 1 \(node type 'b', ID 0\) is no partition number.*Found: ''.*0 to 2.*Line i is for"),
+        ("1\n1 2\n", r"line 2 \(node type 'b', ID 1\) is no partition number.*Found: '1 2'"),
         ("-1\n0\n", r"line 1 \(node type 'b', ID 0\).*Found: -1"),
         ("0\nx\n", r"line 2 \(node type 'b', ID 1\) is no partition number.*'x'"),
         ("0\n1.0\n", r"line 2 .*'1\.0'"),
