@@ -42,7 +42,8 @@ def gather_partition(
 ) -> StageResult:
     """Write ``partitions/part<i>/``: graph, features and original IDs of one partition.
 
-    Files that are the same as in the run that this one has followed are copied from there.
+    Files that are the same as in the run that this one has followed are copied from there, as long as they
+    are what its manifest says.
 
     Args:
         config: Options.
@@ -119,7 +120,7 @@ class _Gather:
                 if not earlier.copy(self.task, name, contents):
                     write(self._key(name))
                 advance(1)
-        return stats
+            return {**stats, **earlier.counters()}
 
     def _writers(self) -> dict[str, Callable[[str], None]]:
         """What makes each of the files."""

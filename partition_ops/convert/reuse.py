@@ -1,7 +1,12 @@
-"""Files of a partition that are the same as in the run before: they are copied where they are kept."""
+"""Files of a partition that are the same as in the run before: they are copied where they are kept.
+
+Each is read once, as the copy that it has become, and held against the manifest of the run before: what is
+damaged is built anew. Why so: docs/decisions/growth.md.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from contextlib import ExitStack
 from typing import Any
@@ -10,11 +15,15 @@ from partition_ops import __version__, artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.followed import open_followed, read_migration
-from partition_ops.graph.manifest import read_manifest
+from partition_ops.graph.proven import ProvenStore
+from partition_ops.parallel import map_in_threads
 from partition_ops.storage import Artifact, Store
 from partition_ops.tasks import Task
 
 logger = logging.getLogger("partition_ops")
+
+BLOCK_BYTES = 16 << 20
+READS = 2  # blocks on their way at a time
 
 
 class EarlierFiles:
@@ -23,15 +32,19 @@ class EarlierFiles:
     Args:
         destination: Root of the run.
         part: Which partition.
+
+    Memory: 48 MiB.
     """
 
     def __init__(self, destination: Store, part: int) -> None:
         self._part = part
         self._stack = ExitStack()
-        self._run: Store | None = None
-        self._artifacts: dict[str, Artifact] = {}
+        self._run: ProvenStore | None = None
+        self._follows = read_migration(destination) is not None
+        self._reused = 0
+        self._damaged: list[str] = []
         self._contents: dict[str, str] = {}
-        if read_migration(destination) is not None:
+        if self._follows:
             self._open(destination)
 
     def __enter__(self) -> EarlierFiles:
@@ -41,40 +54,79 @@ class EarlierFiles:
         self._stack.close()
 
     def copy(self, task: Task, name: str, contents: dict[str, str]) -> bool:
-        """Copy one of `artifacts.PARTITION_FILES` if it depends on the same as before; whether that was done.
+        """Copy one of `artifacts.PARTITION_FILES` if it depends on the same as before and is whole.
+
+        Whether that was done; if not, nothing is there.
 
         Args:
             task: Collects what is written.
             name: The file.
             contents: As from `partition_contents`.
         """
-        earlier = self._artifacts.get(artifacts.partition_file(self._part, name))
-        if self._run is None or earlier is None or name not in contents:
+        if self._run is None or name not in contents or self._contents.get(name) != contents[name]:
             return False
-        if self._contents.get(name) != contents[name]:
-            return False
-        if not task.destination.copy_from(self._run, earlier.key, earlier.size):
+        key = artifacts.partition_file(self._part, name)
+        earlier = self._run.listed.get(key)
+        try:
+            if earlier is None or not self._copy(self._run, task.destination, earlier):
+                return False
+        except InvalidInputError as error:
+            self._refuse(key, error)
             return False
         task.wrote(earlier)
+        self._reused += 1
+        return True
+
+    def counters(self) -> dict[str, Any]:
+        """Figures for the record; none of a run that has followed no other."""
+        if not self._follows:
+            return {}
+        damaged = {"damaged_in_previous": self._damaged} if self._damaged else {}
+        return {"files_reused": self._reused, **damaged}
+
+    def _copy(self, run: ProvenStore, destination: Store, earlier: Artifact) -> bool:
+        """Whether it could be copied; what is not as the manifest says is removed, and an error."""
+        run.stat(earlier.key)  # says so where it is gone or has another size
+        if not destination.copy_from(run.run, earlier.key, earlier.size):
+            return False
+        found = _sha256(destination, earlier)
+        if found != earlier.sha256:
+            destination.delete([earlier.key])
+            run.refuse(earlier.key, f"SHA-256 {found}", f"SHA-256 {earlier.sha256}")
         return True
 
     def _open(self, destination: Store) -> None:
         """Look at the earlier run; one that is gone, or was made by another version, is of no use."""
         try:
             run = self._stack.enter_context(open_followed(destination))
-            manifest = read_manifest(run)
-            stats = _read_stats(run, self._part)
         except InvalidInputError as error:
-            logger.info("convert: nothing of the run before can be used again: %s", error)
+            logger.warning("convert: nothing of the run before can be used again: %s", error)
             return
-        if manifest["versions"]["partition_ops"] == __version__:
-            self._run = run
-            self._artifacts = {entry["key"]: Artifact(**entry) for entry in manifest["artifacts"]}
-            self._contents = stats.get("contents", {})
+        key = artifacts.partition_stats(self._part)
+        if run.manifest["versions"]["partition_ops"] != __version__ or key not in run.listed:
+            return
+        try:
+            stats = run.read_json(key)
+            check_document(stats, "partition_stats", where=run.uri_of(key))
+        except InvalidInputError as error:
+            self._refuse(key, error)
+            return
+        self._run, self._contents = run, stats.get("contents", {})
+
+    def _refuse(self, key: str, error: InvalidInputError) -> None:
+        """Say that a file of the earlier run is damaged, and that its partition does not depend on it."""
+        said = (error.problem, error.found, error.expected)
+        logger.warning("convert: built from the input, not copied: %s: found %s, expected %s", *said)
+        self._damaged.append(key)
 
 
-def _read_stats(run: Store, part: int) -> dict[str, Any]:
-    key = artifacts.partition_stats(part)
-    stats: dict[str, Any] = run.read_json(key)
-    check_document(stats, "partition_stats", where=run.uri_of(key))
-    return stats
+def _sha256(store: Store, artifact: Artifact) -> str:
+    """SHA-256 of an object, of which no copy is kept here."""
+    digest = hashlib.sha256()
+
+    def read(begin: int) -> bytes:
+        return store.read_range(artifact.key, begin, min(begin + BLOCK_BYTES, artifact.size))
+
+    for block in map_in_threads(read, range(0, artifact.size, BLOCK_BYTES), workers=READS):
+        digest.update(block)
+    return digest.hexdigest()

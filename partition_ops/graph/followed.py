@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,8 +9,10 @@ from typing import Any
 from partition_ops import artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.proven import ProvenStore
 from partition_ops.storage import Store, open_store
 
+AGAIN = "Run 'partition' again, with --previous RUN for one that is there and whole, or without."
 MIGRATION = f"{artifacts.ASSIGNMENT}/{artifacts.MIGRATION}"
 
 
@@ -33,13 +34,8 @@ def keeps_ids(migration: dict[str, Any]) -> bool:
     return any(one["old"] for one in migration["node_types"].values())
 
 
-def manifest_digest(run: Store) -> str:
-    """SHA-256 of the manifest of a finished run, and so of all that it has written."""
-    return hashlib.sha256(run.read_bytes(artifacts.MANIFEST)).hexdigest()
-
-
 @contextmanager
-def open_followed(run: Store) -> Iterator[Store]:
+def open_followed(run: Store) -> Iterator[ProvenStore]:
     """The earlier run that ``assignment/migration.json`` names, reached as this one is.
 
     Raises:
@@ -50,10 +46,11 @@ def open_followed(run: Store) -> Iterator[Store]:
         raise InvalidInputError(f"{run.uri} has followed no earlier run")
     with open_store(migration["previous"]["run"], run.settings) as store:
         expected = migration["previous"]["manifest_sha256"]
-        if not store.exists(artifacts.MANIFEST) or manifest_digest(store) != expected:
+        earlier = ProvenStore(store, remedy=AGAIN) if store.exists(artifacts.MANIFEST) else None
+        if earlier is None or earlier.manifest_sha256 != expected:
             raise InvalidInputError(
                 f"{store.uri} is not the run any more that {run.uri} has followed",
                 expected=f"a manifest with the SHA-256 {expected}",
-                remedy="Run 'partition' again, with --previous RUN for one that is there, or without.",
+                remedy=AGAIN,
             )
-        yield store
+        yield earlier

@@ -14,9 +14,11 @@ from partition_ops import artifacts
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.book import PartitionBook
 from partition_ops.graph.part_ranges import PartRanges
+from partition_ops.graph.proven import ProvenStore
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Artifact, Store
 
+DAMAGED = "Bring the file back from a copy, or do the run again."
 COLUMNS = ("old_new_id", "old_type_new_id", "new_id", "type_new_id")
 SCHEMA = pa.schema([(name, pa.int64()) for name in COLUMNS])
 ROWS = 1 << 20  # of a row group, and of what is in memory at a time
@@ -53,11 +55,13 @@ def carry_over(
         The number of rows, and the URIs of the files.
 
     Raises:
-        InvalidInputError: A run is not finished, or the two are not of the same graph.
+        InvalidInputError: A run is not finished, a file of it is not as it was written, or the two are not of
+            the same graph.
 
     Peak memory: 100 MiB beside what the kernel keeps of mapped files; 16 bytes of temporary disk for each
     node and edge of both runs.
     """
+    old_run, new_run = (ProvenStore(run, remedy=DAMAGED) for run in (old_run, new_run))
     with PartitionBook(old_run) as old, PartitionBook(new_run) as new:
         pairs: list[_Pair] = [
             (old.nodes, new.nodes, old.nid_new2orig, new.nid_orig2new, artifacts.node_id_map)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections import deque
@@ -102,7 +103,8 @@ class _Preparation:
             "num_edges": int(in_degrees.sum()),
             "self_loops": self_loops,
         }
-        self.task.write_json(artifacts.PREPARED_STATS, stats)
+        proof = {"degrees_sha256": hashlib.sha256(unique.data).hexdigest()}
+        self.task.write_json(artifacts.PREPARED_STATS, {**stats, **proof})
         return {key: value for key, value in stats.items() if key != "version"}
 
     def _count(self, scratch: Path) -> tuple[symmetric.Counts, symmetric.Counts, int]:

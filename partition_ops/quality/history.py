@@ -8,6 +8,7 @@ from typing import Any
 
 from partition_ops import artifacts
 from partition_ops.documents import check_document
+from partition_ops.graph.proven import proven
 from partition_ops.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.base import json_bytes
@@ -25,12 +26,13 @@ def earlier_entries(previous: Store) -> list[Entry]:
         previous: Root of the earlier run, where ``quality`` has been done.
 
     Raises:
-        InvalidInputError: It has no quality report, or one of its documents is broken.
+        InvalidInputError: It is not finished, or one of its documents is broken or not as it was written.
     """
-    report = previous.read_json(artifacts.QUALITY_REPORT)
-    check_document(report, "quality_report", where=previous.uri_of(artifacts.QUALITY_REPORT))
-    own = {**_entry(report), "run": previous.uri, "seconds": seconds_by_stage(previous)}
-    return [*kept_entries(previous), own][-LONGEST:]
+    run = proven(previous)
+    report = run.read_json(artifacts.QUALITY_REPORT)
+    check_document(report, "quality_report", where=run.uri_of(artifacts.QUALITY_REPORT))
+    own = {**_entry(report), "run": run.uri, "seconds": seconds_by_stage(run.run)}
+    return [*kept_entries(run), own][-LONGEST:]
 
 
 def kept_entries(run: Store) -> list[Entry]:

@@ -106,3 +106,9 @@ def test_of_a_graph_that_has_grown_old_nodes_are_carried_over_and_edges_refused(
         originals = before.nid_new2orig(found["old_type_new_id"], "paper")
         assert after.nid_new2orig(found["type_new_id"], "paper").tolist() == originals.tolist()
         assert sorted(originals.tolist()) == list(range(40))
+    damaged = bytearray(old.read_bytes("idmap/nodes/paper.parquet"))
+    damaged[100] ^= 1
+    old.write_bytes("idmap/nodes/paper.parquet", bytes(damaged))
+    with pytest.raises(InvalidInputError, match=r"nodes/paper\.parquet is not as the run has written it"):
+        carry_over(old, new, open_store(str(tmp_path / "other")), edges=False)
+    assert not (tmp_path / "other/nodes/paper.parquet").exists()

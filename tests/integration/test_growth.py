@@ -113,14 +113,20 @@ def test_new_types_may_come_anywhere_and_edges_may_go(tmp_path: Path) -> None:
     assert report.passed, report.summary()
 
 
-def test_a_run_that_is_gone_is_noticed(tmp_path: Path) -> None:
+def test_a_run_that_is_gone_or_damaged_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, before = run(library(), tmp_path / "before")
     source, after = run(grown(library()), tmp_path / "after", before)
+    manifest = before.read_bytes(artifacts.MANIFEST)
     before.delete([artifacts.MANIFEST])
     after.delete([artifacts.record("idmap")])
     assert verify_output(source, after).passed  # as far as it can be told without the other one
-    code = main(["idmap", "export", source.uri, "--output", after.uri])
-    assert code == 3
+    export = ["idmap", "export", source.uri, "--output", after.uri]
+    assert main(export) == 3
+    before.write_bytes(artifacts.MANIFEST, manifest)
+    flip_a_bit(before, "assignment/paper.npy")
+    capsys.readouterr()
+    assert main(export) == 3
+    assert "assignment/paper.npy is not as the run has written it" in capsys.readouterr().err
 
 
 def with_more_edges(graph: SmallGraph) -> SmallGraph:
@@ -132,6 +138,12 @@ def with_more_edges(graph: SmallGraph) -> SmallGraph:
 
 def without_an_edge_feature(graph: SmallGraph) -> SmallGraph:
     return replace(graph, edge_values=[])
+
+
+def flip_a_bit(run: Store, key: str) -> None:
+    data = bytearray(run.read_bytes(key))
+    data[-1] ^= 1
+    run.write_bytes(key, bytes(data))
 
 
 @pytest.mark.parametrize(
@@ -146,6 +158,7 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
     change: Callable[[SmallGraph], SmallGraph],
     same: set[str],
     tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
     s3_root: str,
     s3_settings: StorageSettings,
 ) -> None:
@@ -156,6 +169,8 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
         open_store(f"{root}/{name}", s3_settings) for name in ("before", "after", "plain")
     )
     run_job(RunConfig(num_parts=3, on_defect="warn"), source, before)
+    damaged = "partitions/part1/node_feat.dgl"
+    flip_a_bit(before, damaged)
     larger = open_store(str(change(graph).write(tmp_path / "larger")))
     copied: list[str] = []
 
@@ -169,6 +184,10 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
         patch.setattr(type(after), "copy_from", watch)
         run_job(RunConfig(num_parts=3, on_defect="warn"), larger, after, previous=before)
     assert {f"partitions/part{part}/{name}" for part in range(3) for name in same} <= {*copied}
+    counted = [after.read_json(artifacts.record(f"convert-part{part}"))["counters"] for part in range(3)]
+    assert sum(one["files_reused"] for one in counted) == len(copied) - 1
+    assert [one.get("damaged_in_previous") for one in counted] == [None, [damaged], None]
+    assert f"{damaged} is not as the run has written it" in caplog.text
     validate_graph(ValidateConfig(on_defect="warn"), larger, plain)
     prepare_graph(PrepareConfig(), larger, plain)
     import_assignment(StageConfig(), larger, after.child("assignment"), plain)

@@ -21,6 +21,7 @@ from airflow.sdk.exceptions import (
 from graph_partitioning.graph_list import read_graph_list
 from graph_partitioning.operators.gate import QualityGateOperator
 from graph_partitioning.operators.lock import LockGraphOperator, ReleaseGraphOperator, RemoveScratchOperator
+from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.repartition import LookForChangesOperator
 from graph_partitioning.operators.retain import RetainRunsOperator
 from graph_partitioning.runs import run_root
@@ -124,6 +125,17 @@ def test_a_run_that_could_not_be_published_any_more_does_not_begin(where: dict[s
     with pytest.raises(AirflowFailException, match="Another run was published"):
         lock(where, one)  # as when it is cleared
     assert not root(where).exists(artifacts.LOCK)
+
+
+def test_the_history_of_a_published_run_goes_on_unless_it_is_damaged(where: dict[str, Any]) -> None:
+    one, two = finished_run(where, "one"), open_store(run_root(where["output_uri"], "small", "two"))
+    lock(where, TaskInstance("two"))
+    quality = ReportQualityOperator(task_id="quality", run_id="two", **where)
+    with quality.open_published(two) as previous:
+        assert previous is not None and previous.uri == one.uri
+    one.write_json(artifacts.QUALITY_HISTORY, {**one.read_json(artifacts.QUALITY_HISTORY), "graph_name": "g"})
+    with quality.open_published(two) as previous:
+        assert previous is None
 
 
 def test_scratch_goes_and_the_rest_stays(where: dict[str, Any]) -> None:

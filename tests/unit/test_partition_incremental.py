@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
@@ -19,10 +20,12 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.growth import Counts, carried
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.partition import partition_nodes
+from partition_ops.partition.incremental import PreviousRun
 from partition_ops.partition.incremental.match import renumbered
 from partition_ops.prepare import prepare_graph
 from partition_ops.schema import write_schema
 from partition_ops.storage import Store, open_store
+from partition_ops.storage.base import sha256_of
 from tests.graphs import Edges, SmallGraph, library
 from tests.growth import grown
 from tests.mpi import needs_parmetis
@@ -41,9 +44,14 @@ def partitioned(
     prepare_graph(PrepareConfig(), source, run)
     config = PartitionConfig(**{"num_parts": 3, **options})
     result = partition_nodes(config, source, run, previous=previous)
-    manifest = {"version": 1, "options": {}, "versions": {}, "artifacts": []}
-    files = [{"path": "metadata.json", "size": 1, "sha256": "0" * 64}]
     run.write_json(artifacts.QUALITY_REPORT, {"edge_cut": {"fraction": 0.5}})
+    written = [
+        {"key": entry.key, "size": entry.size, "sha256": sha256_of(run.local_copy(entry.key))}
+        for entry in run.list()
+        if not entry.key.startswith("records/")
+    ]
+    manifest = {"version": 1, "options": {}, "versions": {}, "artifacts": written}
+    files = [{"path": "metadata.json", "size": 1, "sha256": "0" * 64}]
     run.write_json(
         artifacts.MANIFEST,
         {**manifest, "graph_name": graph.name, "input": {"uri": source.uri, "files": files}},
@@ -345,3 +353,71 @@ def test_parmetis_repartitions_adaptively(tmp_path: Path) -> None:
     assert counters["mode"] == "incremental"
     assert counters["moved"] < 60  # from nothing, two thirds would have moved
     assert migration(after)["imbalance"]["now"]["n"] <= 1.06
+
+
+def flip_a_part(run: Store) -> None:
+    """Another partition for one node, in the text and its twin: the assignment is valid."""
+    for key in ("paper.txt", "paper.npy"):
+        data = bytearray(run.read_bytes(f"assignment/{key}"))
+        place = 0 if key.endswith("txt") else -4 * 200
+        data[place] = data[place] ^ 1
+        run.write_bytes(f"assignment/{key}", bytes(data))
+
+
+def change_a_degree(run: Store) -> None:
+    data = bytearray(run.read_bytes(artifacts.PREPARED_GRAPH))
+    data[8 * 10] ^= 8
+    run.write_bytes(artifacts.PREPARED_GRAPH, bytes(data))
+
+
+def change_the_cut(run: Store) -> None:
+    sidecar = run.read_json("assignment/assignment.json")
+    sidecar["edge_cut"]["fraction"] /= 2
+    run.write_json("assignment/assignment.json", sidecar)
+
+
+def change_the_counts(run: Store) -> None:
+    schema = run.read_json("schema/small.json")
+    schema["nid"]["author"][1] += 1
+    run.write_json("schema/small.json", schema)
+
+
+def lose_the_twin(run: Store) -> None:
+    run.delete(["assignment/paper.npy"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "where"),
+    [
+        (flip_a_part, r"assignment/paper\.(txt|npy)"),
+        (change_a_degree, "prepare/graph.parhip"),
+        (change_the_cut, "assignment/assignment.json"),
+        (change_the_counts, "schema/small.json"),
+        (lose_the_twin, "assignment/paper.npy"),
+    ],
+)
+def test_a_run_that_is_not_as_it_was_written_cannot_be_followed(
+    damage: Callable[[Store], None], where: str, tmp_path: Path
+) -> None:
+    graph = library(papers=200)
+    before, _ = partitioned(graph, tmp_path / "before")
+    damage(before)
+    with pytest.raises(InvalidInputError, match=f"{where} is not as the run has written it") as refused:
+        partitioned(grown(graph), tmp_path / "after", before)
+    assert "manifest.json" in str(refused.value.expected)
+    assert re.search("SHA-256 [0-9a-f]{64}|no such file", str(refused.value.found))
+    assert "or none" in str(refused.value.remedy)
+
+
+def test_degrees_of_an_older_version_are_held_against_the_digest_of_the_whole_graph(tmp_path: Path) -> None:
+    before, _ = partitioned(blocks(300), tmp_path / "before")
+    stats = before.read_json(artifacts.PREPARED_STATS)
+    del stats["degrees_sha256"]
+    written = before.write_json(artifacts.PREPARED_STATS, stats)
+    manifest = before.read_json(artifacts.MANIFEST)
+    kept = [entry for entry in manifest["artifacts"] if entry["key"] != written.key]
+    before.write_json(artifacts.MANIFEST, {**manifest, "artifacts": [*kept, written.to_json()]})
+    assert PreviousRun(before).read_degrees() is not None
+    change_a_degree(before)
+    with pytest.raises(InvalidInputError, match=r"graph\.parhip is not as the run has written it"):
+        PreviousRun(before).read_degrees()

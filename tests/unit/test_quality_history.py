@@ -11,6 +11,7 @@ import pytest
 from partition_ops import artifacts
 from partition_ops.config import QualityConfig, RunConfig
 from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
 from partition_ops.quality import renew_report, report_quality
 from partition_ops.quality.history import LONGEST, earlier_entries
 from partition_ops.run import run_job
@@ -89,6 +90,11 @@ def test_it_does_not_grow_for_ever(chain: tuple[Store, list[Store]]) -> None:
     _, runs = chain
     document = runs[2].read_json(artifacts.QUALITY_HISTORY)
     many = {**document, "entries": [document["entries"][0]] * (LONGEST + 5) + document["entries"][-1:]}
-    runs[2].write_bytes(artifacts.QUALITY_HISTORY, json.dumps(many).encode())
+    written = runs[2].write_bytes(artifacts.QUALITY_HISTORY, json.dumps(many).encode())
+    with pytest.raises(InvalidInputError, match=r"history\.json is not as the run has written it"):
+        earlier_entries(runs[2])
+    manifest = runs[2].read_json(artifacts.MANIFEST)
+    kept = [entry for entry in manifest["artifacts"] if entry["key"] != written.key]
+    runs[2].write_json(artifacts.MANIFEST, {**manifest, "artifacts": [*kept, written.to_json()]})
     found = earlier_entries(runs[2])
     assert len(found) == LONGEST and found[-1]["run"] == runs[2].uri

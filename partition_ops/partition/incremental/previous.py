@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
 from typing import Any
 
@@ -12,40 +13,40 @@ from partition_ops import artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.assignment import read_parts
-from partition_ops.graph.followed import manifest_digest, read_migration
+from partition_ops.graph.followed import read_migration
 from partition_ops.graph.growth import Counts, broken_ids
-from partition_ops.graph.manifest import read_manifest
 from partition_ops.graph.parhip import read_degrees
+from partition_ops.graph.proven import proven
 from partition_ops.partition.problem import Parts
 from partition_ops.storage import Store
 
 
 class PreviousRun:
-    """What an earlier finished run knows of its nodes.
+    """What an earlier finished run knows of its nodes; all that is read is held against its manifest.
 
     Args:
-        store: Its root.
+        run: Its root.
 
     Attributes:
+        store: Its root, see `ProvenStore`.
         counts: Of its input.
         num_parts: Number of its partitions.
 
     Raises:
-        InvalidInputError: The run is not finished, or something in it is broken.
+        InvalidInputError: The run is not finished, or something in it is broken or not as it was written.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        read_manifest(store)  # says so where it is not finished
-        self.counts = Counts.of_run(store)
+    def __init__(self, run: Store) -> None:
+        self.store = proven(run)  # says so where it is not finished
+        self.counts = Counts.of_run(self.store)
         meta = self._assignment.read_json(artifacts.ASSIGNMENT_META)
         check_document(meta, "partition_meta", where=self._assignment.uri_of(artifacts.ASSIGNMENT_META))
         self.num_parts = int(meta["num_parts"])
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 of its manifest, and so of all that it has written."""
-        return manifest_digest(self.store)
+        return self.store.manifest_sha256
 
     def unusable(self, now: Counts, num_parts: int, trainers: int) -> str | None:
         """Why its assignment is no start for another graph, or None where it is one.
@@ -91,10 +92,23 @@ class PreviousRun:
         return read_parts(self._assignment, self.counts.nodes, self.num_parts)
 
     def read_degrees(self) -> npt.NDArray[np.int32] | None:
-        """(old nodes,) int32, their numbers of neighbours; None where the run has not kept its graph."""
-        if not self.store.exists(artifacts.PREPARED_GRAPH):
+        """(old nodes,) int32, their numbers of neighbours; None where the run has not kept its graph.
+
+        Raises:
+            InvalidInputError: They are not those of the run.
+        """
+        key = artifacts.PREPARED_GRAPH
+        if key not in self.store.listed or not self.store.run.exists(key):
             return None
-        return read_degrees(self.store, artifacts.PREPARED_GRAPH).clip(max=2**31 - 1).astype(np.int32)
+        expected = self.store.read_json(artifacts.PREPARED_STATS).get("degrees_sha256")
+        if expected is None:  # an older version: the digest of the whole file is all there is
+            degrees = read_degrees(self.store, key)
+        else:
+            degrees = read_degrees(self.store.run, key)
+            found = hashlib.sha256(degrees.data).hexdigest()
+            if found != expected:
+                self.store.refuse(key, f"degrees with SHA-256 {found}", f"SHA-256 {expected}")
+        return degrees.clip(max=2**31 - 1).astype(np.int32)
 
     @property
     def edge_cut(self) -> float:

@@ -138,13 +138,22 @@ class GraphStageOperator(GraphRunOperator):
 
     @contextmanager
     def open_published(self, destination: Store) -> Iterator[Store | None]:
-        """The finished run that was published last when this one began; None where nobody has looked."""
-        from partition_ops.artifacts import MANIFEST
+        """The finished run that was published last when this one began, if its history can go on.
+
+        None where nobody has looked, and where it is not whole any more: no run depends on figures of others.
+        """
+        from partition_ops.errors import InvalidInputError
+        from partition_ops.quality.history import earlier_entries
         from partition_ops.runs.beginning import read_beginning
 
         beginning = read_beginning(destination)
         with self.open_previous(destination, (beginning and beginning["latest"]) or "") as store:
-            yield store if store is not None and store.exists(MANIFEST) else None
+            try:
+                known = store is not None and earlier_entries(store)
+            except InvalidInputError as error:
+                self.log.warning("The history of the graph's runs begins anew: %s", error)
+                known = None
+            yield store if known else None
 
     @property
     def graph(self) -> dict[str, Any]:
