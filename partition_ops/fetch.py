@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops import artifacts
-from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
+from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
 from partition_ops.graph.manifest import read_manifest
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
@@ -41,6 +41,7 @@ def fetch_partitions(
     Raises:
         InvalidInputError: The output is not finished, or lacks a file that its manifest lists.
         UsageError: There is no such partition, or the folder holds partitions of another output.
+        StorageError: The folder cannot be written.
         TransientStorageError: A file is not what the manifest lists: perhaps the run is being done again.
 
     Peak memory: a few MiB. Disk: twice the partitions while they are fetched from S3.
@@ -56,6 +57,7 @@ def fetch_partitions(
     wanted = {part: _missing(folder, part, entries) for part in dict.fromkeys(parts)}
     total = sum(entry["size"] for files in wanted.values() for entry in files)
     with (
+        _refused(folder),
         _scratch(folder) as scratch,
         (progress or NoProgress()).step(f"Fetching from {output.uri}", total, "bytes") as advance,
     ):
@@ -109,6 +111,19 @@ def _missing(folder: Path, part: int, entries: dict[str, Entry]) -> list[Entry]:
 
 def _is_same(entry: Entry, path: Path) -> bool:
     return path.is_file() and path.stat().st_size == entry["size"] and sha256_of(path) == entry["sha256"]
+
+
+@contextmanager
+def _refused(folder: Path) -> Iterator[None]:
+    """Turn the errors of writing into ours."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be written: {error.strerror or error}",
+            found=error.filename,
+            remedy="Make room, or fetch to another folder: what is there already is not fetched again.",
+        ) from error
 
 
 @contextmanager

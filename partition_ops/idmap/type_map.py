@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from partition_ops import artifacts
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError
+from partition_ops.graph.named import one_of
 from partition_ops.graph.tables import parquet_file
 from partition_ops.storage import Store
 
@@ -33,7 +34,8 @@ class TypeMap:
         dropped: Number of edges of the type in the input that validation has dropped.
 
     Raises:
-        InvalidInputError: There is no map of that type; from every method, the map is damaged.
+        UsageError: There are maps, and none of that type.
+        InvalidInputError: There are no maps; from every method, the map is damaged.
     """
 
     def __init__(self, run: Store, *, node_type: str | None, edge_type: str | None) -> None:
@@ -116,11 +118,16 @@ def _dropped(run: Store, edge_type: str | None) -> int:
         return int(file.metadata.num_rows)
 
 
-def _no_map(run: Store, key: str, what: str) -> InvalidInputError:
-    folder = key.rpartition("/")[0]
-    known = [PurePosixPath(entry.key).stem for entry in run.list(f"{folder}/")]
+def _no_map(run: Store, key: str, what: str) -> PartitionOpsError:
+    """The wrong type was named, or there are no maps."""
+    folder, _, name = key.rpartition("/")
+    suffix = PurePosixPath(name).suffix
+    known = [PurePosixPath(entry.key).stem for entry in run.list(f"{folder}/") if entry.key.endswith(suffix)]
+    problem = f"There is no ID map of the {what} in {run.uri}"
+    if known:
+        return UsageError(problem, expected=one_of(known))
     return InvalidInputError(
-        f"There is no ID map of the {what} in {run.uri}",
-        found="maps of " + ", ".join(map(repr, known)) if known else "no ID maps at all",
-        remedy=None if known else "Export them with 'partition-ops idmap export', or check the path.",
+        problem,
+        found="no ID maps at all",
+        remedy="Export them with 'partition-ops idmap export', or check the path.",
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
-from partition_ops.parmetis.library import REMEDY, check_installed
+from partition_ops.parmetis.library import REMEDY, check_installed, find_library
 from partition_ops.parmetis.options import MpiOptions
 from partition_ops.parmetis.ranks import ERROR_MARK
 
@@ -63,9 +63,24 @@ def mpirun_command(options: MpiOptions) -> list[str]:
         raise EngineError(f"There is no command {command[0]!r} to start MPI's ranks with", remedy=REMEDY)
     if options.hostfile is not None:
         if not Path(options.hostfile).is_file():
-            raise UsageError("There is no such hostfile", found=options.hostfile)
+            raise UsageError(
+                "There is no such hostfile", found=options.hostfile, expected="a file on this machine"
+            )
         command += ["--hostfile", str(Path(options.hostfile).absolute())]
     return [*command, "-np", str(options.ranks)]
+
+
+def check_named(options: MpiOptions) -> None:
+    """Refuse a hostfile, command or library that was named and is not there, before hours of other work.
+
+    Raises:
+        UsageError: The hostfile is not there.
+        EngineError: The command or the library is not there.
+    """
+    if options.hostfile is not None or options.mpirun is not None:
+        mpirun_command(options)
+    if options.library.path is not None:
+        find_library(options.library)
 
 
 def _own_mpirun(*, local: bool) -> list[str]:

@@ -27,7 +27,7 @@ METIS_OK = 1
 MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and takes 0 for 1
 REMEDY = (
     "Install Debian's packages libparmetis4.0 (component non-free: read its licence) and openmpi-bin, and"
-    " mpi4py ('pip install partition-ops[mpi]'), on every host; the engines metis and random work without."
+    " mpi4py ('pip install partition-ops[mpi]'), on every host; the other engines work without."
 )
 
 

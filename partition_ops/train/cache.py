@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from partition_ops.errors import UsageError
+from partition_ops.errors import StorageError, UsageError
 from partition_ops.storage.base import explained_full_disk
 
 PARTIAL = ".partial-"
@@ -68,10 +68,17 @@ class Cache:
 
         Raises:
             UsageError: There is no room for it.
-            StorageError: The disk is full.
+            StorageError: The folder cannot be written, or its disk is full.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = (self.folder / f"{name}{LOCK}").open("a")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / f"{name}{LOCK}").open("a")
+        except OSError as error:
+            raise StorageError(
+                f"The cache {self.folder} cannot be written: {error.strerror}",
+                expected="a folder, or a path where one can be made",
+                remedy="Name another folder.",
+            ) from error
         target = self.folder / name
         try:
             while True:

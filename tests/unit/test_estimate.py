@@ -139,6 +139,7 @@ def test_the_verb_refuses_a_graph_whose_files_are_missing(
         (["--balance-ntypes", "nope"], "one of 'age' (person)"),
         (["--engine", "random", "--objective", "vol"], "cannot do --objective"),
         (["--engine", "nope"], "one of auto, two-level"),
+        (["--engine", "parmetis", "--mpirun", "true", "--hostfile", "/nowhere/hosts"], "/nowhere/hosts"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_done(

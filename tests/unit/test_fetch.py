@@ -55,6 +55,16 @@ def test_a_partition_is_loaded_by_dgl(whole: Path, tmp_path: Path) -> None:
     assert "paper/feat" in loaded[1]
 
 
+@pytest.mark.parametrize("folder", ["file", "file/below"])
+def test_a_folder_that_cannot_be_made_is_named(
+    whole: Path, tmp_path: Path, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("x")
+    assert main(["fetch", str(whole), "--part", "1", "--to", str(tmp_path / folder)]) == 1
+    assert f"error: {tmp_path / folder} cannot be written" in capsys.readouterr().err
+    assert content(tmp_path) == {"file": b"x"}
+
+
 def test_another_partition_beside_it_and_nothing_twice(whole: Path, tmp_path: Path) -> None:
     store = open_store(str(whole))
     fetch_partitions(store, [2], tmp_path)

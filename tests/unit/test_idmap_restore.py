@@ -215,8 +215,8 @@ def test_files_with_other_rows(run: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ({"node_type": "book"}, 3, "maps of 'author', 'paper', 'venue'"),
-        ({"edge_type": "cites"}, 3, f"'{CITES}'"),
+        ({"node_type": "book"}, 2, "one of 'author', 'paper', 'venue'"),
+        ({"edge_type": "cites"}, 2, f"'{CITES}'"),
         ({"node_type": "paper", "input": "nowhere.npy"}, 3, "nowhere.npy"),
         ({"node_type": "paper", "input": "rows.txt"}, 2, ".npy or .pt or .parquet"),
         ({"node_type": "paper", "output": "out.csv"}, 2, ".npy or .pt or .parquet"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from partition_ops.errors import UsageError
+from partition_ops.errors import StorageError, UsageError
 from partition_ops.train.cache import Cache
 
 KIB = 1024
@@ -98,6 +98,13 @@ def test_who_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     use(Cache(tmp_path, limit=25 * KIB), "b", 20 * KIB)
     assert names(tmp_path) == {"b"}
     assert use(Cache(tmp_path), "a").joinpath("content").stat().st_size == 10 * KIB
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below"])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match=rf"The cache {tmp_path / folder} cannot be written"):
+        use(Cache(tmp_path / folder), "a")
 
 
 def test_two_who_want_the_same_make_it_once(tmp_path: Path) -> None:
