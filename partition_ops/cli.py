@@ -7,18 +7,27 @@ Exit codes: 0 success, 2 wrong use, 3 bad input, 130 interrupted, 1 the rest. Ea
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from partition_ops import __version__
 from partition_ops.commands import COMMANDS
 from partition_ops.commands.console import Console
-from partition_ops.errors import PartitionOpsError
+from partition_ops.errors import PartitionOpsError, StorageError
+from partition_ops.storage.local import PARTIAL
+
+# what the system refuses because of what it has or allows, and not because we asked wrongly
+REFUSED = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    *(errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.EIO, errno.ESTALE, errno.ENOMEM),
+}
 
 DESCRIPTION = """\
 Validate, partition and convert heterogeneous graphs for DGL's distributed training.
@@ -100,10 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.result(arguments.execute(arguments, console))
         return 0
     except PartitionOpsError as error:
-        console.error(error)
-        if arguments.verbose:
-            traceback.print_exc()
-        return error.exit_code
+        return _told(error, console, arguments)
     except KeyboardInterrupt:
         console.failure("interrupted; what was finished stays, and the next call goes on from there")
         return 130
@@ -111,13 +117,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         # whoever read our output has gone: keep Python from complaining about it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:
-        console.failure(f"unexpected {type(error).__name__}: {error}")
-        if arguments.verbose:
-            traceback.print_exc()
-        else:
-            console.note("This is a defect of ours: please report it with what --verbose prints.")
+    except OSError as error:
+        if error.errno not in REFUSED:
+            return _defect(error, console, arguments)
+        return _told(_refusal(error), console, arguments)
+    except MemoryError:
+        console.failure("memory ran out; 'partition-ops estimate' says what a job takes")
         return 1
+    except Exception as error:
+        return _defect(error, console, arguments)
+
+
+def _told(error: PartitionOpsError, console: Console, arguments: argparse.Namespace) -> int:
+    console.error(error)
+    if arguments.verbose:
+        traceback.print_exc()
+    return error.exit_code
+
+
+def _refusal(error: OSError) -> StorageError:
+    path = Path(error.filename) if isinstance(error.filename, str) else None
+    if path is not None and path.name.startswith(PARTIAL):  # not a name that anybody knows
+        path = path.parent
+    where = "" if path is None else f" {path}"
+    return StorageError(
+        f"The system refused{where}: {error.strerror}",
+        remedy="Check the path, its permissions and the room on its disk, and repeat the call.",
+    )
+
+
+def _defect(error: Exception, console: Console, arguments: argparse.Namespace) -> int:
+    console.failure(f"unexpected {type(error).__name__}: {error}")
+    if arguments.verbose:
+        traceback.print_exc()
+    else:
+        console.note("This is a defect of ours: please report it with what --verbose prints.")
+    return 1
 
 
 if __name__ == "__main__":

@@ -121,7 +121,6 @@ def _refused(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(
             f"{folder} cannot be written: {error.strerror or error}",
-            found=error.filename,
             remedy="Make room, or fetch to another folder: what is there already is not fetched again.",
         ) from error
 

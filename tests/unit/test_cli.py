@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,27 @@ def test_a_uri_is_not_taken_for_a_local_path(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([str(graph) if word == "GRAPH" else word for word in words]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_system_refuses_is_no_defect_of_ours(graph: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "partition_ops.cli",
+            "schema",
+            str(graph),
+            "--output",
+            str(tmp_path / "s.json"),
+        ],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8)),
+    )
+    assert done.returncode == 1
+    assert "error: The system refused: File too large" in done.stderr
+    assert "defect" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
