@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig, PrepareConfig, QualityConfig, StageConfig
@@ -13,6 +15,7 @@ from partition_ops.convert import convert_graph
 from partition_ops.partition import import_assignment
 from partition_ops.prepare import prepare_graph
 from partition_ops.quality import report_quality
+from partition_ops.quality.drawing import picture
 from partition_ops.storage import Store, open_store
 from tests.graphs import Edges, SmallGraph
 
@@ -31,6 +34,14 @@ def report(tmp_path: Path) -> tuple[dict, Store]:
     convert_graph(ConvertConfig(), source, out)
     report_quality(QualityConfig(), source, out)
     return out.read_json(artifacts.QUALITY_REPORT), out
+
+
+def test_names_in_any_script_are_drawn_without_a_warning() -> None:
+    figure = Figure()
+    figure.subplots().set_xlabel("作者")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "作者" in picture(figure, "authors")
 
 
 def test_the_figures_are_those_counted_by_hand(report: tuple[dict, Store]) -> None:
