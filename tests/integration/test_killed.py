@@ -27,6 +27,7 @@ from partition_ops.storage.transfer import upload_folder
 from partition_ops.validate import validate_graph
 from tests.graphs import Edges, Layout, SmallGraph, Values
 
+pytestmark = pytest.mark.charts
 COMMAND = Path(sys.executable).with_name("partition-ops")
 PAPERS, EDGES, CHUNKS = 10_000, 100_000, 4  # edges of each type
 PARTS = 5  # more than make it worth while to scatter features

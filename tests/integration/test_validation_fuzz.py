@@ -22,12 +22,6 @@ BLOCKS = 24
 PATIENCE = 30  # seconds for one graph of 14 nodes
 
 
-@pytest.fixture(autouse=True)
-def _no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take most of the time of a run this small, and don't depend on the input's files."""
-    monkeypatch.setattr("partition_ops.quality.page.quality_page", lambda *given: "")
-
-
 def run_damaged(folder: Path, seed: int) -> str:
     """Run one damaged graph; anything but the allowed outcomes is an error of another type."""
     name = list(GRAPHS)[seed % len(GRAPHS)]
