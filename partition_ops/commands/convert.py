@@ -7,7 +7,8 @@ from typing import Any
 
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.config import ConvertConfig, StageConfig
+from partition_ops.config import MOST_PARTS, ConvertConfig, StageConfig
+from partition_ops.errors import UsageError
 from partition_ops.storage import open_store
 from partition_ops.tasks import StageResult
 
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="--assignment is the folder where pm_dglpart wrote K partitions",
     )
     parser.add_argument(
-        "--num-node-weights", metavar="N", type=int, default=0, help="weights of a node in that text"
+        "--num-node-weights", metavar="N", type=int, help="weights of a node in that text (default 0)"
     )
     common.add_halo_options(parser)
     parser.add_argument(
@@ -52,6 +53,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         num_hops=arguments.num_hops,
         graph_formats=arguments.graph_formats,
     )
+    _check_assignment(arguments)
     from partition_ops.convert import convert_graph
     from partition_ops.partition import import_assignment
 
@@ -70,8 +72,21 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                     assignment,
                     destination,
                     parmetis_parts=arguments.parmetis_parts,
-                    parmetis_weights=arguments.num_node_weights,
+                    parmetis_weights=arguments.num_node_weights or 0,
                 )
                 report(result)
         convert_graph(config, source, destination, progress=common.progress(arguments), report=report)
     return [result.to_json() for result in results]
+
+
+def _check_assignment(arguments: argparse.Namespace) -> None:
+    """Refuse options about a text that is not there, and numbers that cannot be."""
+    parts, weights = arguments.parmetis_parts, arguments.num_node_weights
+    if parts is not None and arguments.assignment is None:
+        raise UsageError("--parmetis-parts needs --assignment, the folder where pm_dglpart wrote")
+    if weights is not None and parts is None:
+        raise UsageError("--num-node-weights needs --parmetis-parts, the number of partitions in that text")
+    if parts is not None and not 1 <= parts <= MOST_PARTS:
+        raise UsageError("--parmetis-parts is out of range", found=parts, expected=f"1 to {MOST_PARTS}")
+    if weights is not None and weights < 0:
+        raise UsageError("--num-node-weights is out of range", found=weights, expected="0 or more")

@@ -24,6 +24,7 @@ Read every file of the graph once, on all cores, and check it: metadata, missing
 edges, IDs outside their type's range, wrong counts, features that do not fit, duplicate and self-loop
 edges. All that is wrong is named, with file, row and IDs of the first ten of each. The report is
 validation/report.json below --output."""
+NOT_OF_PARMETIS = ("output", "graph_name", "on_defect", "memory", "expectations", "no_data_docs")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +87,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
     if arguments.parmetis is None or arguments.schema is None:
         raise UsageError("--parmetis and --schema go together", expected="both or neither")
+    unused = [name for name in NOT_OF_PARMETIS if getattr(arguments, name)]
+    if unused:
+        raise UsageError(
+            f"--{unused[0].replace('_', '-')} says nothing about ParMETIS's text",
+            remedy="Leave it out: nothing is kept of that check, and whatever it finds is refused.",
+        )
     from partition_ops.schema import read_schema
     from partition_ops.validate.parmetis import validate_parmetis_text
 

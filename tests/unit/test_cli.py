@@ -150,6 +150,23 @@ def test_wrong_use_exits_2_with_a_sentence(graph: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
+        ["convert", "GRAPH", "--output", "out", "--parmetis-parts", "2"],
+        ["convert", "GRAPH", "--output", "out", "--assignment", "a", "--num-node-weights", "3"],
+        ["convert", "GRAPH", "--output", "out", "--assignment", "a", "--parmetis-parts", "0"],
+        ["validate", "GRAPH", "--parmetis", "small", "--schema", "s.json", "--output", "out"],
+        ["validate", "GRAPH", "--parmetis", "small", "--schema", "s.json", "--on-defect", "warn"],
+    ],
+)
+def test_an_option_that_would_mean_nothing_is_refused(
+    graph: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(graph) if word == "GRAPH" else word for word in words]) == 2
+    assert words[-2] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         ["schema", "GRAPH", "--output", "s3:schema.json"],
         ["fetch", "OUT", "--part", "0", "--to", "s3://bucket/x"],
         ["fetch", "OUT", "--part", "0", "--to", "s3:bucket/x"],
