@@ -43,9 +43,14 @@ def s3_root(s3_settings: StorageSettings) -> str:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Give each worker whole files, and all end-to-end tests to one, so that one Airflow is started.
 
+    In the order of ``testpaths``, and not those of many tests first: what takes minutes begins at once, and
+    the short files at the end keep both workers at work.
+
     The marker ``xdist_group`` would say the same, but pytest-xdist 3.8 does not see it with pytest 9.2.
     """
     from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
