@@ -1,4 +1,4 @@
-"""The manifest of a finished output."""
+"""The manifest of an output, and its partition config."""
 
 from __future__ import annotations
 
@@ -24,3 +24,21 @@ def read_manifest(output: Store) -> dict[str, Any]:
     manifest: dict[str, Any] = output.read_json(artifacts.MANIFEST)
     check_document(manifest, "manifest", where=output.uri_of(artifacts.MANIFEST))
     return manifest
+
+
+def read_partition_config(output: Store, graph_name: str) -> dict[str, Any]:
+    """The checked ``partitions/<graph>.json`` of an output, finished or not.
+
+    Raises:
+        InvalidInputError: There is none by that name, or it is broken.
+    """
+    key = artifacts.partition_config(graph_name)
+    if not output.exists(key):
+        raise InvalidInputError(
+            f"There is no {key} in {output.uri}",
+            expected=f"the graph {graph_name!r}, as 'convert' leaves it",
+            remedy="Give the --graph-name that 'convert' was given, or do that first.",
+        )
+    config: dict[str, Any] = output.read_json(key)
+    check_document(config, "partition_config", where=output.uri_of(key))
+    return config

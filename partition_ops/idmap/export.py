@@ -18,6 +18,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.graph.dgl_tensors import ArrayPlace, read_file_at, tensor_places
 from partition_ops.graph.dropped import DroppedEdges, DroppedSelfLoops
 from partition_ops.graph.followed import read_migration
+from partition_ops.graph.manifest import read_partition_config
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.idmap.dropped import write_dropped_edges
 from partition_ops.idmap.followed import write_carry_over
@@ -57,7 +58,7 @@ def export_id_maps(
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     read_record(destination, "convert-config")  # says so where convert has not been done
-    book = destination.read_json(artifacts.partition_config(metadata.graph_name))
+    book = read_partition_config(destination, metadata.graph_name)
     parts = range(book["num_parts"])
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
     followed = read_migration(destination)

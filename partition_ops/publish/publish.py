@@ -13,6 +13,7 @@ from partition_ops.config import PublishConfig
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.gate.check import enforce_gate
+from partition_ops.graph.manifest import read_partition_config
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
 from partition_ops.runs.beginning import check_still_latest, point_at
@@ -57,7 +58,7 @@ def publish_run(
     began = time.monotonic()
     metadata = load_metadata(source, graph_name=config.graph_name)
     read_record(destination, "convert-config")  # says so where convert has not been done
-    book = destination.read_json(artifacts.partition_config(metadata.graph_name))
+    book = read_partition_config(destination, metadata.graph_name)
     manifest = _manifest(metadata.graph_name, source.uri, destination, book["num_parts"])
     enforce_gate(config.gate, destination)
     before = None if latest is None else check_still_latest(destination, latest)
@@ -83,7 +84,7 @@ def renew_manifest(before: Mapping[str, Any], destination: Store) -> None:
         destination: Root of the run.
     """
     name = before["graph_name"]
-    book = destination.read_json(artifacts.partition_config(name))
+    book = read_partition_config(destination, name)
     manifest = _manifest(name, before["input"]["uri"], destination, book["num_parts"])
     destination.write_json(artifacts.MANIFEST, manifest)
 

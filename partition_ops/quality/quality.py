@@ -8,6 +8,7 @@ from partition_ops import artifacts
 from partition_ops.config import QualityConfig
 from partition_ops.documents import check_document
 from partition_ops.graph.followed import read_migration
+from partition_ops.graph.manifest import read_partition_config
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
 from partition_ops.quality.history import Entry, as_input, earlier_entries, history_document, kept_entries
@@ -73,7 +74,7 @@ def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> 
 def _write_report(
     config: QualityConfig, graph_name: str, destination: Store, earlier: list[Entry]
 ) -> StageResult:
-    book = destination.read_json(artifacts.partition_config(graph_name))
+    book = read_partition_config(destination, graph_name)
     parts = range(book["num_parts"])
     after = conversion_tasks(book["num_parts"])
     if not still_done(destination, "probe", after):

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from partition_ops import artifacts
+from partition_ops.graph.manifest import read_partition_config
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -85,7 +86,7 @@ def probe_run(
     """
     name = load_metadata(source, graph_name=config.graph_name).graph_name
     read_record(destination, "convert-config")  # says so where convert has not been done
-    num_parts = destination.read_json(artifacts.partition_config(name))["num_parts"]
+    num_parts = read_partition_config(destination, name)["num_parts"]
 
     def work(task: Task) -> dict[str, Any]:
         with ExitStack() as stack:

@@ -1,0 +1,50 @@
+"""What of an output is read before anything else: it is refused in a sentence where it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from partition_ops.cli import main
+from partition_ops.config import RunConfig
+from partition_ops.run import run_job
+from partition_ops.storage import open_store
+from tests.graphs import Edges, SmallGraph
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph and a finished output of it."""
+    folder = tmp_path_factory.mktemp("manifest")
+    graph = SmallGraph({"a": 6}, {"a:r:a": Edges(range(5), range(1, 6))})
+    source, output = open_store(str(graph.write(folder / "in"))), open_store(str(folder / "out"))
+    run_job(RunConfig(num_parts=2, engine="random"), source, output)
+    return folder
+
+
+@pytest.mark.parametrize("verb", [["quality"], ["publish"], ["idmap", "export"]])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda path: path.write_text("{}"), "is a required property"),
+        (lambda path: path.write_text("[]"), "is not of type 'object'"),
+        (lambda path: path.unlink(), "the --graph-name that 'convert' was given"),
+    ],
+)
+def test_a_partition_config_that_is_none_is_told(
+    folder: Path,
+    verb: list[str],
+    change: Callable[[Path], None],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = folder / "out/partitions/small.json"
+    before = path.read_bytes()
+    change(path)
+    try:
+        assert main([*verb, str(folder / "in"), "--output", str(folder / "out")]) == 3
+    finally:
+        path.write_bytes(before)
+    assert told in capsys.readouterr().err
