@@ -224,8 +224,8 @@ PARAMS = {
         None,
         type=["null", "string"],
         title="Previous run",
-        description="For a graph that has grown: old nodes stay where they were in this run. A URI, or latest"
-        " for the one that was published last. Empty: partition anew.",
+        description="For a graph that has grown: old nodes stay where they were in this run. Its URI, that of"
+        " the root of a graph's runs, or latest for the one published last. Empty: partition anew.",
         section="Growth",
     ),
     "migration_price": Param(
@@ -370,6 +370,7 @@ with DAG(
         expectations_uri="{{ params.expectations_uri or '' }}",
         planned=PLANNED,
         ignore_estimate="{{ params.ignore_estimate }}",
+        previous="{{ params.previous or '' }}",
         **pod("validate"),
     )
     lock = LockGraphOperator(task_id="lock").as_setup()

@@ -18,6 +18,7 @@ Objective = Literal["cut", "vol"]
 PrepareFormat = Literal["parhip", "parmetis"]
 MOST_PARTS = 65536
 MOST_HOPS = 255
+MOST_EDGES = 2**31 - 1  # that a node must save to move
 GRAPH_FORMATS = ("coo", "csr", "csc")
 MIGRATION_PRICE = 1
 DRIFT = 1.05
@@ -51,12 +52,12 @@ def check_balance(config: PartitionConfig) -> None:
         raise UsageError("--tolerance is out of range", found=config.tolerance, expected="above 1, up to 100")
     if config.target_shares is not None:
         _check_shares(config.target_shares, config.num_parts)
-    if config.migration_price < 0:
+    if not 0 <= config.migration_price <= MOST_EDGES:
         raise UsageError(
-            "--migration-price is out of range", found=config.migration_price, expected="0 or more"
+            "--migration-price is out of range", found=config.migration_price, expected=f"0 to {MOST_EDGES}"
         )
-    if not config.drift >= 1:
-        raise UsageError("--drift is out of range", found=config.drift, expected="1 or more")
+    if not 1 <= config.drift < float("inf"):
+        raise UsageError("--drift is out of range", found=config.drift, expected="a number, 1 or more")
     if not 1 <= config.num_trainers_per_machine <= MOST_PARTS // config.num_parts:
         raise UsageError(
             "--num-trainers-per-machine is out of range",

@@ -18,6 +18,7 @@ from partition_ops.config import (
 from partition_ops.convert import convert_graph
 from partition_ops.errors import InvalidInputError
 from partition_ops.estimate import check_job
+from partition_ops.gate.check import no_old_nodes
 from partition_ops.graph.manifest import read_manifest
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.idmap import export_id_maps
@@ -25,11 +26,13 @@ from partition_ops.import_ahead import import_ahead
 from partition_ops.parallel import map_in_threads
 from partition_ops.partition import partition_nodes
 from partition_ops.partition.engines import find_engine
+from partition_ops.partition.incremental import PreviousRun, check_previous
 from partition_ops.partition.options import check_options
 from partition_ops.prepare import prepare_graph
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.publish import publish_run
 from partition_ops.quality import report_quality
+from partition_ops.quality.history import earlier_entries
 from partition_ops.runs.lock import locked
 from partition_ops.schema import write_schema
 from partition_ops.storage import Store
@@ -68,6 +71,7 @@ def run_job(
 
     Raises:
         UsageError: Before anything is done: the options do not fit one another, or the graph.
+        InvalidInputError: Likewise: the earlier run is not finished, or not as it was written.
         NotEnoughRoomError: Before anything is done: memory or disk are estimated not to suffice.
         ConflictError: Another call works on the output.
         PartitionOpsError: A stage failed; what was finished stays, and there is no manifest.
@@ -102,11 +106,21 @@ class _Job:
     def run(self) -> list[StageResult]:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
         check_options(self.config.partition, metadata)
+        self._check_previous()
         if not self.config.ignore_estimate:
             check_job(self.config, self.source, self.destination)
         with locked(self.destination):
             self._stages()
         return self.results
+
+    def _check_previous(self) -> None:
+        """Refuse an earlier run that cannot be followed before hours go into this one."""
+        if self.previous is not None:
+            self.previous = check_previous(self.previous, self.destination)
+            PreviousRun(self.previous).prove()
+            earlier_entries(self.previous)
+        elif self.config.gate.max_moved is not None:
+            raise no_old_nodes(self.destination)
 
     def _stages(self) -> None:
         name = self.config.graph_name

@@ -10,11 +10,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-from partition_ops import artifacts
 from partition_ops.checks import choices
 from partition_ops.commands.console import Console
-from partition_ops.config import DRIFT, MIGRATION_PRICE, Balance, Objective, PartitionConfig, RunConfig
-from partition_ops.documents import check_document
+from partition_ops.config import (
+    DRIFT,
+    INCREMENTAL,
+    MIGRATION_PRICE,
+    Balance,
+    Objective,
+    PartitionConfig,
+    RunConfig,
+)
 from partition_ops.errors import UsageError
 from partition_ops.gate.options import Gate
 from partition_ops.parmetis.options import LibraryOptions, MpiOptions
@@ -112,16 +118,14 @@ def add_incremental_options(parser: argparse.ArgumentParser) -> None:
         "--migration-price",
         metavar="N",
         type=int,
-        default=MIGRATION_PRICE,
-        help="edges that an old node must save from being cut to move (default %(default)s)",
+        help=f"edges that an old node must save from being cut to move (default {MIGRATION_PRICE})",
     )
     group.add_argument(
         "--drift",
         metavar="D",
         type=float,
-        default=DRIFT,
         help="partition anew when the share of edges cut is more than D times that of the last full run"
-        " (default %(default)s)",
+        f" (default {DRIFT})",
     )
     group.add_argument(
         "--compare-full",
@@ -189,10 +193,16 @@ def library_options(arguments: argparse.Namespace) -> LibraryOptions:
 
 
 def partition_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `PartitionConfig`, from `add_partition_options` and what it adds."""
-    options = {
+    """The fields of `PartitionConfig`, from `add_partition_options` and what it adds.
+
+    Raises:
+        UsageError: An option is for growth, and no earlier run is named.
+    """
+    _check_growth(arguments)
+    given = {
         field.name: getattr(arguments, field.name) for field in fields(PartitionConfig) if field.name != "mpi"
     }
+    options = {name: value for name, value in given.items() if value is not None}
     mpi = MpiOptions(
         ranks=arguments.mpi_ranks,
         hostfile=arguments.hostfile,
@@ -200,6 +210,19 @@ def partition_options(arguments: argparse.Namespace) -> dict[str, Any]:
         library=library_options(arguments),
     )
     return {**options, "mpi": mpi}
+
+
+def _check_growth(arguments: argparse.Namespace) -> None:
+    """Refuse options that mean something only where an earlier run is followed."""
+    values = {name: vars(arguments).get(name) for name in (*INCREMENTAL, "max_moved")}
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    if given and arguments.previous is None:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError(
+            f"{options} can only be given for a graph that has grown",
+            expected="--previous RUN, the run before",
+            remedy="Name that run, or leave the option out.",
+        )
 
 
 def run_config(arguments: argparse.Namespace, **options: Any) -> RunConfig:
@@ -333,15 +356,13 @@ def open_run(uri: str, arguments: argparse.Namespace) -> Store:
     """The output at a URI, or the newest published run where that is the root of a graph's runs.
 
     Raises:
-        InvalidInputError: ``latest.json`` there is broken.
+        InvalidInputError: ``latest.json`` there is broken, or missing beside ``runs/``.
     """
-    store = open_store(uri, settings(arguments))
-    if store.exists(artifacts.MANIFEST) or not store.exists(artifacts.LATEST):
-        return store
-    with store:
-        pointer = store.read_json(artifacts.LATEST)
-        check_document(pointer, "latest", where=store.uri_of(artifacts.LATEST))
-    return open_store(pointer["run"], settings(arguments))
+    from partition_ops.runs.beginning import run_at
+
+    with open_store(uri, settings(arguments)) as store:
+        found = run_at(store)
+    return open_store(found, settings(arguments))
 
 
 def progress(arguments: argparse.Namespace) -> Progress:

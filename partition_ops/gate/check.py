@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from partition_ops import artifacts
 from partition_ops.documents import check_document
-from partition_ops.errors import QualityGateError
+from partition_ops.errors import QualityGateError, UsageError
 from partition_ops.gate.options import Gate
 from partition_ops.graph.followed import read_migration
 from partition_ops.storage import Store
@@ -55,9 +55,12 @@ def enforce_gate(gate: Gate, destination: Store) -> None:
     """Refuse a run that is worse than a gate allows.
 
     Raises:
+        UsageError: It follows no other, so there are no old nodes that could have moved.
         InvalidInputError: As of `check_gate`.
         QualityGateError: It is worse.
     """
+    if gate.max_moved is not None and read_migration(destination) is None:
+        raise no_old_nodes(destination)
     breaches = check_gate(gate, destination)
     if breaches:
         raise QualityGateError(
@@ -65,6 +68,15 @@ def enforce_gate(gate: Gate, destination: Store) -> None:
             found=[str(breach) for breach in breaches],
             remedy="Look at the quality report; then partition with other options, or allow more.",
         )
+
+
+def no_old_nodes(destination: Store) -> UsageError:
+    """Why nothing can be said of what moved."""
+    return UsageError(
+        "--max-moved is about the old nodes of a run that has followed another one",
+        found=f"{destination.uri} follows none",
+        remedy="Leave it out, or partition with --previous RUN.",
+    )
 
 
 def moved_share(destination: Store) -> float | None:

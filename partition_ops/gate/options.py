@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from partition_ops.errors import UsageError
 
@@ -24,9 +25,9 @@ class Gate:
     def __post_init__(self) -> None:
         for name, least, most in (("edge_cut", 0, 1), ("imbalance", 1, float("inf")), ("moved", 0, 1)):
             value = getattr(self, f"max_{name}")
-            if value is not None and not least <= value <= most:
+            if value is not None and not (least <= value <= most and isfinite(value)):
                 raise UsageError(
                     f"--max-{name.replace('_', '-')} is out of range",
                     found=value,
-                    expected=f"{least} to {most}" if most == 1 else f"{least} or more",
+                    expected=f"{least} to {most}" if most == 1 else f"a number, {least} or more",
                 )

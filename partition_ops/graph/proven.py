@@ -17,7 +17,10 @@ from partition_ops.graph.manifest import read_manifest
 from partition_ops.storage import Artifact, Store, StoredObject
 from partition_ops.storage.base import NewObject, check_key, sha256_of
 
-WITHOUT = "Name another run, or none: then the graph is partitioned anew. 'partition-ops verify' says more."
+WITHOUT = (
+    "Name another run with --previous (in Airflow the param 'previous'), or none: then the graph is"
+    " partitioned anew."
+)
 
 
 class ProvenStore(Store):

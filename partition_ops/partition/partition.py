@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from partition_ops.config import PartitionConfig
-from partition_ops.errors import UsageError
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.partition.assignment import write_assignment, write_trainers
 from partition_ops.partition.engines import check_able, find_engine
-from partition_ops.partition.incremental import PreviousRun, repartition, write_migration
+from partition_ops.partition.incremental import (
+    PreviousRun,
+    check_previous,
+    repartition,
+    write_migration,
+)
 from partition_ops.partition.problem import Problem
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -40,7 +44,7 @@ def partition_nodes(
         The engine and the number of nodes of each partition; after an earlier run, how many old nodes moved.
 
     Raises:
-        UsageError: There is no such engine, or the earlier run has the same root.
+        UsageError: There is no such engine, or the earlier run has the same root, or lies in it or around it.
         InvalidInputError: ``prepare`` has not been done, or the earlier run is not finished.
         EngineError: The engine failed.
 
@@ -51,11 +55,7 @@ def partition_nodes(
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
 
-    if previous is not None and previous.place == destination.place:
-        raise UsageError(
-            "A run cannot follow itself", found=previous.uri, remedy="Give the output a root of its own."
-        )
-    earlier = PreviousRun(previous) if previous is not None else None
+    earlier = PreviousRun(check_previous(previous, destination)) if previous is not None else None
 
     def work(task: Task) -> dict[str, Any]:
         problem = Problem(config, metadata, destination, source)

@@ -50,6 +50,7 @@ def publish_run(
         The number of artifacts and their bytes.
 
     Raises:
+        UsageError: The gate is about old nodes, and the run has followed no other.
         InvalidInputError: A stage has not been done, or not since one before it was done again, or something
             that it wrote is gone.
         QualityGateError: The partitions are worse than ``config.gate`` allows.

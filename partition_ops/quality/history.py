@@ -8,6 +8,7 @@ from typing import Any
 
 from partition_ops import artifacts
 from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError
 from partition_ops.graph.proven import proven
 from partition_ops.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, StoredObject
@@ -31,7 +32,11 @@ def earlier_entries(previous: Store) -> list[Entry]:
     run = proven(previous)
     report = run.read_json(artifacts.QUALITY_REPORT)
     check_document(report, "quality_report", where=run.uri_of(artifacts.QUALITY_REPORT))
-    own = {**_entry(report), "run": run.uri, "seconds": seconds_by_stage(run.run)}
+    try:
+        seconds = seconds_by_stage(run.run)
+    except (InvalidInputError, KeyError, TypeError):  # records are no artifacts: nothing depends on them
+        seconds = {}
+    own = {**_entry(report), "run": run.uri, "seconds": seconds}
     return [*kept_entries(run), own][-LONGEST:]
 
 

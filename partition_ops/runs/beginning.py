@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 from partition_ops import artifacts
@@ -56,9 +57,28 @@ def latest_run(root: Store) -> str | None:
     """URI of the root of the run that was published last, or None.
 
     Raises:
-        InvalidInputError: ``latest.json`` is broken.
+        InvalidInputError: ``latest.json`` is broken, or names a run by a relative path that is not below it.
     """
     return _run_of(root, _read_pointer(root))
+
+
+def run_at(root: Store) -> str:
+    """URI of the run that somebody means who names a root: itself, or the one published last where it is the
+    root of a graph's runs.
+
+    Raises:
+        InvalidInputError: There are runs and no ``latest.json``; or as of `latest_run`.
+    """
+    if root.exists(artifacts.MANIFEST):
+        return root.uri
+    latest = latest_run(root)
+    if latest is None and any(True for _ in root.list(f"{artifacts.RUNS}/")):
+        raise InvalidInputError(
+            f"{root.uri} has runs, and nothing says which of them was published last",
+            found=f"no {root.uri_of(artifacts.LATEST)}",
+            remedy=f"Name a run itself, {root.uri_of(artifacts.RUNS)}/…, or publish one.",
+        )
+    return latest or root.uri
 
 
 def check_still_latest(destination: Store, root: Store) -> bytes | None:
@@ -121,7 +141,16 @@ def _run_of(root: Store, pointer: bytes | None) -> str | None:
     document = root.parse_json(artifacts.LATEST, pointer)
     check_document(document, "latest", where=root.uri_of(artifacts.LATEST))
     run: str = document["run"]
-    return run
+    if "://" in run or run.startswith("/"):
+        return run
+    key = posixpath.normpath(run)
+    if key.split("/")[0] in (".", ".."):
+        raise InvalidInputError(
+            f"{root.uri_of(artifacts.LATEST)} names a run that is not below its folder",
+            found=repr(run),
+            expected="a URI, or a path from that folder to one below it",
+        )
+    return root.uri_of(key)
 
 
 def previous_of(destination: Store) -> str:

@@ -221,5 +221,8 @@ def test_the_command_follows_the_newest_run_of_a_graph(
     arguments = [str(larger), str(tmp_path / "after"), "--num-parts", "3", "--on-defect", "warn"]
     assert main(["run", *arguments, "--previous", before.uri]) == 0
     assert "since the run before" in capsys.readouterr().out
-    assert main(["run", *arguments, "--previous", str(tmp_path / "nothing")]) == 3
-    assert main(["run", *arguments, "--previous", before.uri, "--migration-price", "-1"]) == 2
+    flip_a_bit(before, "assignment/paper.npy")
+    arguments[1] = str(tmp_path / "again")
+    assert main(["run", *arguments, "--previous", before.uri]) == 3
+    assert "assignment/paper.npy is not as the run has written it" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()

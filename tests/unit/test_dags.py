@@ -208,7 +208,7 @@ def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: 
 PLANNED = ("num_parts", "engine", "num_hops", "graph_formats", "probe")
 
 
-def test_what_the_estimate_depends_on_reaches_validate(dag: DAG) -> None:
+def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
     from partition_ops.config import RunConfig
 
     given: dict[str, Any] = {
@@ -220,6 +220,7 @@ def test_what_the_estimate_depends_on_reaches_validate(dag: DAG) -> None:
         "graph_formats": "csc",
         "ignore_estimate": True,
         "probe": True,
+        "previous": "s3://out/g",
     }
     dag.params.update(given)
     task = dag.get_task("validate")
@@ -228,6 +229,7 @@ def test_what_the_estimate_depends_on_reaches_validate(dag: DAG) -> None:
     assert {name: planned[name] for name in PLANNED} == {name: str(given[name]) for name in PLANNED}
     assert planned.keys() <= {field.name for field in fields(RunConfig)}
     assert task.ignore_estimate == "True"  # type: ignore[attr-defined]
+    assert task.previous == "s3://out/g"  # type: ignore[attr-defined]
 
 
 def test_examples_of_the_documentation_are_dags() -> None:

@@ -57,6 +57,10 @@ def migration(moved: int, old: int) -> dict[str, Any]:
     }
 
 
+def max_moved_says_nothing(gate: Gate, moved: tuple[int, int] | None) -> bool:
+    return gate.max_moved is not None and moved is None
+
+
 @given(
     cut=SHARES,
     imbalances=st.lists(IMBALANCES, min_size=1, max_size=3),
@@ -80,7 +84,10 @@ def test_it_refuses_what_is_worse_than_allowed_and_nothing_else(
         gate.max_moved is not None and moved is not None and moved[0] / moved[1] > gate.max_moved,
     ]
     assert len(check_gate(gate, store)) == sum(worse)
-    if any(worse):
+    if max_moved_says_nothing(gate, moved):
+        with pytest.raises(UsageError, match="--max-moved"):
+            enforce_gate(gate, store)
+    elif any(worse):
         with pytest.raises(QualityGateError):
             enforce_gate(gate, store)
     else:

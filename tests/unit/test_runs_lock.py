@@ -15,9 +15,16 @@ from typing import Any
 import pytest
 
 from partition_ops import artifacts, cli
-from partition_ops.errors import ConflictError
+from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.runs import lock as lock_module
-from partition_ops.runs.beginning import begin_run, check_still_latest, latest_run, point_at, previous_of
+from partition_ops.runs.beginning import (
+    begin_run,
+    check_still_latest,
+    latest_run,
+    point_at,
+    previous_of,
+    run_at,
+)
 from partition_ops.runs.lock import holds_lock, locked, read_lock, release_lock, take_lock
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
 from tests.graphs import library
@@ -164,6 +171,21 @@ def test_a_run_keeps_what_it_began_from(root: Store) -> None:
     assert previous_of(first) == ""
     assert begin_run(run(root, "two"), root, TWO)["latest"] == run(root, "other").uri
     assert previous_of(run(root, "two")) == run(root, "other").uri
+
+
+def test_a_relative_run_is_taken_from_the_folder_of_latest_json(root: Store) -> None:
+    assert latest_run(root) is None and run_at(root) == root.uri
+    run(root, "one").write_json(artifacts.MANIFEST, {})
+    with pytest.raises(InvalidInputError, match=r"no .*latest\.json"):
+        run_at(root)
+    for text in ("runs/one", "./runs/../runs/one/"):
+        root.write_json(artifacts.LATEST, {**pointer(root, "one"), "run": text})
+        assert latest_run(root) == run_at(root) == run(root, "one").uri
+        assert run_at(run(root, "one")) == run(root, "one").uri
+    for text in ("../other/runs/one", "runs/../..", ""):
+        root.write_json(artifacts.LATEST, {**pointer(root, "one"), "run": text})
+        with pytest.raises(InvalidInputError, match="is not below its folder"):
+            latest_run(root)
 
 
 def test_only_what_began_from_the_latest_run_is_published(root: Store) -> None:

@@ -5,7 +5,7 @@ How, and what was tried besides: docs/decisions/growth.md.
 
 from partition_ops.partition.incremental.dealing import follow_by_dealing
 from partition_ops.partition.incremental.old import Old
-from partition_ops.partition.incremental.previous import PreviousRun
+from partition_ops.partition.incremental.previous import PreviousRun, check_previous
 from partition_ops.partition.incremental.refinement import follow_by_refining
 from partition_ops.partition.incremental.repartition import Outcome, repartition
 from partition_ops.partition.incremental.report import write_migration
@@ -14,6 +14,7 @@ __all__ = [
     "Old",
     "Outcome",
     "PreviousRun",
+    "check_previous",
     "follow_by_dealing",
     "follow_by_refining",
     "repartition",

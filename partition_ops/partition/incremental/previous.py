@@ -11,14 +11,41 @@ import numpy.typing as npt
 
 from partition_ops import artifacts
 from partition_ops.documents import check_document
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.assignment import read_parts
 from partition_ops.graph.followed import read_migration
 from partition_ops.graph.growth import Counts, broken_ids
 from partition_ops.graph.parhip import read_degrees
-from partition_ops.graph.proven import proven
+from partition_ops.graph.proven import ProvenStore, proven
 from partition_ops.partition.problem import Parts
 from partition_ops.storage import Store
+
+
+def check_previous(run: Store, destination: Store) -> ProvenStore:
+    """Refuse, before any work, what cannot be followed.
+
+    Args:
+        run: Root of the earlier run.
+        destination: Root of the run that is to follow it.
+
+    Returns:
+        The earlier run, held against its manifest.
+
+    Raises:
+        UsageError: Both are the same, or one lies in the other.
+        InvalidInputError: The earlier run is not finished.
+    """
+    remedy = "Give the output a root of its own."
+    if run.place == destination.place:
+        raise UsageError("A run cannot follow itself", found=run.uri, remedy=remedy)
+    for inner, outer in ((run, destination), (destination, run)):
+        if inner.place.startswith(f"{outer.place}/"):
+            raise UsageError(
+                "Of the output and the run before, one lies in the other",
+                found=f"{inner.uri} in {outer.uri}",
+                remedy=remedy,
+            )
+    return proven(run)
 
 
 class PreviousRun:
@@ -42,6 +69,16 @@ class PreviousRun:
         meta = self._assignment.read_json(artifacts.ASSIGNMENT_META)
         check_document(meta, "partition_meta", where=self._assignment.uri_of(artifacts.ASSIGNMENT_META))
         self.num_parts = int(meta["num_parts"])
+
+    def prove(self) -> None:
+        """Hold the assignment against the manifest now, not when it is read.
+
+        Raises:
+            InvalidInputError: A file of it is missing or not as it was written.
+        """
+        for key in self.store.listed:
+            if key.startswith(f"{artifacts.ASSIGNMENT}/"):
+                self.store.local_copy(key)
 
     @property
     def digest(self) -> str:

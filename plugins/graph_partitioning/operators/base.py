@@ -124,16 +124,19 @@ class GraphStageOperator(GraphRunOperator):
 
         Args:
             destination: Root of the run.
-            previous: Its URI; ``latest`` for the one that was published last when this run began; ``""`` for
-                none.
+            previous: Its URI, or that of the root of a graph's runs, of which it is the one published last;
+                ``latest`` for the one that was published last when this run began; ``""`` for none.
         """
-        from partition_ops.runs.beginning import previous_of
+        from partition_ops.runs.beginning import previous_of, run_at
 
         uri = previous_of(destination) if previous == LATEST_RUN else previous
         if not uri:
             yield None
             return
-        with GraphStorageHook(self.storage_conn_id).open(uri) as store:
+        hook = GraphStorageHook(self.storage_conn_id)
+        with hook.open(uri) as root:
+            run = run_at(root)
+        with hook.open(run) as store:
             yield store
 
     @contextmanager

@@ -92,10 +92,13 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator):
         return {"approved_by": answer["responded_by_user"]}
 
     def _breaches(self) -> tuple[list[Breach], str]:
-        from partition_ops.gate.check import check_gate
+        from partition_ops.gate.check import check_gate, moved_share
         from partition_ops.gate.options import Gate
 
         asked = {name: getattr(self, name) for name in ("max_edge_cut", "max_imbalance", "max_moved")}
         with self.opened() as (_, destination):
             given = {name: number(name, value) for name, value in asked.items() if value not in ("", None)}
-            return check_gate(Gate(**given), destination), destination.uri
+            gate = Gate(**given)
+            if gate.max_moved is not None and moved_share(destination) is None:
+                self.log.warning("The run follows no other, so max_moved says nothing of it")
+            return check_gate(gate, destination), destination.uri

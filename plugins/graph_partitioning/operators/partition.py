@@ -40,9 +40,9 @@ class PartitionNodesOperator(GraphStageOperator):
             equal ones.
         objective: ``cut``, few edges between partitions, or ``vol``, little communication.
         num_trainers_per_machine: Every partition is made of so many smaller ones.
-        previous: URI of an earlier finished run over the same graph, since when it has grown; ``latest`` for
-            the one that was published last when this run began, as `LockGraphOperator` has written down;
-            ``""`` for none.
+        previous: URI of an earlier finished run over the same graph, since when it has grown, or of the root
+            of the graph's runs; ``latest`` for the one that was published last when this run began, as
+            `LockGraphOperator` has written down; ``""`` for none.
         migration_price: How many cut edges an old node must save to move.
         drift: Partition anew when the cut is more than so many times that of the last full run.
         compare_full: Also partition anew, only to report what that would give; or text such as ``"true"``.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
-from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
 from graph_partitioning.settings import is_true, run_config
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class ValidateGraphOperator(GraphStageOperator):
             suffice is refused, and so are options that do not fit the graph. None refuses nothing. The other
             tasks are taken to run on workers like it.
         ignore_estimate: Do not refuse for memory and disk; text such as ``"true"`` means it too.
+        previous: The earlier run that ``partition`` is to follow, as there; one that is not finished is
+            refused here, unless it is ``latest``, which is not known before the graph is locked.
         kwargs: As for `GraphStageOperator`.
     """
 
@@ -49,6 +51,7 @@ class ValidateGraphOperator(GraphStageOperator):
         "expectations_uri",
         "planned",
         "ignore_estimate",
+        "previous",
     )
     operator_extra_links = (*GraphStageOperator.operator_extra_links, DataDocsLink())
 
@@ -60,6 +63,7 @@ class ValidateGraphOperator(GraphStageOperator):
         data_docs: bool = True,
         planned: Mapping[str, Any] | None = None,
         ignore_estimate: bool | str = False,
+        previous: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -68,12 +72,14 @@ class ValidateGraphOperator(GraphStageOperator):
         self.data_docs = data_docs
         self.planned = planned
         self.ignore_estimate = ignore_estimate
+        self.previous = previous
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.config import ValidateConfig
         from partition_ops.validate import validate_graph
 
         self._check_plan(source, destination)
+        self._check_previous(destination)
         config = ValidateConfig(**self.graph, on_defect=self.on_defect, data_docs=self.data_docs)
         with self._expectations() as suites:
             return validate_graph(config, source, destination, expectations=suites, progress=progress)
@@ -90,6 +96,15 @@ class ValidateGraphOperator(GraphStageOperator):
         check_options(planned.partition, load_metadata(source, graph_name=planned.graph_name))
         if not is_true(self.ignore_estimate):
             check_job(planned, source, destination)
+
+    def _check_previous(self, destination: Store) -> None:
+        """Refuse an earlier run that cannot be followed."""
+        from partition_ops.partition.incremental import check_previous
+
+        if self.previous != LATEST_RUN:
+            with self.open_previous(destination, self.previous) as previous:
+                if previous is not None:
+                    check_previous(previous, destination)
 
     def _expectations(self) -> AbstractContextManager[Store | None]:
         """The folder with the user's suites."""
