@@ -20,6 +20,7 @@ from partition_ops.graph.metadata import FileFormat, FileSet, GraphMetadata
 from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.integer[Any]]
+CHANGED = "Name the input that the output was made of; 'partition-ops validate' says what is wrong here."
 
 
 def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tuple[Ids, Ids]:
@@ -35,16 +36,17 @@ def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tup
         int64 elsewhere. Peak memory: twice that, and one chunk.
 
     Raises:
-        InvalidInputError: The number of edges is not what the metadata says, or an ID is out of range.
+        InvalidInputError: A file cannot be read, the number of edges is not what the metadata says, or an ID
+            is out of range.
     """
     edge_type, data = metadata.edge_types[edge_type_id], metadata.edges[edge_type_id]
     counts = [metadata.num_nodes[metadata.node_type_id(name)] for name in (edge_type.src, edge_type.dst)]
     dtypes = [id_dtype(count) for count in counts]
     ends: tuple[list[Ids], list[Ids]] = ([], [])
     for key in data.files:
-        columns = _table(source.local_copy(key), data.format, pa.int64()).columns
+        columns = _edge_columns(source.local_copy(key), data.format, source.uri_of(key))
         for chunks, column, count, dtype in zip(ends, columns, counts, dtypes, strict=True):
-            chunks.append(_in_range(column.to_numpy(), count, source.uri_of(key)).astype(dtype))
+            chunks.append(_in_range(column, count, source.uri_of(key)).astype(dtype))
     empty = [np.empty(0, dtype) for dtype in dtypes]
     src, dst = (np.concatenate([first, *chunks]) for first, chunks in zip(empty, ends, strict=True))
     if not len(src) == len(dst) == metadata.num_edges[edge_type_id]:
@@ -52,8 +54,25 @@ def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tup
             f"{source.uri}: edge type {str(edge_type)!r} has another number of edges than metadata.json says",
             found=len(src),
             expected=metadata.num_edges[edge_type_id],
+            remedy=CHANGED,
         )
     return src, dst
+
+
+def _edge_columns(path: Path, file_format: FileFormat, where: str) -> list[Ids]:
+    """The two columns of a file."""
+    problem, expected = f"{where} cannot be read as edges", "two columns of integers"
+    try:
+        columns = _table(path, file_format, pa.int64()).columns
+        sound = len(columns) == 2 and all(pa.types.is_integer(c.type) and not c.null_count for c in columns)
+        arrays = [column.to_numpy() for column in columns]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        found = str(error).partition("\n")[0]
+        raise InvalidInputError(problem, found=found, expected=expected, remedy=CHANGED) from error
+    if not sound:
+        found = ", ".join(f"{column.type} with {column.null_count} missing" for column in columns)
+        raise InvalidInputError(problem, found=found, expected=expected, remedy=CHANGED)
+    return arrays
 
 
 def _in_range(ids: Ids, count: int, where: str) -> Ids:
@@ -64,6 +83,7 @@ def _in_range(ids: Ids, count: int, where: str) -> Ids:
             f"{where}: row {row} has an ID outside its type's range",
             found=int(ids[row]),
             expected=f"0 to {count - 1}",
+            remedy=CHANGED,
         )
     return ids
 

@@ -38,6 +38,41 @@ def test_an_edge_out_of_range_is_bad_input(tmp_path: Path) -> None:
         read_edges(source, load_metadata(source), 0)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["0,1\nseven,2\n", "0,1\n1.5,2\n", "0,1\n4,\n", "0,1\n1,2,3\n", "0,1,2\n3,4,1\n", "\xff\xfe\0", "9e9,1"],
+)
+def test_edges_that_cannot_be_read_are_bad_input(tmp_path: Path, text: str) -> None:
+    SmallGraph({"a": 5}, {"a:r:a": Edges([0, 4], [1, 3], Layout("csv"))}).write(tmp_path)
+    source = open_store(str(tmp_path))
+    metadata = load_metadata(source)
+    (tmp_path / metadata.edges[0].files[0]).write_text(text, encoding="latin-1")
+    with pytest.raises(InvalidInputError, match=r"0-0\.csv cannot be read as edges.*two columns of integers"):
+        read_edges(source, metadata, 0)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"s": [0, None], "d": [1, 2]}),
+        pa.table({"s": [0.0], "d": [1]}),
+        pa.table({"s": [0], "d": [1], "w": [2]}),
+        None,
+    ],
+)
+def test_edges_in_parquet_that_cannot_be_read_are_bad_input(tmp_path: Path, table: pa.Table | None) -> None:
+    SmallGraph({"a": 5}, {"a:r:a": Edges([0, 4], [1, 3])}).write(tmp_path)
+    source = open_store(str(tmp_path))
+    metadata = load_metadata(source)
+    path = tmp_path / metadata.edges[0].files[0]
+    if table is None:
+        path.write_text("no")
+    else:
+        pq.write_table(table, path)
+    with pytest.raises(InvalidInputError, match="cannot be read as edges"):
+        read_edges(source, metadata, 0)
+
+
 def test_columns_side_by_side(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, 2], "y": [3, 4]}), tmp_path / "f.parquet")
     table = feature(tmp_path, FileFormat("parquet"), "f.parquet")
