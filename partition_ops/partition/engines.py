@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from partition_ops.config import PartitionConfig
 from partition_ops.errors import UsageError
 from partition_ops.partition.incremental import Old, follow_by_dealing, follow_by_refining
+from partition_ops.partition.incremental.regroup import follow_by_regrouping
 from partition_ops.partition.metis import partition_metis
 from partition_ops.partition.parmetis import follow_by_adapting, partition_parmetis
 from partition_ops.partition.problem import Parts, Problem
@@ -29,6 +30,8 @@ class Engine:
             cannot be restored so.
         dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
         able: Options of `PartitionConfig`, besides the common ones, that it can do.
+        regroup: Where following cuts too many edges: gives other ways to, one after the other, with more old
+            nodes moved; None for an engine that has none.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Engine:
     follow: Callable[[Problem, Old], Parts | None]
     dgl_name: str
     able: frozenset[str] = frozenset()
+    regroup: Callable[[Problem, Old], Iterator[Parts]] | None = None
 
 
 # options that not every engine can do, with the value that asks for nothing
@@ -60,6 +64,7 @@ ENGINES = {
             follow_by_refining,
             "metis",
             frozenset(OPTIONAL),
+            follow_by_regrouping,
         ),
         Engine(
             "two-level",
@@ -69,6 +74,7 @@ ENGINES = {
             follow_by_refining,
             "metis",
             frozenset(OPTIONAL) - {"objective"},
+            follow_by_regrouping,
         ),
         Engine(
             "metis",
@@ -78,6 +84,7 @@ ENGINES = {
             follow_by_refining,
             "metis",
             frozenset(OPTIONAL),
+            follow_by_regrouping,
         ),
         Engine(
             "random",

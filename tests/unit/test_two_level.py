@@ -71,6 +71,14 @@ def test_clusters_are_no_larger_than_they_may_be(graph: Graph, most: int, seed: 
 
 
 @SMALL
+@given(graph=weighted_graphs(), homes=st.integers(1, 4), seed=st.integers(0, 5))
+def test_clusters_keep_to_one_home(graph: Graph, homes: int, seed: int) -> None:
+    theirs = np.random.default_rng(seed).integers(-1, homes, graph.num_nodes).astype(np.int32)
+    labels = find_clusters(graph, 20, seed, theirs)
+    assert all(len(np.unique(theirs[labels == label])) == 1 for label in np.unique(labels))
+
+
+@SMALL
 @given(graph=weighted_graphs(), seed=st.integers(0, 99))
 def test_contraction_adds_up_what_lies_between_clusters(graph: Graph, seed: int) -> None:
     labels = np.random.default_rng(seed).integers(0, graph.num_nodes, graph.num_nodes).astype(np.int32)

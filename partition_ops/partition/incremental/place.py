@@ -28,7 +28,7 @@ def place_new(graph: Graph, constraints: Constraints, parts: Parts) -> None:
     theirs = constraints._replace(
         classes=constraints.classes[old], in_degrees=degrees[old] if len(degrees) else degrees
     )
-    state = State(graph, constraints, parts, theirs.loads(parts[old]), NO_HOMES, 0)
+    state = State(graph, constraints, parts, theirs.loads(parts[old]), NO_HOMES, 0.0)
     room = np.zeros((2, len(state.loads)), np.int64)
     nodes = np.flatnonzero(~old)
     while _place(state, nodes, room):

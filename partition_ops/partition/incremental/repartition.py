@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from partition_ops.partition.problem import Parts, Problem
 from partition_ops.partition.two_level.graph import Graph
 from partition_ops.partition.two_level.refine import NOWHERE
 
+LAST = "that of the last full run"
 logger = logging.getLogger("partition_ops")
 
 
@@ -56,6 +57,10 @@ class Engine(Protocol):
         """Partitions it from old partitions, or gives None where balance cannot be restored so."""
 
     @property
+    def regroup(self) -> Callable[[Problem, Old], Iterator[Parts]] | None:
+        """Gives other ways to follow, with more old nodes moved, where that cuts too many edges."""
+
+    @property
     def needs_graph(self) -> bool:
         """Whether there is a prepared graph."""
 
@@ -64,15 +69,15 @@ def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) 
     """Partition a graph, which may have been partitioned before, when it was smaller.
 
     A full run it is where the IDs of the old nodes or the number of partitions have changed, where balance
-    cannot be restored, or where the share of edges cut has drifted too far from that of the last full run.
-    In the last case the result of the full run is only taken if it cuts fewer edges.
+    cannot be restored, or where the share of edges cut has drifted too far from that of the last full run in
+    every way to follow it. In the last case the full run is only taken if they have drifted as far from it.
 
     Args:
         problem: The graph as it is now.
         engine: The engine.
         previous: The earlier run; None for a full run without any.
 
-    Peak memory: that of the engine, and 16 bytes a node.
+    Peak memory: that of the engine, and 24 bytes a node.
     """
     if previous is None:
         parts = engine.run(problem)
@@ -96,19 +101,29 @@ class _Repartition:
         if reason is not None:
             return self._full(reason, self._before())
         homes = carried(self.previous.counts, self.now, self.previous.read_parts(), NOWHERE)
-        followed = self.engine.follow(self.problem, Old(homes, self._degrees()))
-        before = self._of_machines(homes)
-        if followed is None:
+        before, last_full = self._of_machines(homes), self.previous.last_full_cut
+        ways: list[Outcome] = []
+        times = float("inf")
+        for parts in self._followed(Old(homes, self._degrees())):
+            cut = _cut(self.problem, self.engine, parts)
+            ways.append(Outcome(parts, before, True, None, cut, last_full, None))
+            times = min(times, _times(cut, last_full))
+            if times <= config.drift:
+                break
+        if not ways:
             return self._full("balance cannot be kept", before)
-        cut = _cut(self.problem, self.engine, followed)
-        outcome = Outcome(followed, before, True, None, cut, self.previous.last_full_cut, None)
-        drift = _drift(outcome)
-        if drift > config.drift:
-            reason = f"the share of edges cut is {drift:.3f} times that of the last full run"
-            return self._better(outcome, self._full(reason, before))
-        if config.compare_full:
-            return replace(outcome, full=self._full("", before).cut)
-        return outcome
+        if times <= config.drift:
+            return replace(ways[-1], full=self._full("", before).cut) if config.compare_full else ways[-1]
+        return self._kept(ways, self._full(f"the share of edges cut is {times:.3f} times {LAST}", before))
+
+    def _followed(self, old: Old) -> Iterator[Parts]:
+        """One way after the other, with more and more old nodes moved."""
+        followed = self.engine.follow(self.problem, old)
+        if followed is not None:
+            yield followed
+        if self.engine.regroup is not None:
+            logger.info("partition: whole clusters are moved, because single nodes do not do")
+            yield from self.engine.regroup(self.problem, old)
 
     def _full(self, reason: str, before: Parts | None) -> Outcome:
         """Partition anew, with the numbers that keep most old nodes where they are."""
@@ -121,12 +136,18 @@ class _Repartition:
         cut = _cut(self.problem, self.engine, parts)
         return Outcome(parts, before, False, reason, cut, cut.fraction if cut else None, cut)
 
-    def _better(self, followed: Outcome, full: Outcome) -> Outcome:
-        """Of two ways to partition a graph whose cut has drifted."""
-        if full.cut is None or followed.cut is None or full.cut.pairs < followed.cut.pairs:
-            return full
-        reason = f"{full.reason}, but a full run cuts no fewer"
-        return replace(followed, reason=reason, last_full=full.last_full, full=full.cut)
+    def _kept(self, ways: list[Outcome], full: Outcome) -> Outcome:
+        """Of the ways to follow, the first that has not drifted from the full run, or else the full run."""
+        for outcome in ways:
+            times = _times(outcome.cut, full.last_full)
+            if times <= self.problem.config.drift:
+                before = _times(outcome.cut, outcome.last_full)
+                reason = (
+                    f"the share of edges cut is {before:.3f} times {LAST},"
+                    f" but {times:.3f} times that of a full run now"
+                )
+                return replace(outcome, reason=reason, last_full=full.last_full, full=full.cut)
+        return full
 
     def _before(self) -> Parts | None:
         """As `Outcome.before`, where the numbers of partitions or trainers have changed."""
@@ -150,8 +171,8 @@ def _cut(problem: Problem, engine: Engine, parts: Parts) -> EdgeCut | None:
     return edge_cut(Graph.of_input(problem.graph), parts // problem.config.num_trainers_per_machine)
 
 
-def _drift(outcome: Outcome) -> float:
-    """Share of edges cut over that of the last full run."""
-    if outcome.cut is None or outcome.last_full is None or outcome.cut.pairs == 0:
+def _times(cut: EdgeCut | None, share: float | None) -> float:
+    """The share of edges cut over another."""
+    if cut is None or share is None or cut.pairs == 0:
         return 1.0
-    return outcome.cut.fraction / outcome.last_full if outcome.last_full else float("inf")
+    return cut.fraction / share if share else float("inf")

@@ -20,15 +20,17 @@ LITTLE = 0.03  # share of the nodes; a sweep that moves fewer was the last
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
 FREE = -1
+NO_HOMES = np.zeros(0, np.int32)
 
 
-def find_clusters(graph: Graph, most: int, seed: int) -> Labels:
+def find_clusters(graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES) -> Labels:
     """The cluster of each node.
 
     Args:
         graph: Weighted or not.
         most: Weight that a cluster may reach, in nodes of the input graph.
         seed: Decides between labels that are as good.
+        homes: (nodes,) int32; only nodes with the same come into one cluster. Empty where all may.
 
     Returns:
         (nodes,) int32, of values below the number of nodes.
@@ -47,7 +49,7 @@ def find_clusters(graph: Graph, most: int, seed: int) -> Labels:
 
             def propose(thread: int, span: slice, salt: int = salt) -> None:
                 some, table = order[span], tables[thread]
-                _propose(graph, some, labels, sizes, most, salt, table, proposed[span])
+                _propose(graph, some, labels, homes, sizes, most, salt, table, proposed[span])
 
             moved = 0
             for span in batches.of(propose):
@@ -117,6 +119,7 @@ def _propose(
     graph: Graph,
     nodes: Integers,
     labels: Labels,
+    homes: Labels,
     sizes: Integers,
     most: int,
     salt: int,
@@ -136,6 +139,8 @@ def _propose(
             label, total = np.int32(keys[slot]), sums[slot]
             keys[slot] = FREE
             if total < best_sum or (total == best_sum and best == own):
+                continue
+            if len(homes) and homes[label] != homes[v]:  # a label is the number of a node
                 continue
             mix = _mixed(label, v + salt)
             if total == best_sum and mix <= best_mix:

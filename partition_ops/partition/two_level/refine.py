@@ -18,7 +18,7 @@ from partition_ops.partition.two_level.graph import Constraints, Graph, Integers
 SWEEPS = 12
 LITTLE = 2e-4  # share of the nodes; a sweep that moves fewer was the last
 TIMES_BALANCED = 3
-NEVER = np.iinfo(np.int64).max
+NEVER = np.inf
 NOWHERE = -1
 NO_HOMES = np.zeros(0, np.int32)
 
@@ -34,7 +34,7 @@ class State(NamedTuple):
         parts: (nodes,) int32.
         loads: (parts, columns) int64, what each partition holds.
         homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; or empty.
-        price: How many edges it must save to leave its home.
+        price: How many edges it must save to leave its home, for each node of the input graph in it.
     """
 
     graph: Graph
@@ -42,7 +42,7 @@ class State(NamedTuple):
     parts: Labels
     loads: Integers
     homes: Labels
-    price: int
+    price: float
 
     @property
     def too_full(self) -> Integers:
@@ -56,7 +56,7 @@ def refine(
     parts: Labels,
     *,
     homes: Labels = NO_HOMES,
-    price: int = 0,
+    price: float = 0,
     active: Flags | None = None,
 ) -> bool:
     """Move nodes to the partition that most of their edges lead to, in place.
@@ -68,7 +68,7 @@ def refine(
         constraints: Of its nodes.
         parts: (nodes,) int32, changed.
         homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; empty for no such node.
-        price: How many edges it must save to leave its home.
+        price: How many edges it must save to leave its home, for each node of the input graph in it.
         active: (nodes,) bool, those to look at first, changed; the neighbours of what moves follow. None
             means all.
 
@@ -77,7 +77,7 @@ def refine(
 
     Peak memory: 17 bytes a node; where partitions must be balanced, 24 bytes a node of theirs.
     """
-    state = State(graph, constraints, parts, constraints.loads(parts), homes, price)
+    state = State(graph, constraints, parts, constraints.loads(parts), homes, float(price))
     everywhere = active is None
     active = np.ones(graph.num_nodes, np.bool_) if active is None else active
     _improve(state, active)
@@ -186,7 +186,7 @@ def _wake(graph: Graph, v: int, active: Flags) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64, int]:
+def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64, float]:
     """The partition that a node should go to, and what that gains; its own and 0 if to none.
 
     What it gains is the edges that are cut no more, less the price where the node leaves its home.
@@ -209,13 +209,14 @@ def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64
         sums[part] += graph.edge_weights[j] if len(graph.edge_weights) else 1
     column = 0 if len(state.constraints.weights) else state.constraints.classes[v]
     home = np.int64(state.homes[v]) if len(state.homes) else np.int64(NOWHERE)
-    stays = sums[own] + (state.price if home == own else 0)
-    best, best_gain = own, 0
+    price = state.price * (graph.node_weights[v] if len(graph.node_weights) else 1)
+    stays = sums[own] + (price if home == own else 0.0)
+    best, best_gain = own, 0.0
     for i in range(count):
         part = used[i]
         if part == own:
             continue
-        gain = sums[part] + (state.price if home == part else 0) - stays
+        gain = sums[part] + (price if home == part else 0.0) - stays
         better = gain > best_gain or (must_go and best == own)
         if gain == best_gain:  # as good: the emptier one
             better |= loads[part, column] + (best == own) < loads[best, column]
@@ -225,7 +226,7 @@ def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64
         for part in range(len(loads)):
             emptier = best == own or loads[part, column] < loads[best, column]
             if part != own and emptier and fits(state, v, part):
-                best, best_gain = np.int64(part), (state.price if home == part else 0) - stays
+                best, best_gain = np.int64(part), (price if home == part else 0.0) - stays
     for i in range(count):
         sums[used[i]] = 0
     return best, best_gain
@@ -257,15 +258,34 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Integers, pr
 
 
 @njit(cache=True, nogil=True)
-def _losses(state: State, nodes: Integers, room: Integers) -> Integers:
-    """What it costs that each of some nodes leaves its partition; `NEVER` where that helps nothing."""
+def _losses(state: State, nodes: Integers, room: Integers) -> npt.NDArray[np.float64]:
+    """What it costs that each of some nodes leaves its partition; `NEVER` where that helps nothing.
+
+    Of clusters that have homes, it is what it costs over what it takes away: a few large ones that are worth
+    it go before many small ones.
+    """
     losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
         if _helps(state, nodes[i]):
             best, gain = _best(state, nodes[i], room, True)
             if best != state.parts[nodes[i]]:
                 losses[i] = -gain
+                if len(state.homes) and len(state.constraints.weights):
+                    relief = _relief(state, nodes[i])
+                    losses[i] = losses[i] / relief if losses[i] > 0 else losses[i] * relief
     return losses
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _relief(state: State, v: int) -> float:
+    """What a partition holds too much of and a cluster takes away, as shares of what it may hold, summed."""
+    relief, part = 0.0, state.parts[v]
+    for column in range(state.loads.shape[1]):
+        most = state.constraints.most[part, column]
+        taken = min(state.loads[part, column] - most, state.constraints.weights[v, column])
+        if taken > 0:
+            relief += taken / max(most, 1)
+    return relief
 
 
 @njit(cache=True, nogil=True)
