@@ -109,6 +109,8 @@ class _Job:
         self._check_previous()
         if not self.config.ignore_estimate:
             check_job(self.config, self.source, self.destination)
+        if not self.destination.exists(artifacts.MANIFEST):
+            import_ahead()  # while it takes the lock, too
         with locked(self.destination):
             self._stages()
         return self.results
@@ -124,8 +126,6 @@ class _Job:
 
     def _stages(self) -> None:
         name = self.config.graph_name
-        if not self.destination.exists(artifacts.MANIFEST):
-            import_ahead()
         self._do(partial(validate_graph, expectations=self.expectations), self.config.validate)
         self._do(write_schema, SchemaConfig(graph_name=name))
         if find_engine(self.config.engine).needs_graph:
@@ -182,8 +182,6 @@ class _Job:
             return False
         if manifest["options"].get("convert-config") != self.config.convert.options():
             return False
-        for entry in manifest["artifacts"]:
-            found = self.destination.stat(entry["key"])
-            if found is None or found.size != entry["size"]:
-                return False
-        return True
+        listed = manifest["artifacts"]
+        there = self.destination.stat_all(entry["key"] for entry in listed)
+        return all(found and found.size == entry["size"] for entry, found in zip(listed, there, strict=True))

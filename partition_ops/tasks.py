@@ -23,7 +23,9 @@ from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.memory import peak_memory
+from partition_ops.parallel import map_in_threads
 from partition_ops.storage import Artifact, Store, StoredObject
+from partition_ops.storage.base import REQUESTS
 
 logger = logging.getLogger("partition_ops")
 
@@ -101,7 +103,7 @@ def run_task(
         InvalidInputError: A task named in ``after`` has left no record.
     """
     inputs, after = list(inputs), list(after)
-    fingerprint = _fingerprint(name, options, inputs, [read_record(destination, task) for task in after])
+    fingerprint = _fingerprint(name, options, inputs, _read_records(destination, after))
     done = _finished(destination, name, fingerprint)
     if done is not None:
         logger.info("%s: nothing has changed since it was done, not done again", name)
@@ -139,14 +141,22 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
         InvalidInputError: The task has not been done, or its record is broken.
     """
     key = artifacts.record(name)
-    if not destination.exists(key):
+    try:
+        data = destination.read_bytes(key)
+    except InvalidInputError:
+        if destination.exists(key):
+            raise
         raise InvalidInputError(
             f"The stage {name!r} has not been done in {destination.uri}",
             remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
-        )
-    record: dict[str, Any] = destination.read_json(key)
+        ) from None
+    record: dict[str, Any] = destination.parse_json(key, data)
     check_document(record, "record", where=destination.uri_of(key))
     return record
+
+
+def _read_records(destination: Store, names: Iterable[str]) -> list[dict[str, Any]]:
+    return [*map_in_threads(lambda name: read_record(destination, name), names, workers=REQUESTS)]
 
 
 def forget_task(destination: Store, name: str) -> None:
@@ -176,7 +186,7 @@ def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
     if not destination.exists(artifacts.record(name)):
         return False
     options = read_record(destination, name)["options"]
-    before = [read_record(destination, task) for task in after]
+    before = _read_records(destination, after)
     return _finished(destination, name, _fingerprint(name, options, (), before)) is not None
 
 
@@ -190,7 +200,7 @@ def check_in_step(destination: Store, name: str) -> None:
     if "after" not in record:  # of an older version
         return
     inputs = [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record["inputs"]]
-    before = [read_record(destination, task) for task in record["after"]]
+    before = _read_records(destination, record["after"])
     if _fingerprint(name, record["options"], inputs, before) != record["fingerprint"]:
         raise InvalidInputError(
             f"The stage {name!r} of {destination.uri} is not of what is there now",
@@ -237,7 +247,7 @@ def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
         InvalidInputError: A file is missing; all missing ones are named, up to ten.
     """
     keys = (artifacts.METADATA, *metadata.files())
-    found = [source.stat(key) for key in keys]
+    found = source.stat_all(keys)
     missing = [key for key, entry in zip(keys, found, strict=True) if entry is None]
     if missing:
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
@@ -276,8 +286,8 @@ def _finished(destination: Store, name: str, fingerprint: str) -> dict[str, Any]
         return None
     if record["fingerprint"] != fingerprint:
         return None
-    for entry in record["artifacts"]:
-        found = destination.stat(entry["key"])
-        if found is None or found.size != entry["size"]:
-            return None
+    written = record["artifacts"]
+    there = destination.stat_all(entry["key"] for entry in written)
+    if any(found is None or found.size != entry["size"] for entry, found in zip(written, there, strict=True)):
+        return None
     return record

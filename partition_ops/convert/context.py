@@ -79,7 +79,7 @@ class Conversion:
         None where ``prepare`` has not been done, which the engine ``random`` can do without.
         """
         with self._lock:
-            if self._size_classes is None and self.destination.exists(artifacts.PREPARED_GRAPH):
+            if self._size_classes is None and self.destination.exists(artifacts.record("prepare")):
                 degrees = read_degrees(self.destination, artifacts.PREPARED_GRAPH)
                 self._size_classes = np.frexp(degrees.astype(np.float64))[1].astype(np.uint8)
             return self._size_classes

@@ -40,8 +40,12 @@ def write_graph(task: Task, key: str, graph: GraphColumns) -> None:
     task.wrote(new.published())
 
 
-def write_tensors(task: Task, key: str, arrays: Mapping[str, Column | npt.NDArray[Any]]) -> None:
+def write_tensors(
+    task: Task, key: str, arrays: Mapping[str, Column | npt.NDArray[Any]], *, read_again: bool = False
+) -> None:
     """Write named arrays as DGL's tensor file; booleans become uint8 in it, as in DGL's own partitions.
+
+    ``read_again`` is that of `NewObject`.
 
     Peak memory: some blocks of 1 MiB.
     """
@@ -49,6 +53,7 @@ def write_tensors(task: Task, key: str, arrays: Mapping[str, Column | npt.NDArra
         name: array if isinstance(array, Column) else Column.of(array) for name, array in arrays.items()
     }
     with task.destination.create(key) as new, new.path.open("wb") as stream:
+        new.read_again = read_again
         write_tensor_file(_plain(stream), columns)
     task.wrote(new.published())
 

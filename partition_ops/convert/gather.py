@@ -132,12 +132,15 @@ class _Gather:
         def features(key: str, kind: tuple[Feature, ...], ids: dict[str, Column], more: Any) -> None:
             write_tensors(self.task, key, self._features(kind, ids) | more)
 
+        def original_ids(key: str, ids: dict[str, Column]) -> None:
+            write_tensors(self.task, key, ids, read_again=self.conversion.one_process)  # by the ID maps
+
         return {
             "graph.dgl": lambda key: write_graph(self.task, key, graph.columns()),
             "node_feat.dgl": lambda key: features(key, metadata.node_features, node_ids, node_trainers),
             "edge_feat.dgl": lambda key: features(key, metadata.edge_features, edge_ids, edge_trainers),
-            "orig_nids.dgl": lambda key: write_tensors(self.task, key, node_ids),
-            "orig_eids.dgl": lambda key: write_tensors(self.task, key, edge_ids),
+            "orig_nids.dgl": lambda key: original_ids(key, node_ids),
+            "orig_eids.dgl": lambda key: original_ids(key, edge_ids),
         }
 
     def _key(self, name: str) -> str:

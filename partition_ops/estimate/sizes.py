@@ -31,7 +31,8 @@ class Sizes:
     @classmethod
     def of(cls, metadata: GraphMetadata, source: Store) -> Sizes:
         """Look up the sizes of all files; nothing is read."""
-        found = {key: source.stat(key) for key in metadata.files()}
+        keys = metadata.files()
+        found = dict(zip(keys, source.stat_all(keys), strict=True))
         sizes = {key: 0 if entry is None else entry.size for key, entry in found.items()}
         return cls(metadata, sizes, tuple(key for key, entry in found.items() if entry is None))
 

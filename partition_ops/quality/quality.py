@@ -129,8 +129,9 @@ def _read_stats(destination: Store, part: int) -> Stats:
 
 
 def _bytes(destination: Store, part: int) -> int:
-    found = [destination.stat(artifacts.partition_file(part, name)) for name in artifacts.PARTITION_FILES]
-    return sum(entry.size for entry in found if entry is not None)
+    files = {artifacts.partition_file(part, name) for name in artifacts.PARTITION_FILES}
+    written = read_record(destination, f"convert-part{part}")["artifacts"]
+    return sum(entry["size"] for entry in written if entry["key"] in files)
 
 
 def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 import posixpath
@@ -18,8 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
+from partition_ops.parallel import map_in_threads
 from partition_ops.storage.settings import StorageSettings
 
+REQUESTS = 8  # at a time, where many small ones are to be made
 FULL_DISK = 1 << 20  # bytes left with which nothing useful can be written
 
 
@@ -121,6 +124,10 @@ class Store(ABC):
     @abstractmethod
     def stat(self, key: str) -> StoredObject | None:
         """Size and tag of one object, or None where there is none."""
+
+    def stat_all(self, keys: Iterable[str]) -> builtins.list[StoredObject | None]:
+        """As `stat`, for many objects: several requests at a time."""
+        return [*map_in_threads(self.stat, keys, workers=REQUESTS)]
 
     @abstractmethod
     def read_bytes(self, key: str) -> bytes:

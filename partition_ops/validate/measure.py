@@ -100,7 +100,8 @@ class _Measuring:
         self.source = source
         self.found = found
         self.pairs = pairs
-        self.missing = {key for key in metadata.files() if source.stat(key) is None}
+        there = zip(metadata.files(), source.stat_all(metadata.files()), strict=True)
+        self.missing = {key for key, entry in there if entry is None}
         self.loops: dict[int, list[Ids]] = {type_id: [] for type_id in range(len(metadata.edge_types))}
         self.rows: dict[EdgeChunk, int] = {}
         self.reader = EdgeReader(source, metadata)

@@ -109,7 +109,7 @@ def _forget_refused(destination: Store) -> None:
 
 def _present_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
     """Identity of the files that are there; those that are not are a finding of this stage."""
-    found = [source.stat(key) for key in (artifacts.METADATA, *metadata.files())]
+    found = source.stat_all([artifacts.METADATA, *metadata.files()])
     return [entry for entry in found if entry is not None]
 
 

@@ -20,6 +20,7 @@ from partition_ops.errors import StorageError, TransientStorageError, UsageError
 from partition_ops.progress import NoProgress
 from partition_ops.storage import StorageSettings
 from partition_ops.storage.s3 import S3Store
+from partition_ops.storage.s3_client import WHOLE_BYTES
 from partition_ops.storage.s3_errors import shown, translated
 
 USES: dict[str, Callable[[S3Store], object]] = {
@@ -236,7 +237,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(store: S3Store) -> None:
 
     store._client.upload_part = breaking  # type: ignore[method-assign]
     with pytest.raises(TransientStorageError, match="SlowDown"):
-        store.write_bytes("a", bytes(40 << 20))
+        store.write_bytes("a", bytes(WHOLE_BYTES + 1))
     assert 2 in calls
     assert not store.exists("a")
     uploads = store._client.list_multipart_uploads(Bucket=store._bucket)

@@ -116,7 +116,7 @@ def settings(server: tuple[S3Access, str]) -> StorageSettings:
 
 
 def round_trip(settings: StorageSettings | None) -> None:
-    """Write, list and read; with an object of several parts, which are sent in parallel."""
+    """Write, list and read; with an object that is fetched in several parts, in parallel."""
     content = secrets.token_bytes(17 << 20)
     with open_store(URI, settings) as store:
         store.write_bytes("small", b"hello")
