@@ -92,8 +92,8 @@ CHECKS = {
             "unknown_keys",
             "warning",
             ("warn", "fail"),
-            "metadata.json has a key that the format does not know",
-            "the features of a misspelt section are lost without a word",
+            "metadata.json has a key that the format does not know, or edges of a type that it does not list",
+            "the features of a misspelt section, or the edges, are lost without a word",
         ),
         Check(
             "expectations",

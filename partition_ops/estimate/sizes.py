@@ -10,6 +10,7 @@ from partition_ops.storage import Store
 
 NARROW = 2**31  # what IDs of 32 bits count
 BLOCK_NODES = 1 << 18  # nodes whose neighbours ``prepare`` writes at a time
+MOST_BLOCKS = 1 << 20
 # bytes in memory for each byte in a file; text and compressed columns may hold anything
 DECODED = {"numpy": 1.0, "parquet": 1.1, "csv": 1.0}
 
@@ -134,13 +135,14 @@ class Sizes:
         for edge_type, count in zip(metadata.edge_types, metadata.num_edges, strict=True):
             ends[edge_type.src] += count
             ends[edge_type.dst] += count
-        blocks = [0.0] * (self.nodes // BLOCK_NODES + 1)
+        block = max(BLOCK_NODES, self.nodes // MOST_BLOCKS)  # counts that cannot be must not fill the memory
+        blocks = [0.0] * (self.nodes // block + 1)
         for name, begin, nodes in zip(
             metadata.node_types, metadata.node_offsets, metadata.num_nodes, strict=False
         ):
             density, at, end = ends[name] / max(nodes, 1), begin, begin + nodes
             while at < end:
-                upto = min(end, (at // BLOCK_NODES + 1) * BLOCK_NODES)
-                blocks[at // BLOCK_NODES] += density * (upto - at)
+                upto = min(end, (at // block + 1) * block)
+                blocks[at // block] += density * (upto - at)
                 at = upto
         return sorted(map(int, blocks), reverse=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from partition_ops import artifacts
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
+from partition_ops.tasks import read_record
 
 SUMMED = {"convert-scatter": "scatter", "convert-part": "gather"}  # what there are many of, then a number
 STAGES = ("validate", "schema", "prepare", "partition", "scatter", "gather", "idmap")
@@ -17,5 +21,6 @@ def seconds_by_stage(destination: Store) -> dict[str, float]:
         if suffix != "json":
             continue
         name = SUMMED.get(task.rstrip("0123456789"), task)
-        found[name] = found.get(name, 0.0) + destination.read_json(entry.key)["seconds"]
+        with suppress(InvalidInputError):  # no artifact: where one is broken, its time is not known
+            found[name] = found.get(name, 0.0) + read_record(destination, task)["seconds"]
     return {name: round(found[name], 3) for name in STAGES if name in found}

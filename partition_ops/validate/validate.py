@@ -166,6 +166,12 @@ def _way_out(fatal: list[Defect]) -> str:
 
 def _report_unknown_keys(source: Store, found: Measurement) -> None:
     """A misspelt section would lose its features silently."""
-    unknown = sorted(set(read_metadata_document(source)) - known_metadata_keys())
+    document = read_metadata_document(source)
+    unknown = sorted(set(document) - known_metadata_keys())
     examples = [{"sentence": f"metadata.json has {key!r}, which nobody reads"} for key in unknown]
+    edges = sorted(set(document["edges"]) - set(document["edge_type"]))
+    examples += [
+        {"sentence": f"metadata.json has edges of {name!r}, which is no edge type"} for name in edges
+    ]
+    unknown += edges
     found.defects.add("unknown_keys", artifacts.METADATA, len(unknown), examples)

@@ -154,6 +154,11 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_done(
     assert not (tmp_path / "out").exists()
 
 
+def test_counts_that_cannot_be_do_not_fill_the_memory(tmp_path: Path) -> None:
+    source = graph_of(tmp_path / "in", 2**61, 2**61)
+    assert not estimate_job(RunConfig(num_parts=2), source, LocalStore(tmp_path / "out"), room=PLENTY).fits
+
+
 def refused(
     tmp_path: Path, room: Room, nodes: int = 10**8, edges: int = 10**9, **options: Any
 ) -> NotEnoughRoomError:

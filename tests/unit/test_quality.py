@@ -16,6 +16,7 @@ from partition_ops.partition import import_assignment
 from partition_ops.prepare import prepare_graph
 from partition_ops.quality import report_quality
 from partition_ops.quality.drawing import picture
+from partition_ops.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, open_store
 from tests.graphs import Edges, SmallGraph
 
@@ -42,6 +43,15 @@ def test_names_in_any_script_are_drawn_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "作者" in picture(figure, "authors")
+
+
+@pytest.mark.parametrize("broken", [b"", b"{}", b"[]", b"\xff"])
+def test_a_broken_record_costs_its_time_only(report: tuple[dict, Store], broken: bytes) -> None:
+    _, out = report
+    whole = seconds_by_stage(out)
+    out.write_bytes("records/convert-part0.json", broken)
+    assert seconds_by_stage(out).keys() == whole.keys() >= {"gather", "partition"}
+    assert seconds_by_stage(out)["gather"] <= whole["gather"]
 
 
 def test_the_figures_are_those_counted_by_hand(report: tuple[dict, Store]) -> None:

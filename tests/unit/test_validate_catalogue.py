@@ -149,6 +149,10 @@ CASES = {
         lambda f: metadata(f, lambda d: d.update(node_feat=d["node_data"])),
         *("unknown_keys", "metadata.json", "'node_feat', which nobody reads"),
     ),
+    "edges of a type that is not listed": Case(
+        lambda f: metadata(f, lambda d: d["edges"].update({"a:b:c": d["edges"]["paper:cites:paper"]})),
+        *("unknown_keys", "metadata.json", "edges of 'a:b:c', which is no edge type"),
+    ),
     "a misspelt section that must not be": Case(
         lambda f: metadata(f, lambda d: d.update(edge_feat={})),
         *("unknown_keys", "metadata.json", "'edge_feat'"),
