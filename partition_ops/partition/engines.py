@@ -8,8 +8,12 @@ from typing import Any
 
 from partition_ops.config import PartitionConfig
 from partition_ops.errors import UsageError
-from partition_ops.partition.incremental import Old, follow_by_dealing, follow_by_refining
-from partition_ops.partition.incremental.regroup import follow_by_regrouping
+from partition_ops.partition.incremental import (
+    Old,
+    follow_by_dealing,
+    follow_by_refining,
+    follow_by_regrouping,
+)
 from partition_ops.partition.metis import partition_metis
 from partition_ops.partition.parmetis import follow_by_adapting, partition_parmetis
 from partition_ops.partition.problem import Parts, Problem

@@ -16,8 +16,7 @@ from partition_ops.graph.growth import Counts, carried
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.partition import ENGINES, Problem
 from partition_ops.partition.edge_cut import edge_cut
-from partition_ops.partition.incremental import Old, follow_by_refining, regroup
-from partition_ops.partition.incremental.regroup import follow_by_regrouping
+from partition_ops.partition.incremental import Old, follow_by_refining, follow_by_regrouping, regroup
 from partition_ops.partition.two_level.engine import constraints_of
 from partition_ops.partition.two_level.graph import Graph
 from partition_ops.prepare import prepare_graph

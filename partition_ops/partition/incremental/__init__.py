@@ -7,6 +7,7 @@ from partition_ops.partition.incremental.dealing import follow_by_dealing
 from partition_ops.partition.incremental.old import Old
 from partition_ops.partition.incremental.previous import PreviousRun, check_previous
 from partition_ops.partition.incremental.refinement import follow_by_refining
+from partition_ops.partition.incremental.regroup import follow_by_regrouping
 from partition_ops.partition.incremental.repartition import Outcome, repartition
 from partition_ops.partition.incremental.report import write_migration
 
@@ -17,6 +18,7 @@ __all__ = [
     "check_previous",
     "follow_by_dealing",
     "follow_by_refining",
+    "follow_by_regrouping",
     "repartition",
     "write_migration",
 ]
