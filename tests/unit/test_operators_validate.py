@@ -67,7 +67,7 @@ def test_a_job_that_does_not_fit_is_refused_before_anything_is_read(tmp_path: Pa
 
 @pytest.mark.parametrize("options", [{}, {"planned": PLANNED, "ignore_estimate": "True"}])
 def test_the_estimate_can_be_ignored(tmp_path: Path, options: dict[str, Any]) -> None:
-    one = operator(tmp_path, **options)
+    one = operator(tmp_path, data_docs=False, **options)
     one.input_uri = str(too_large(tmp_path))
     with pytest.raises(AirflowFailException, match=r"checks? .*failed"):
         TaskInstance().run(one)
@@ -85,7 +85,7 @@ def test_options_that_do_not_fit_the_graph_are_refused_first(tmp_path: Path, ign
 
 
 def test_a_job_that_fits_is_validated(tmp_path: Path) -> None:
-    TaskInstance().run(operator(tmp_path, planned=PLANNED))
+    TaskInstance().run(operator(tmp_path, planned=PLANNED, data_docs=False))
     assert (tmp_path / "out" / "validation" / "report.json").exists()
 
 
