@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from partition_ops.config import RunConfig
 from partition_ops.dgl_import import import_dgl
+from partition_ops.run import run_job
 from partition_ops.storage import Store, open_store
 from partition_ops.verify import verify_output
 from tests.e2e.airflow_site import BROKEN, DAG_ID, INPUT, OUTPUT, ROW, VALUE, Run, Site, wait_until
@@ -53,6 +55,15 @@ def test_verify_finds_nothing(site: Site, output: Store) -> None:
     with open_store(INPUT, site.s3.settings()) as source:
         report = verify_output(source, output)
     assert report.passed, report.failed
+
+
+def test_the_bytes_are_those_of_a_run_without_airflow(site: Site, output: Store, tmp_path: Path) -> None:
+    with open_store(INPUT, site.s3.settings()) as source, open_store(str(tmp_path)) as plain:
+        run_job(RunConfig(num_parts=PARTS), source, plain)
+        for folder in ("schema/", "prepare/", "assignment/", "partitions/", "idmap/"):
+            expected = {entry.key: plain.read_bytes(entry.key) for entry in plain.list(folder)}
+            assert expected
+            assert {entry.key: output.read_bytes(entry.key) for entry in output.list(folder)} == expected
 
 
 def test_the_probe_is_in_the_report(output: Store) -> None:

@@ -1,13 +1,19 @@
-"""A graph that grows in the S3 server: partitioned again by the real scheduler, and left alone otherwise."""
+"""A graph that grows in the S3 server: partitioned again by the real scheduler, and left alone otherwise.
+
+Its first partitions do not pass the quality gate and wait for a person, and another run waits for them.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import pytest
 
 from local_stack.airflow import BUCKET
+from partition_ops import artifacts
 from partition_ops.storage import Store, open_store
 from partition_ops.verify import verify_output
-from tests.e2e.airflow_site import CONNECTION, REPARTITION, Run, Site
+from tests.e2e.airflow_site import CONNECTION, REPARTITION, RUN_SECONDS, Run, Site, wait_until
 from tests.graphs import library
 from tests.growth import grown
 
@@ -24,32 +30,88 @@ graphs:
   - input_uri: {INPUT}
     output_uri: {OUTPUT}
     max_imbalance: 2
-    keep: 2
+    keep: 3
+"""
+APPROVAL = """\
+    max_edge_cut: 0.001
+    approval: true
 """
 
 
+@dataclass(frozen=True)
+class Story:
+    """What has happened.
+
+    Attributes:
+        looks: Three looks at the list: at a new graph, at one that has grown, and at one that has not.
+        begun: The runs of partition_graph that the first two have begun.
+        waited: A run that somebody else began while the first one waited for a person.
+        latest: What ``latest.json`` named before and after the approval, and after the other run.
+    """
+
+    looks: list[Run]
+    begun: list[Run]
+    waited: Run
+    latest: list[str | None]
+
+
 @pytest.fixture(scope="module")
-def runs(site: Site) -> list[Run]:
-    """Three looks at the list: at a new graph, at one that has grown, and at one that has not."""
-    with open_store(f"s3://{BUCKET}/lists", site.s3.settings()) as lists:
-        lists.write_bytes("graphs.yaml", SETTINGS.encode())
-    graph = library(papers=120)
-    site.upload(graph, INPUT)
-    first = look(site)
-    site.upload(grown(graph), INPUT)
-    return [first, look(site), look(site)]
-
-
-@pytest.fixture
 def root(site: Site) -> Store:
     """Root of the graph."""
     return open_store(f"{OUTPUT}/small", site.s3.settings())
 
 
-def look(site: Site) -> Run:
-    run = site.repartition(LIST)
-    site.wait(run, "success")
-    return run
+@pytest.fixture(scope="module")
+def story(site: Site, root: Store) -> Story:
+    graph = library(papers=120)
+    site.upload(graph, INPUT)
+    write_list(site, SETTINGS + APPROVAL)
+    look = site.repartition(LIST)
+    first = Run(f"repartition__{look.run_id}__0", OUTPUT)
+    wait_for_task(site, look, "graph.partition", "deferred")
+    wait_for_task(site, first, "gate", "awaiting_input")
+    latest = [newest(root)]
+    other = site.trigger(input_uri=INPUT, output_uri=OUTPUT, num_parts=2)
+    wait_for_task(site, other, "lock", "up_for_reschedule")
+    approve(site, first, "gate")
+    site.wait(first, "success")
+    latest.append(newest(root))
+    site.wait(look, "success")
+    site.wait(other, "success")
+    latest.append(newest(root))
+    write_list(site, SETTINGS)
+    site.upload(grown(graph), INPUT)
+    looks = [look, site.repartition(LIST)]
+    site.wait(looks[1], "success")
+    looks.append(site.repartition(LIST))
+    site.wait(looks[2], "success")
+    begun = [Run(trigger_run_id(site, one), OUTPUT) for one in looks[:2]]
+    return Story(looks, begun, other, latest)
+
+
+def write_list(site: Site, text: str) -> None:
+    with open_store(f"s3://{BUCKET}/lists", site.s3.settings()) as lists:
+        lists.write_bytes("graphs.yaml", text.encode())
+
+
+def wait_for_task(site: Site, run: Run, task_id: str, state: str) -> None:
+    def there() -> bool:
+        states = {task.task_id: task.state for task in site.api.tasks(run.dag_id, run.run_id)}
+        assert states.get(task_id) != "failed"
+        return states.get(task_id) == state
+
+    wait_until(there, seconds=RUN_SECONDS)
+
+
+def approve(site: Site, run: Run, task_id: str) -> None:
+    """As somebody does under Required actions."""
+    answer = {"chosen_options": ["Approve"], "params_input": {}}
+    site.call("PATCH", f"{run.path}/taskInstances/{task_id}/-1/hitlDetails", json=answer)
+
+
+def newest(root: Store) -> str | None:
+    """The run that ``latest.json`` names."""
+    return root.read_json(artifacts.LATEST)["run"] if root.exists(artifacts.LATEST) else None
 
 
 def states(site: Site, run: Run) -> dict[str, str]:
@@ -62,46 +124,55 @@ def reason(site: Site, run: Run) -> str:
     return found
 
 
-def published(site: Site, root: Store, run: Run) -> Store:
-    """What a look has published."""
-    path = f"{run.path}/taskInstances/graph.partition/xcomEntries/trigger_run_id?map_index=0"
-    begun = Run(site.call("GET", path)["value"], OUTPUT)
-    return open_store(begun.root, site.s3.settings())
+def trigger_run_id(site: Site, look: Run) -> str:
+    path = f"{look.path}/taskInstances/graph.partition/xcomEntries/trigger_run_id?map_index=0"
+    found: str = site.call("GET", path)["value"]
+    return found
 
 
-def test_a_new_graph_is_partitioned(site: Site, root: Store, runs: list[Run]) -> None:
-    assert set(states(site, runs[0]).values()) == {"success"}
-    assert "no published run yet" in reason(site, runs[0])
-    assert not published(site, root, runs[0]).exists("assignment/migration.json")
+def published(site: Site, run: Run) -> Store:
+    """What a run has published."""
+    return open_store(run.root, site.s3.settings())
+
+
+def test_a_new_graph_is_partitioned(site: Site, story: Story) -> None:
+    assert set(states(site, story.looks[0]).values()) == {"success"}
+    assert "no published run yet" in reason(site, story.looks[0])
+    first = published(site, story.begun[0])
+    assert first.exists(artifacts.MANIFEST)
+    assert not first.exists("assignment/migration.json")
+
+
+def test_one_waits_for_a_person_and_one_for_the_other(story: Story) -> None:
+    assert story.latest == [None, story.begun[0].root, story.waited.root]
 
 
 def test_a_graph_that_has_grown_is_partitioned_from_where_it_was(
-    site: Site, root: Store, runs: list[Run]
+    site: Site, root: Store, story: Story
 ) -> None:
-    first, second = (published(site, root, run) for run in runs[:2])
-    assert "edges/1-0.parquet" in reason(site, runs[1])
+    second = published(site, story.begun[1])
+    assert "edges/1-0.parquet" in reason(site, story.looks[1])
     migration = second.read_json("assignment/migration.json")
-    assert (migration["mode"], migration["previous"]["run"]) == ("incremental", first.uri)
+    assert (migration["mode"], migration["previous"]["run"]) == ("incremental", story.waited.root)
     assert migration["node_types"]["paper"]["old"] == 120
-    assert root.read_json("latest.json")["run"] == second.uri
+    assert newest(root) == second.uri
     with open_store(INPUT, site.s3.settings()) as source:
         report = verify_output(source, second)
     assert report.passed, report.failed
 
 
-def test_a_graph_that_has_not_changed_is_skipped(site: Site, root: Store, runs: list[Run]) -> None:
-    assert states(site, runs[2]) == {
+def test_a_graph_that_has_not_changed_is_skipped(site: Site, root: Store, story: Story) -> None:
+    assert states(site, story.looks[2]) == {
         "graphs": "success",
         "graph.changes": "skipped",
         "graph.partition": "skipped",
     }
-    assert "none of" in reason(site, runs[2]) and "has changed" in reason(site, runs[2])
-    second = published(site, root, runs[1])
-    assert root.read_json("latest.json")["run"] == second.uri
+    assert "none of" in reason(site, story.looks[2]) and "has changed" in reason(site, story.looks[2])
+    assert newest(root) == story.begun[1].root
 
 
-def test_nothing_is_left_behind(root: Store, runs: list[Run]) -> None:
+def test_nothing_is_left_behind(root: Store, story: Story) -> None:
     keys = [entry.key for entry in root.list()]
-    assert "lock.json" not in keys
+    assert artifacts.LOCK not in keys
     assert not [key for key in keys if "/scratch/" in key]
-    assert len([key for key in keys if key.endswith("/manifest.json")]) == 2
+    assert len([key for key in keys if key.endswith("/manifest.json")]) == 3
