@@ -6,6 +6,7 @@ The output is `tests.graphs.library` with duplicates and self-loops, which are d
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -238,6 +239,15 @@ def touch(key: str) -> Change:
     return mutate
 
 
+def cut(key: str, share: float) -> Change:
+    """A part of the file, as a copy that was stopped leaves it: DGL's own reader crashes on that."""
+
+    def mutate(output: Path) -> None:
+        os.truncate(output / key, int((output / key).stat().st_size * share))
+
+    return mutate
+
+
 def flip_byte(key: str) -> Change:
     """Same size, other content."""
 
@@ -261,6 +271,11 @@ PAPERS, CITES = "idmap/nodes/paper.parquet", "idmap/edges/paper:cites:paper.parq
 CARRIED = "idmap/carry_over/nodes/paper.parquet"
 MIGRATION = "assignment/migration.json"
 MUTATIONS: dict[str, tuple[str, Change]] = {
+    "features are cut short": ("node-features", cut("partitions/part0/node_feat.dgl", 0.5)),
+    "features end too early": ("dgl-load", cut("partitions/part0/node_feat.dgl", 0.9)),
+    "original IDs are cut short": ("original-ids", cut("partitions/part0/orig_nids.dgl", 0.5)),
+    "a graph is cut short": ("fields", cut("partitions/part0/graph.dgl", 0.67)),
+    "a graph is cut to its header": ("dgl-load", cut("partitions/part0/graph.dgl", 0.1)),
     "a node moved that did not": (
         "migration",
         edit_json(MIGRATION, lambda d: add("moved", 1)(d["node_types"]["paper"])),

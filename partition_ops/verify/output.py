@@ -17,6 +17,7 @@ import pyarrow.parquet as pa_parquet
 from partition_ops import artifacts
 from partition_ops.dgl_import import import_dgl
 from partition_ops.storage import Store
+from partition_ops.verify.dgl_file import check_whole
 
 Array = npt.NDArray[Any]
 ID_MAP_COLUMNS = {"orig_id": "int64", "new_id": "int64", "type_new_id": "int64", "part_id": "int32"}
@@ -62,7 +63,7 @@ class Output:
 
     def graph(self, part: int) -> PartitionGraph:
         """Peak memory: the file's content."""
-        path = self._link(artifacts.partition_file(part, "graph.dgl"))
+        path = self._dgl_file(part, "graph.dgl")
         graph = import_dgl().load_graphs(str(path))[0][0]
         formats = tuple(graph.formats()["created"])  # before the next line makes another
         src, dst = graph.edges(order="eid")
@@ -76,7 +77,7 @@ class Output:
 
     def tensors(self, part: int, name: str) -> dict[str, Array]:
         """One of a partition's tensor files, whole in memory."""
-        path = self._link(artifacts.partition_file(part, name))
+        path = self._dgl_file(part, name)
         tensors = import_dgl().data.utils.load_tensors(str(path))
         return {key: tensor.numpy() for key, tensor in tensors.items()}
 
@@ -84,7 +85,7 @@ class Output:
         """What ``dgl.distributed.load_partition`` gives, with its debug checks on."""
         config = self.config
         for name in artifacts.PARTITION_FILES:
-            self._link(artifacts.partition_file(part, name))
+            self._dgl_file(part, name)
         with _environment("DGL_DIST_DEBUG", "1"):
             loaded: tuple[Any, ...] = import_dgl().distributed.load_partition(str(config), part)
         return loaded
@@ -112,6 +113,12 @@ class Output:
         key = f"{artifacts.ASSIGNMENT}/{artifacts.assignment_binary(node_type)}"
         parts: Array = np.load(self.store.local_copy(key), allow_pickle=False)
         return parts
+
+    def _dgl_file(self, part: int, name: str) -> Path:
+        key = artifacts.partition_file(part, name)
+        path = self._link(key)
+        check_whole(path, self.store.uri_of(key))
+        return path
 
     def _link(self, key: str) -> Path:
         link = self._folder / key

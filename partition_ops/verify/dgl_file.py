@@ -1,0 +1,40 @@
+"""Whether one of DGL's files is all there, before DGL's reader is given it: that one crashes, and we with it.
+
+What the values are is read by DGL alone; from our own code comes only where arrays begin and end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.graph.dgl_tensors import ArrayPlace, graph_places, read_file_at, tensor_places
+
+
+def check_whole(path: Path, where: str) -> None:
+    """Refuse a graph file or a tensor file that is damaged or ends before its arrays do.
+
+    Args:
+        path: The file; ``graph.dgl`` is a graph file, every other one a tensor file.
+        where: Its URI, for messages.
+
+    Raises:
+        InvalidInputError: So it is. Only headers are read.
+    """
+    size, end = (
+        path.stat().st_size,
+        max((one.offset + one.num_bytes for one in _arrays(path, where)), default=0),
+    )
+    if end > size:
+        raise InvalidInputError(
+            f"{where} is cut short", found=f"{size:,} bytes", expected=f"{end:,}, as its arrays say"
+        )
+
+
+def _arrays(path: Path, where: str) -> list[ArrayPlace]:
+    read = read_file_at(path)
+    if path.name != "graph.dgl":
+        return list(tensor_places(read, where).values())
+    places = graph_places(read, where)
+    ends = [array for arrays in places.formats.values() for array in arrays]
+    return [*ends, *places.nodes.values(), *places.edges.values()]
