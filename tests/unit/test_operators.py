@@ -63,9 +63,14 @@ class TaskInstance:
 
 
 def run_all(
-    where: dict[str, Any], ti: TaskInstance, probe: dict[str, Any] | None = None, **halo: str
+    where: dict[str, Any],
+    ti: TaskInstance,
+    probe: dict[str, Any] | None = None,
+    *,
+    data_docs: bool = False,
+    **halo: str,
 ) -> None:
-    ti.run(ValidateGraphOperator(task_id="validate", **where))
+    ti.run(ValidateGraphOperator(task_id="validate", data_docs=data_docs, **where))
     ti.run(WriteSchemaOperator(task_id="schema", **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
     ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
@@ -86,7 +91,8 @@ def run_all(
 def test_a_run_is_whole_and_announced(tmp_path: Path) -> None:
     source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
     ti = TaskInstance()
-    run_all({"input_uri": source, "output_uri": out, "run_id": RUN_ID, "graph_name": ""}, ti)
+    where = {"input_uri": source, "output_uri": out, "run_id": RUN_ID, "graph_name": ""}
+    run_all(where, ti, data_docs=True)
     root = run_root(out, "small", RUN_ID)
     assert verify_output(open_store(source), open_store(root)).passed
     assert open_store(f"{out}/small").read_json("latest.json")["run"] == root
@@ -147,6 +153,7 @@ def test_graph_name_moves_the_run(tmp_path: Path) -> None:
             output_uri=str(tmp_path / "out"),
             graph_name="other",
             run_id=RUN_ID,
+            data_docs=False,
         )
     )
     assert result["output"] == run_root(str(tmp_path / "out"), "other", RUN_ID)
@@ -187,7 +194,7 @@ BALANCE = {
 def test_the_balance_options_reach_the_engine(tmp_path: Path, target_shares: Any) -> None:
     where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
     ti = TaskInstance()
-    ti.run(ValidateGraphOperator(task_id="validate", **where))
+    ti.run(ValidateGraphOperator(task_id="validate", data_docs=False, **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
     ti.run(
         PartitionNodesOperator(
