@@ -25,7 +25,7 @@ from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.memory import peak_memory
 from partition_ops.parallel import map_in_threads
 from partition_ops.storage import Artifact, Store, StoredObject
-from partition_ops.storage.base import REQUESTS
+from partition_ops.storage.base import REQUESTS, sha256_of
 
 logger = logging.getLogger("partition_ops")
 
@@ -290,4 +290,11 @@ def _finished(destination: Store, name: str, fingerprint: str) -> dict[str, Any]
     there = destination.stat_all(entry["key"] for entry in written)
     if any(found is None or found.size != entry["size"] for entry, found in zip(written, there, strict=True)):
         return None
-    return record
+    return record if _scratch_as_written(destination, written) else None
+
+
+def _scratch_as_written(destination: Store, written: list[dict[str, Any]]) -> bool:
+    """Whether scratch objects on the local disk are what the record says: nobody waited for the disk."""
+    scratch = [entry for entry in written if entry["key"].startswith(f"{artifacts.SCRATCH}/")]
+    here = (entry for entry in scratch if destination.is_local(entry["key"]))
+    return all(sha256_of(destination.local_copy(entry["key"])) == entry["sha256"] for entry in here)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pyarrow as pa
 
@@ -85,7 +87,14 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
 def _gather_all(conversion: Conversion, progress: Progress) -> Iterator[StageResult]:
     parts = range(conversion.num_parts)
     workers = conversion.workers(gather_memory(conversion))
+    room = threading.Semaphore(workers)  # the next partition begins while files of the last still go up
+
+    def gather(part: int) -> StageResult:
+        with ExitStack() as taken:
+            taken.enter_context(room)
+            return gather_part(conversion, part, made=taken.close)
+
     with progress.step("Building partitions", len(parts), "partitions") as advance:
-        for result in map_in_threads(lambda part: gather_part(conversion, part), parts, workers=workers):
+        for result in map_in_threads(gather, parts, workers=2 * workers):
             advance(1)
             yield result

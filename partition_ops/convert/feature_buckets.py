@@ -63,6 +63,7 @@ def scatter_features(
     readers = feature_readers(conversion.source, conversion.metadata)
     with task.destination.create(artifacts.bucket_features(group)) as new, new.path.open("wb") as stream:
         new.read_again = True
+        new.passing = conversion.one_process
         for place, chunk in chunks:
             feature = conversion.metadata.node_features[place]
             entries.append(_scatter_chunk(conversion, readers[feature.key], feature, chunk, stream))

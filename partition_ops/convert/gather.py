@@ -67,8 +67,17 @@ def gather_partition(
     return gather_part(Conversion(config, source, destination), part, progress)
 
 
-def gather_part(conversion: Conversion, part: int, progress: Progress | None = None) -> StageResult:
-    """As `gather_partition`. Peak memory: `gather_memory`, beside that of the conversion."""
+def gather_part(
+    conversion: Conversion,
+    part: int,
+    progress: Progress | None = None,
+    *,
+    made: Callable[[], object] = lambda: None,
+) -> StageResult:
+    """As `gather_partition`; ``made`` is called when the last files are on their way to storage.
+
+    Peak memory: `gather_memory`, beside that of the conversion; until ``made`` is called.
+    """
     plan = read_plan(conversion.destination)
     if not 0 <= part < conversion.num_parts:
         raise UsageError(f"There is no partition {part}", expected=f"0 to {conversion.num_parts - 1}")
@@ -78,7 +87,9 @@ def gather_part(conversion: Conversion, part: int, progress: Progress | None = N
         graph = PartitionGraph(conversion, buckets, part)
         files = len(artifacts.PARTITION_FILES)
         with (progress or NoProgress()).step(f"Writing partition {part}", files, "files") as advance:
-            return _Gather(conversion, graph, plan, part, task).run(advance)
+            counters = _Gather(conversion, graph, plan, part, task).run(advance)
+        made()
+        return counters
 
     return run_task(
         f"convert-part{part}",

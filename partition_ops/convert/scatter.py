@@ -103,6 +103,7 @@ def _scatter_chunks(
         new.path.open("wb") as stream,
     ):
         new.read_again = True
+        new.passing = conversion.one_process
         scatter = _Scatter(conversion, reader, stream, index, advance)
         for chunk in chunks:
             scatter.run(chunk)

@@ -62,12 +62,15 @@ class NewObject:
         path: The file to write.
         read_again: Set by who writes it: the same process is likely to read the object, so that a local copy
             of it is worth its disk.
+        passing: Set by who writes it: the object need not outlive a crash of the machine, so nobody waits for
+            the disk. Whoever finds it later must compare its content.
         artifact: Set once the object is in the store, or on its way there.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.read_again = False
+        self.passing = False
         self.artifact: Artifact | None = None
 
     def published(self) -> Artifact:

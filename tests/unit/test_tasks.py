@@ -59,6 +59,14 @@ def test_an_artifact_of_another_size_is_made_again(store: Store) -> None:
     assert not do(store).skipped
 
 
+def test_scratch_of_another_content_is_made_again(store: Store) -> None:
+    do(store, key="scratch/a.bin")
+    assert do(store, key="scratch/a.bin").skipped
+    store.write_bytes("scratch/a.bin", b"\0")  # as a crash of the machine may leave it
+    assert not do(store, key="scratch/a.bin").skipped
+    assert store.read_bytes("scratch/a.bin") == b"x"
+
+
 def test_what_comes_before_is_part_of_it(store: Store) -> None:
     def second() -> StageResult:
         return run_task("two", store, options={}, after=["one"], work=lambda task: {})
