@@ -296,6 +296,10 @@ MUTATIONS: dict[str, tuple[str, Change]] = {
     "a node has no partition": ("assignment", edit_text("assignment/paper.txt", lambda lines: lines.pop())),
     "a partition is out of range": ("assignment", edit_text("assignment/paper.txt", put(3, "3"))),
     "the binary twin differs": ("assignment", edit_twin),
+    "what made the assignment is not told": (
+        "assignment",
+        edit_json("assignment/assignment.json", dict.clear),
+    ),
     "another graph name": ("configuration", edit_json(CONFIG, put("graph_name", "other"))),
     "other type IDs": (
         "configuration",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from partition_ops import artifacts
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.feature_files import read_numpy
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
@@ -92,11 +94,21 @@ def _read_type(folder: Store, node_type: str, nodes: int, num_parts: int, digest
     path = folder.local_copy(key)
     twin = artifacts.assignment_binary(node_type)
     # somebody may have edited the text since: only the one that the twin was made with will do
+    parts = None
     if digest is not None and folder.exists(twin) and sha256_of(path) == digest:
-        parts: Parts = np.load(folder.local_copy(twin), allow_pickle=False)
-    else:
+        parts = _read_twin(folder.local_copy(twin), nodes)
+    if parts is None:
         parts = _parse(path.read_bytes(), folder.uri_of(key), node_type, nodes, num_parts)
     return _checked(parts, folder.uri_of(key), node_type, nodes, num_parts)
+
+
+def _read_twin(path: Path, nodes: int) -> Parts | None:
+    """What is in the binary twin; None where it is damaged: the text says the same."""
+    try:
+        parts = read_numpy(path, str(path))
+    except InvalidInputError:
+        return None
+    return parts if parts.dtype == np.int32 and parts.shape == (nodes,) else None
 
 
 def _parse(text: bytes, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:

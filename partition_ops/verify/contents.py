@@ -37,9 +37,12 @@ class Features:
         """Peak memory: one feature file of the partition, and two blocks."""
         metadata, truth = self._truth.metadata, self._truth
         nodes, edges = _ids_by_type(truth, part)
-        node_trainers, edge_trainers = expected_trainers(output, truth, part)
-        if part == 0 and (wrong := trainers_fit(output, truth)) is not None:
-            findings.fail("assignment", wrong)
+        node_trainers: dict[str, Ids] = {}
+        edge_trainers: dict[str, Ids] = {}
+        with findings.check("assignment"):
+            node_trainers, edge_trainers = expected_trainers(output, truth, part)
+            if part == 0 and (wrong := trainers_fit(output, truth)) is not None:
+                findings.fail("assignment", wrong)
         for check, file, features, ids, trainers in (
             ("node-features", "node_feat.dgl", metadata.node_features, nodes, node_trainers),
             ("edge-features", "edge_feat.dgl", metadata.edge_features, edges, edge_trainers),

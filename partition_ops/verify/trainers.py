@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from partition_ops import artifacts
+from partition_ops.documents import check_document
 from partition_ops.verify.input import Ids
 from partition_ops.verify.output import Output
 from partition_ops.verify.truth import Truth
@@ -45,8 +46,11 @@ def trainers_fit(output: Output, truth: Truth) -> str | None:
 
 def _per_machine(output: Output) -> int:
     key = f"{artifacts.ASSIGNMENT}/{artifacts.ASSIGNMENT_SIDECAR}"
-    made_by = output.store.read_json(key)["made_by"] if output.store.exists(key) else {}
-    return int(made_by.get("num_trainers_per_machine", 1))
+    if not output.store.exists(key):
+        return 1
+    sidecar = output.store.read_json(key)
+    check_document(sidecar, "assignment", where=output.store.uri_of(key))
+    return int(sidecar["made_by"].get("num_trainers_per_machine", 1))
 
 
 def _trainers(output: Output, node_type: str) -> Ids:

@@ -224,6 +224,17 @@ def test_a_text_edited_by_hand_wins_over_its_binary_twin(stores: tuple[Store, St
     assert np.flatnonzero(before != after).tolist() == [load_metadata(source).node_offsets[1]]
 
 
+@pytest.mark.parametrize("data", [b"", b"\x93NUMPY", b"no array at all", None])
+def test_a_damaged_binary_twin_is_not_needed(stores: tuple[Store, Store], data: bytes | None) -> None:
+    before = assigned(stores, PartitionConfig(num_parts=2, engine="random"))
+    folder = stores[1].child(artifacts.ASSIGNMENT)
+    if data is None:
+        folder.write_array("paper.npy", np.zeros(3, np.int32))
+    else:
+        folder.write_bytes("paper.npy", data)
+    assert (read_assignment(folder, load_metadata(stores[0])).parts == before).all()
+
+
 def test_an_assignment_from_the_text_of_parmetis(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     graph = library()
     output = parmetis_output(graph, 3, attributes=2)
