@@ -124,8 +124,8 @@ def add_incremental_options(parser: argparse.ArgumentParser) -> None:
         "--drift",
         metavar="D",
         type=float,
-        help="partition anew when the share of edges cut is more than D times that of the last full run"
-        f" (default {DRIFT})",
+        help="move whole clusters, and partition anew if that does not do, when the share of edges cut is"
+        f" more than D times that of the last full run (default {DRIFT})",
     )
     group.add_argument(
         "--compare-full",
