@@ -52,6 +52,7 @@ def files_below(output: Store, prefix: str) -> dict[str, bytes]:
     return {entry.key: output.read_bytes(entry.key) for entry in output.list(prefix)}
 
 
+@pytest.mark.charts
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     graph=graphs(),
