@@ -17,6 +17,7 @@ from partition_ops import artifacts
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.partition_graph import PartitionGraph
 from partition_ops.convert.trainers import read_trainers
+from partition_ops.graph.manifest import read_validation_report
 from partition_ops.graph.metadata import Feature
 from partition_ops.storage import Store
 
@@ -97,7 +98,7 @@ def input_checksums(destination: Store) -> dict[str, str]:
     """SHA-256 of the input's files by key, as validation has taken them; none where it has not been done."""
     if not destination.exists(artifacts.VALIDATION_REPORT):
         return {}
-    files = destination.read_json(artifacts.VALIDATION_REPORT)["files"]
+    files = read_validation_report(destination)["files"]
     return {entry["path"]: entry["sha256"] for entry in files}
 
 

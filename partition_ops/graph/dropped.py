@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops import artifacts
+from partition_ops.graph.manifest import read_validation_report
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.storage import Store
 
@@ -30,7 +31,7 @@ class _ListedEdges:
         self._destination = destination
         self.digests: dict[str, str] = {}
         if destination.exists(artifacts.VALIDATION_REPORT):
-            self.digests = destination.read_json(artifacts.VALIDATION_REPORT).get(self.kind, {})
+            self.digests = read_validation_report(destination).get(self.kind, {})
 
     def ids(self, metadata: GraphMetadata) -> dict[int, Ids]:
         """By edge type ID, ascending type-wise IDs; only types that have some. Peak memory: 8 bytes each."""

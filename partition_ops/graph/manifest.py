@@ -1,4 +1,4 @@
-"""The manifest of an output, and its partition config."""
+"""The manifest of an output, its partition config, and the report of its validation."""
 
 from __future__ import annotations
 
@@ -42,3 +42,20 @@ def read_partition_config(output: Store, graph_name: str) -> dict[str, Any]:
     config: dict[str, Any] = output.read_json(key)
     check_document(config, "partition_config", where=output.uri_of(key))
     return config
+
+
+def read_validation_report(output: Store) -> dict[str, Any]:
+    """``validation/report.json`` of an output, finished or not.
+
+    Raises:
+        InvalidInputError: There is none, or it is broken.
+    """
+    report: Any = output.read_json(artifacts.VALIDATION_REPORT)
+    # not against its schema: it is long, and every task that builds a partition reads it
+    if not isinstance(report, dict) or not isinstance(report.get("files"), list):
+        raise InvalidInputError(
+            f"{output.uri_of(artifacts.VALIDATION_REPORT)} is not what 'validate' writes",
+            expected="an object with the list 'files'",
+            remedy="Do 'validate' again, or everything with 'partition-ops run'.",
+        )
+    return report

@@ -13,7 +13,7 @@ from partition_ops.config import PublishConfig
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.gate.check import enforce_gate
-from partition_ops.graph.manifest import read_partition_config
+from partition_ops.graph.manifest import read_partition_config, read_validation_report
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
 from partition_ops.runs.beginning import check_still_latest, point_at
@@ -106,7 +106,7 @@ def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: in
     for name in tasks:
         check_in_step(destination, name)
     records = [read_record(destination, name) for name in tasks]
-    report = destination.read_json(artifacts.VALIDATION_REPORT)
+    report = read_validation_report(destination)
     written = [entry for record in records for entry in record["artifacts"]]
     kept = [entry for entry in written if not entry["key"].startswith(f"{artifacts.SCRATCH}/")]
     manifest = {

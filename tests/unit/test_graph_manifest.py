@@ -13,6 +13,8 @@ from partition_ops.run import run_job
 from partition_ops.storage import open_store
 from tests.graphs import Edges, SmallGraph
 
+NEW = {"publish": [], "idmap": ["--vectors"], "convert": ["--num-hops", "2"]}  # what was not done yet
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -48,3 +50,18 @@ def test_a_partition_config_that_is_none_is_told(
     finally:
         path.write_bytes(before)
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [["publish"], ["idmap", "export"], ["convert"]])
+@pytest.mark.parametrize("text", ["{}", "[]", "null"])
+def test_a_validation_report_that_is_none_is_told(
+    folder: Path, verb: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "out/validation/report.json"
+    before = path.read_bytes()
+    path.write_text(text)
+    try:
+        assert main([*verb, str(folder / "in"), "--output", str(folder / "out"), *NEW[verb[0]]]) == 3
+    finally:
+        path.write_bytes(before)
+    assert "is not what 'validate' writes" in capsys.readouterr().err
