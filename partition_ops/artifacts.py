@@ -36,10 +36,9 @@ QUALITY_HISTORY = "quality/history.json"
 QUALITY_PROBE = "quality/probe.json"
 
 SCRATCH = "scratch"
-OURS = {  # everything directly below an output's root that a run writes or removes
-    *("validation", "schema", "prepare", "assignment", "partitions", "idmap", "quality"),
-    *("records", "scratch", "manifest.json", "beginning.json", "lock.json"),
-}
+FOLDERS = ("validation", "schema", "prepare", "assignment", "partitions", "idmap", "quality", "records")
+# everything directly below an output's root that a run writes or removes
+OURS = {*FOLDERS, SCRATCH, MANIFEST, BEGINNING, LOCK}
 RECORDS = "records"
 TIMES = "records/seconds.svg"  # a picture of the times in the records
 SPEEDS = "records/batches.svg"  # a picture of the speed that the probe recorded

@@ -70,6 +70,7 @@ def publish_run(
         pointer = _pointer(config, metadata.graph_name, destination, book)
         point_at(latest, pointer, expected=before)
     destination.delete_prefix(f"{artifacts.SCRATCH}/")
+    destination.delete_unfinished(artifacts.FOLDERS)
     sizes = [entry["size"] for entry in manifest["artifacts"]]
     where = destination.uri_of(artifacts.MANIFEST)
     counters = {"artifacts": len(sizes), "bytes": sum(sizes), "manifest": where}

@@ -219,6 +219,9 @@ class Store(ABC):
     def delete_empty(self, folder: str) -> None:  # noqa: B027 - only some stores have folders
         """Remove a folder if there is one and nothing is in it."""
 
+    def delete_unfinished(self, folders: Iterable[str]) -> None:  # noqa: B027 - as above
+        """Remove what killed processes had begun to write into some folders; nobody else may write there."""
+
     @abstractmethod
     def close(self) -> None:
         """Give back what the store holds locally (fetched copies)."""

@@ -155,6 +155,12 @@ class LocalStore(Store):
         with suppress(OSError):  # it has something in it, or is not there
             self.path(folder).rmdir()
 
+    def delete_unfinished(self, folders: Iterable[str]) -> None:
+        for folder in folders:
+            for path in self.path(folder).rglob(f"{PARTIAL}*"):
+                with _refused(path, "removed"):
+                    path.unlink(missing_ok=True)
+
     def delete_prefix(self, prefix: str) -> None:
         if prefix.endswith("/"):
             shutil.rmtree(self.path(prefix.rstrip("/")), ignore_errors=True)

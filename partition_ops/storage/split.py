@@ -108,5 +108,8 @@ class SplitStore(Store):
         self._here.delete_prefix(prefix)
         self._store.delete_prefix(prefix)
 
+    def delete_unfinished(self, folders: Iterable[str]) -> None:
+        self._store.delete_unfinished(folders)
+
     def close(self) -> None:
         """Nothing to give back: both stores belong to others."""

@@ -22,7 +22,7 @@ from partition_ops.partition import partition_nodes
 from partition_ops.run import run_job
 from partition_ops.schema import write_schema
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local import PARTIAL, LocalStore
 from partition_ops.storage.transfer import upload_folder
 from partition_ops.validate import validate_graph
 from tests.graphs import Edges, Layout, SmallGraph, Values
@@ -152,6 +152,7 @@ def call_again(verb: str, place: Place) -> dict[str, Any]:
     results = run_job(CONFIG, place.source, place.output)
     again = [result.task for result in results if not result.skipped]
     assert not [task for task in again if task.startswith(("convert-part", "convert-config"))]
+    assert not [*(place.folder / "out").rglob(f"{PARTIAL}*")]
     return content(place.output)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.storage import open_store
+from partition_ops.storage.local import PARTIAL
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,14 @@ def test_a_file_uri_may_be_quoted(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}/a%20b")
     store.write_bytes("x", b"1")
     assert (tmp_path / "a b" / "x").read_bytes() == b"1"
+
+
+def test_what_killed_processes_began_is_removed_from_the_given_folders(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    store.write_bytes("a/b/c", b"x")
+    for folder in ("a", "a/b", "others"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"{PARTIAL}1f").write_bytes(b"half")
+    store.delete_unfinished(["a", "missing"])
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"a/b/c", f"others/{PARTIAL}1f"}
