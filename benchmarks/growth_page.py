@@ -56,6 +56,9 @@ def _asked(results: dict[str, Any]) -> list[str]:
     for percent, most in MOST_MOVED.items():
         moved = max((ours["moved"] for found, _, ours in every if found == percent), default=0.0)
         lines.append(f"| old nodes moved at {percent} % | ≤ {most:.0%} | {moved:.3%} |")
-    drift = max(one["edge_cut"] / one["full"] for steps in results["successive"].values() for one in steps)
+    in_a_row = [one for steps in results["successive"].values() for one in steps]
+    if not in_a_row:
+        return lines
+    drift = max(one["edge_cut"] / one["full"] for one in in_a_row)
     lines.append(f"| edge cut after growths in a row, times a full run's | ≤ {MOST_DRIFT} | {drift:.3f} |")
     return lines

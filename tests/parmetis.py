@@ -161,7 +161,7 @@ def as_text(values: np.ndarray) -> np.ndarray:
     """What the shortest text of some numbers means; read as their own dtype it is the numbers themselves."""
     if values.dtype.kind != "f":
         return values
-    written = values.astype(np.float32) if values.dtype == np.float16 else values
+    written = values.astype(np.float32) if values.itemsize == 2 else values  # in either byte order
     text = written.astype(str)
     np.testing.assert_array_equal(text.astype(np.float64).astype(values.dtype), values)
     return text.astype(np.float64)
