@@ -46,7 +46,7 @@ class ProbeConfig(StageConfig):
     parts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not self.fanouts or any(fanout < -1 for fanout in self.fanouts):
+        if not self.fanouts or any(fanout < -1 or fanout == 0 for fanout in self.fanouts):
             raise UsageError(
                 "A fanout cannot be so small",
                 found=" ".join(map(str, self.fanouts)) or "none",
@@ -56,6 +56,8 @@ class ProbeConfig(StageConfig):
             if getattr(self, name) < 1:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} is too small", found=getattr(self, name), expected="1 or more")
+        if self.seed < 0:
+            raise UsageError("--seed is too small", found=self.seed, expected="0 or more")
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,10 @@ def test_wrong_options_are_named() -> None:
         ProbeConfig(batch_size=0)
     with pytest.raises(UsageError, match=r"fanout cannot be so small.*Found: 10 -2.*-1 for all"):
         ProbeConfig(fanouts=(10, -2))
+    with pytest.raises(UsageError, match=r"fanout cannot be so small.*Found: 10 0"):
+        ProbeConfig(fanouts=(10, 0))
+    with pytest.raises(UsageError, match=r"--seed is too small.*Found: -1"):
+        ProbeConfig(seed=-1)
 
 
 @pytest.mark.parametrize(
