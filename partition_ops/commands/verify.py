@@ -44,7 +44,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             f"{destination.uri} breaks {len(failed)} of {len(report.checks)} invariants",
             report=report.to_json(),
             found=", ".join(check.name for check in failed),  # the lines above have the details
-            remedy="Do not train on it: remove the artifacts that are named and run the job again, which makes"
-            " what is missing; report it if that does not mend it.",
+            remedy="Do not train on it: remove the artifacts that are named and run the job again, which"
+            " makes what is missing; report it if that does not mend it.",
         )
     return report.to_json()
