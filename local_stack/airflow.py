@@ -19,8 +19,8 @@ DATABASE = "airflow.db"
 BUCKET = "graphs"
 INPUT_URI = f"s3://{BUCKET}/input/python_environment"
 OUTPUT_URI = f"s3://{BUCKET}/output"
-MIGRATE_SECONDS = 180.0
-START_SECONDS = 180.0
+MIGRATE_SECONDS = 400.0
+START_SECONDS = 400.0
 AUTH_MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
 FOREIGN = ("AIRFLOW", "AWS_", "PYTHONPATH", "PYTHONHOME", "RCLONE_")
 

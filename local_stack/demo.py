@@ -23,7 +23,7 @@ from partition_ops.storage import open_store
 
 DAG_ID = "partition_graph"
 RUN_PREFIX = "demo__"
-DAG_SECONDS = 120.0
+DAG_SECONDS = 300.0
 RUN_SECONDS = 1800.0
 
 

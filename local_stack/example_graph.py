@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -20,10 +21,14 @@ from partition_ops.storage.transfer import upload_folder
 
 GRAPH_NAME = "python_environment"
 MODULE = "examples.python_environment"
+PACKAGES = "DEMO_PACKAGES"
 
 
 def build_graph(folders: Folders) -> Path:
     """Turn the environment that runs this into a graph on the local disk, unless that was done before.
+
+    The environment variable DEMO_PACKAGES names the distributions to read, with spaces between them, for a
+    smaller graph.
 
     Raises:
         StackError: The builder failed; it has said why.
@@ -36,7 +41,10 @@ def build_graph(folders: Folders) -> Path:
         return output
     shutil.rmtree(output, ignore_errors=True)
     output.parent.mkdir(parents=True, exist_ok=True)
-    built = subprocess.run([sys.executable, "-m", MODULE, str(output)], cwd=PROJECT, check=False)
+    command = [sys.executable, "-m", MODULE, str(output)]
+    if packages := _packages():
+        command += ["--packages", *packages]
+    built = subprocess.run(command, cwd=PROJECT, check=False)
     if built.returncode != 0:
         raise StackError(f"Building the graph ended with status {built.returncode}.")
     marker.write_text(key)
@@ -47,10 +55,14 @@ def environment_key() -> str:
     """A digest of all that the graph depends on: what is installed, and the code that reads it."""
     digest = hashlib.sha256(sys.version.encode())
     installed = ((found.name, found.version, _installed_at(found)) for found in distributions())
-    digest.update(repr(sorted(installed)).encode())
+    digest.update(repr((sorted(installed), _packages())).encode())
     for source in sorted((PROJECT / "examples").rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def _packages() -> list[str]:
+    return sorted(os.environ.get(PACKAGES, "").split())
 
 
 def _installed_at(distribution: Distribution) -> int:

@@ -25,7 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(mistake, file=sys.stderr)
         return 2
     began = time.monotonic()
-    environment = discover(options.site_packages or installation_folders())
+    try:
+        environment = discover(options.site_packages or installation_folders(), options.packages)
+    except LookupError as error:
+        print(error, file=sys.stderr)
+        return 2
     progress = terminal_progress()
     modules = parse_environment(environment, options.workers, progress)
     if not modules:
@@ -58,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         metavar="DIR",
         help="folders to read instead of this interpreter's",
+    )
+    parser.add_argument(
+        "--packages",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        help="distributions to read, for a smaller graph (default: all)",
     )
     parser.add_argument("--chunks", type=_positive, default=4, help="files of each type (default: 4)")
     parser.add_argument("--seed", type=int, default=0, help="of the split into train, validation and test")

@@ -62,19 +62,30 @@ def installation_folders() -> list[Path]:
     return list(dict.fromkeys(folder.resolve() for folder in named if folder.is_dir()))
 
 
-def discover(folders: Sequence[Path]) -> Environment:
-    """Read what is installed in some folders; what an earlier folder has hides the same in a later one."""
+def discover(folders: Sequence[Path], packages: Sequence[str] = ()) -> Environment:
+    """Read what is installed in some folders; what an earlier folder has hides the same in a later one.
+
+    Args:
+        folders: Where distributions are installed.
+        packages: Names of the distributions to read, in any spelling; all if empty.
+
+    Raises:
+        LookupError: A package is in none of the folders; the message says which.
+    """
+    wanted = {canonicalize_name(name) for name in packages}
     installed: dict[str, Installed] = {}
     files: dict[str, SourceFile] = {}
     for folder in folders:
         for distribution in _distributions(folder):
             name = canonicalize_name(distribution.name)
-            if name not in installed:
+            if name not in installed and (name in wanted or not wanted):
                 paths = _paths(distribution)
                 found = sorted(_modules(folder, paths), key=lambda file: (file.module, not file.is_package))
                 for file in found:  # a package hides a module of the same name, as in an import
                     files.setdefault(file.module, file)
                 installed[name] = _describe(name, distribution, paths, found)
+    if missing := sorted(wanted - installed.keys()):
+        raise LookupError(f"Not installed in {', '.join(map(str, folders))}: {', '.join(missing)}.")
     return Environment(
         tuple(installed[name] for name in sorted(installed)), tuple(files[name] for name in sorted(files))
     )

@@ -26,6 +26,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         TASK_QUEUED_TIMEOUT="45",
         WORKER_GRACE="10s",
         WORKER_CONCURRENCY="2",
+        DEMO_PACKAGES="apache-airflow-core sqlalchemy pyarrow great-expectations packaging",
     )
     made.build()
     try:

@@ -16,8 +16,8 @@ from local_stack.folders import PROJECT
 from local_stack.processes import free_port
 from tests.compose.compose_file import COMPOSE, EXAMPLE, conditions, services, start_order
 
-HEALTH_SECONDS = 240.0
-ONCE_SECONDS = 240.0
+HEALTH_SECONDS = 600.0
+ONCE_SECONDS = 600.0
 NAMES_SECONDS = 60.0
 NAME_SERVER = Path("/run/containers/networks/aardvark-dns/aardvark.pid")
 PORTS = ("AIRFLOW_PORT", "S3_PORT", "S3_CONSOLE_PORT")

@@ -22,7 +22,7 @@ from tests.compose.stack import Stack
 
 pytestmark = pytest.mark.compose
 PARTS = 6
-RUN_SECONDS = 900.0
+RUN_SECONDS = 3600.0  # where many share a machine, a run has taken half an hour
 MEBIBYTE = 1 << 20
 MAPPED = ("convert.scatter", "convert.gather")
 
@@ -54,7 +54,7 @@ class Killed:
 def killed(stack: Stack, api: AirflowApi, graph: Path) -> Killed:
     """Trigger the DAG, kill a worker that converts, and wait for the end of the run."""
     run_id = "compose__worker_killed"
-    api.wait_for_dag(DAG_ID, seconds=120)
+    api.wait_for_dag(DAG_ID, seconds=400)
     api.trigger(DAG_ID, run_id, {"num_parts": PARTS, "graph_name": GRAPH_NAME})
     hosts = {stack.inspect(name)["Config"]["Hostname"]: name for name in stack.containers("worker")}
     instance, seen = _converting(api, run_id)
@@ -148,7 +148,7 @@ def test_logs_are_on_object_storage(killed: Killed, s3: StorageSettings, api: Ai
 def test_roots_that_are_not_allowed_are_refused(stack: Stack, api: AirflowApi, killed: Killed) -> None:
     run_id = "compose__not_allowed"
     api.trigger(DAG_ID, run_id, {"output_uri": "s3://somebody-elses"})
-    end = time.monotonic() + 180
+    end = time.monotonic() + 600
     while api.run_state(DAG_ID, run_id) not in ("failed", "success"):
         assert time.monotonic() < end
         time.sleep(1)

@@ -28,7 +28,7 @@ INPUT = f"s3://{BUCKET}/input/small"
 BROKEN = f"s3://{BUCKET}/input/broken"
 OUTPUT = f"s3://{BUCKET}/output"
 ROW, VALUE = 2, 4321
-RUN_SECONDS = 360.0
+RUN_SECONDS = 1200.0
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iter
     folders.make()
     with _services(folders, _dags(root / "dags"), statsd) as site:
         for dag_id in (DAG_ID, REPARTITION):
-            site.api.wait_for_dag(dag_id, seconds=60)
+            site.api.wait_for_dag(dag_id, seconds=240)
         for name in (CONNECTION, "aws_default"):
             site.add_connection(name, site.s3.endpoint_url)
         _upload(site)

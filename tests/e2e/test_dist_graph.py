@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = ("packaging", "tqdm", "requests", "idna", "jsonschema", "referencing")
 PORTS = ("30050", "30051", "30060")
-SECONDS = 75.0
+SECONDS = 240.0
 SERVER = """
 export DGL_ROLE=server DGL_SERVER_ID="$MACHINE"
 python -c 'import dgl; dgl.distributed.initialize("ip_config.txt")'

@@ -101,7 +101,7 @@ def test_consumers_run(site: Site, published: Run, consumer: str) -> None:
                 return found
         return None
 
-    (event,) = wait_until(result, seconds=60)
+    (event,) = wait_until(result, seconds=240)
     assert event["num_parts"] == PARTS
     assert event["partition_config"] == f"{published.root}/partitions/small.json"
 
@@ -132,7 +132,7 @@ def test_storage_that_is_down_is_tried_again(site: Site) -> None:
         assert states.get("validate") != "failed"
         return states.get("validate") == "up_for_retry"
 
-    wait_until(waits, seconds=60)
+    wait_until(waits, seconds=240)
     site.api.fail_run(DAG_ID, run.run_id)
 
 

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from local_stack.airflow import airflow_environment
 from local_stack.airflow_api import AirflowApi, TaskState
+from local_stack.example_graph import build_graph
 from local_stack.folders import PROJECT, Folders, load_secrets
 from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
@@ -317,3 +319,16 @@ def test_no_python_311_is_one_clear_sentence(tmp_path: Path) -> None:
     assert done.stderr.startswith("Python 3.11 is needed and was not found")
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / ".venv").exists()
+
+
+def test_the_demo_may_take_some_packages_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def built(packages: str) -> tuple[int, str]:
+        monkeypatch.setenv("DEMO_PACKAGES", packages)
+        names = build_graph(Folders(tmp_path)) / "names" / "distribution.parquet"
+        return pq.read_metadata(names).num_rows, capfd.readouterr().out
+
+    assert built("packaging pluggy")[0] == 2
+    assert "used again" in built("pluggy  packaging")[1]
+    assert built("packaging pluggy iniconfig")[0] == 3

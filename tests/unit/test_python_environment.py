@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.python_environment.__main__ import main
-from examples.python_environment.discover import installation_folders
 from partition_ops.config import RunConfig
 from partition_ops.graph.metadata import FileSet, GraphMetadata, load_metadata
 from partition_ops.run import run_job
@@ -428,15 +427,20 @@ def test_an_environment_without_modules(tmp_path: Path, capsys: pytest.CaptureFi
     assert not (tmp_path / "out").exists()
 
 
+def test_packages_that_are_not_installed(
+    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ("alpha", "delta", "gamma.ray", "epsilon")
+    assert main([str(tmp_path / "out"), "--site-packages", str(site), "--packages", *wanted]) == 2
+    assert f"Not installed in {site}: delta, epsilon." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_part_of_the_environment_that_runs_this(tmp_path: Path) -> None:
-    """Real code: jsonschema and what it requires, linked into a folder of their own."""
-    wanted = ("jsonschema", "referencing", "attr", "rpds", "tqdm", "packaging")
-    (tmp_path / "site").mkdir()
-    for folder in installation_folders():
-        for entry in folder.iterdir():
-            if entry.name.lower().startswith(wanted):
-                (tmp_path / "site" / entry.name).symlink_to(entry)
-    metadata = build(tmp_path / "out", "--site-packages", tmp_path / "site", "--workers", 2)
+    """Real code: jsonschema and what it requires."""
+    wanted = ("jsonschema", "referencing", "attrs", "RPDS_py", "tqdm", "packaging")
+    metadata = build(tmp_path / "out", "--packages", *wanted, "--workers", 2)
+    assert metadata.num_nodes[0] == len(wanted)
     assert min(metadata.num_nodes) >= 5 and min(metadata.num_edges) > 0
     calls = edges(tmp_path / "out", "function:calls:function")
     assert ("jsonschema.validators:validate", "jsonschema.validators:validator_for") in calls
