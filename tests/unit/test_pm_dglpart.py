@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,6 +35,11 @@ GRAPHS = {
     "tiny": library(papers=5),
     **{name: SHAPES[name] for name in ("one node", "no edges at all", "a type without nodes first")},
 }
+RANKS = 4
+# ranks and partitions for each, in an order in which neighbours share the four ranks
+CASES = [(1, 1), (3, 2), (2, 1), (2, 4), (4, 1), (4, 2), (1, 3)]
+FEATURES = [(1, 1), (2, 2)]
+WITH_FEATURES = ("heterogeneous", "homogeneous")
 
 
 def mpirun(ranks: int, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -42,14 +49,16 @@ def mpirun(ranks: int, *arguments: object, cwd: Path | None = None) -> subproces
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 
-def prepared(graph: SmallGraph, folder: Path, *, attributes: bool = False) -> Path:
+def prepared(
+    graph: SmallGraph, folder: Path, *, attributes: bool = False, features: tuple[str, ...] = ()
+) -> Path:
     """The three text files of a graph."""
     source = open_store(str(graph.write(folder / "in")))
-    prepare_graph(PrepareConfig(format="parmetis"), source, open_store(str(folder)))
+    prepare_graph(PrepareConfig(format="parmetis", attributes=features), source, open_store(str(folder)))
     text = folder / "prepare"
     if attributes:
         nodes = (text / "small_nodes.txt").read_text().splitlines()
@@ -102,16 +111,56 @@ def _check_edges(folder: Path, num_parts: int, new_ids: np.ndarray, parts: np.nd
     assert sorted(kept) == sorted((folder / "small_edges.txt").read_text().splitlines())
 
 
-@needs_parmetis
-@pytest.mark.parametrize(("ranks", "per_rank"), [(1, 1), (1, 3), (2, 1), (2, 4), (3, 2), (4, 1), (4, 2)])
-def test_prepared_text_goes_round(ranks: int, per_rank: int, tmp_path: Path) -> None:
-    attributes = (ranks + per_rank) % 2 == 0
-    folders = {}
-    for index, (name, graph) in enumerate(GRAPHS.items()):
-        folders[name] = prepared(graph, tmp_path / str(index), attributes=attributes)
-    cases = [f"{folder}:small:{per_rank}" for folder in folders.values()]
-    done = mpirun(ranks, "-m", "tests.mpi_dglpart", *cases)
+@pytest.fixture(scope="module")
+def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folders of `folder_of`, partitioned by ranks that were started once: each imports for a second."""
+    root = tmp_path_factory.mktemp("pm_dglpart")
+    texts = {}
+    for name, graph in GRAPHS.items():
+        for attributes in (False, True):
+            texts[attributes, name] = prepared(graph, root / f"{name} {attributes}", attributes=attributes)
+    for name in WITH_FEATURES:
+        texts["features", name] = prepared(GRAPHS[name], root / f"{name} features", features=("all",))
+    guide = prepared(library(papers=2000), folder_of(root, "guide", "", 4, 2).parent)
+    jobs = []
+    for ranks, per_rank in CASES:
+        folders = {folder_of(root, "round", name, ranks, per_rank): name for name in GRAPHS}
+        for folder, name in folders.items():
+            shutil.copytree(texts[has_attributes(ranks, per_rank), name], folder)
+        jobs.append((ranks, per_rank, [*folders, guide] if (ranks, per_rank) == (4, 2) else [*folders]))
+    for ranks, per_rank in FEATURES:
+        folders = {folder_of(root, "features", name, ranks, per_rank): name for name in WITH_FEATURES}
+        for folder, name in folders.items():
+            shutil.copytree(texts["features", name], folder)
+        jobs.append((ranks, per_rank, [*folders]))
+    done = mpirun(RANKS, "-m", "tests.mpi_dglpart", json.dumps(turns(jobs)))
     assert done.returncode == 0, done.stdout + done.stderr
+    return root
+
+
+def folder_of(root: Path, what: str, name: str, ranks: int, per_rank: int) -> Path:
+    return root / what / f"{ranks} {per_rank}" / (name or "-") / "prepare"
+
+
+def has_attributes(ranks: int, per_rank: int) -> bool:
+    return (ranks + per_rank) % 2 == 0
+
+
+def turns(jobs: list[tuple[int, int, list[Path]]]) -> list[list[tuple[int, list[tuple[str, int]]]]]:
+    """Jobs side by side, as many as there are ranks for, and then the next ones."""
+    found: list[list[tuple[int, list[tuple[str, int]]]]] = [[]]
+    for ranks, per_rank, folders in jobs:
+        if sum(taken for taken, _ in found[-1]) + ranks > RANKS:
+            found.append([])
+        found[-1].append((ranks, [(str(folder), per_rank) for folder in folders]))
+    return found
+
+
+@needs_parmetis
+@pytest.mark.parametrize(("ranks", "per_rank"), CASES)
+def test_prepared_text_goes_round(ranks: int, per_rank: int, partitioned: Path) -> None:
+    attributes = has_attributes(ranks, per_rank)
+    folders = {name: folder_of(partitioned, "round", name, ranks, per_rank) for name in GRAPHS}
     for name, graph in GRAPHS.items():
         output = read(graph, folders[name], ranks * per_rank)
         if name in ("heterogeneous", "homogeneous"):
@@ -129,17 +178,15 @@ def test_prepared_text_goes_round(ranks: int, per_rank: int, tmp_path: Path) -> 
 
 
 @needs_parmetis
-@pytest.mark.parametrize("name", ["heterogeneous", "homogeneous"])
-@pytest.mark.parametrize(("ranks", "per_rank"), [(1, 1), (2, 2)])
-def test_features_go_round_as_attributes(name: str, ranks: int, per_rank: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", WITH_FEATURES)
+@pytest.mark.parametrize(("ranks", "per_rank"), FEATURES)
+def test_features_go_round_as_attributes(
+    name: str, ranks: int, per_rank: int, partitioned: Path, tmp_path: Path
+) -> None:
     graph, num_parts = GRAPHS[name], ranks * per_rank
     of_nodes, of_edges = (("feat", "label", "train_mask", "grid"), ("year",))
     if name == "homogeneous":
         of_nodes, of_edges = ("feat",), ("weight",)
-    store = open_store(str(graph.write(tmp_path / "in")))
-    prepare_graph(PrepareConfig(format="parmetis", attributes=("all",)), store, open_store(str(tmp_path)))
-    done = mpirun(ranks, "-m", "partition_ops.cli", "pm-dglpart", "small", per_rank, cwd=tmp_path / "prepare")
-    assert done.returncode == 0, done.stderr
     config = ConvertPartitionConfig(
         graph_name="small",
         num_parts=num_parts,
@@ -147,7 +194,8 @@ def test_features_go_round_as_attributes(name: str, ranks: int, per_rank: int, t
         node_attr_dtype="float64",
         edge_attr_dtype="float64",
     )
-    text, out = open_store(str(tmp_path / "prepare")), tmp_path / "dgl"
+    text = open_store(str(folder_of(partitioned, "features", name, ranks, per_rank)))
+    out = tmp_path / "dgl"
     convert_parmetis(config, text, schema(graph), open_store(str(out)))
     kinds = {kind: len(edges.src) for kind, edges in graph.edges.items()}
     nodes = attribute_table(graph.node_values, graph.nodes, of_nodes)
@@ -172,17 +220,18 @@ def load_partitions(config: Path, num_parts: int) -> int:
 
 
 @needs_parmetis
-def test_the_command_of_the_guide_balances_every_type_and_repeats(tmp_path: Path) -> None:
+def test_the_command_of_the_guide_balances_every_type_and_repeats(partitioned: Path, tmp_path: Path) -> None:
     graph = library(papers=2000)
     folder = prepared(graph, tmp_path)
-    found = []
-    for _ in range(2):
-        done = mpirun(4, "-m", "partition_ops.cli", "pm-dglpart", "small", "2", cwd=folder)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("num parts 8") == 1
-        found.append({path.name: path.read_text() for path in folder.glob("p*-small_*.txt")})
-    assert len(found[0]) == 24
-    assert found[0] == found[1]
+    done = mpirun(4, "-m", "partition_ops.cli", "pm-dglpart", "small", "2", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("num parts 8") == 1
+    found, again = (
+        {path.name: path.read_text() for path in where.glob("p*-small_*.txt")}
+        for where in (folder, folder_of(partitioned, "guide", "", 4, 2))
+    )
+    assert len(found) == 24
+    assert found == again
     parts = read(graph, folder, 8).parts
     sizes = np.bincount(parts[1000:3000], minlength=8) / 2000 * 8
     assert sizes.max() < 1.15
@@ -230,9 +279,9 @@ def test_malformed_text_is_refused_with_file_and_line(tmp_path: Path) -> None:
         "    except InvalidInputError as error:\n"
         "        print(error)\n"
     )
-    folders = []
+    folders, good = [], prepared(library(), tmp_path / "good")
     for index, (change, _) in enumerate(MALFORMED.values()):
-        folders.append(prepared(library(), tmp_path / str(index)))
+        folders.append(Path(shutil.copytree(good, tmp_path / str(index))))
         change(folders[-1])
     done = mpirun(1, script, *folders)
     assert done.returncode == 0, done.stderr
