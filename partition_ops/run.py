@@ -36,7 +36,7 @@ from partition_ops.quality.history import earlier_entries
 from partition_ops.runs.lock import locked
 from partition_ops.schema import write_schema
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult
+from partition_ops.tasks import StageResult, all_there
 from partition_ops.validate import validate_graph
 
 Report = Callable[[StageResult], None]
@@ -105,7 +105,7 @@ class _Job:
 
     def run(self) -> list[StageResult]:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
-        check_options(self.config.partition, metadata)
+        check_options(self.config.partition, metadata, self.source)
         self._check_previous()
         if not self.config.ignore_estimate:
             check_job(self.config, self.source, self.destination)
@@ -182,6 +182,4 @@ class _Job:
             return False
         if manifest["options"].get("convert-config") != self.config.convert.options():
             return False
-        listed = manifest["artifacts"]
-        there = self.destination.stat_all(entry["key"] for entry in listed)
-        return all(found and found.size == entry["size"] for entry, found in zip(listed, there, strict=True))
+        return all_there(self.destination, manifest["artifacts"])

@@ -287,10 +287,14 @@ def _finished(destination: Store, name: str, fingerprint: str) -> dict[str, Any]
     if record["fingerprint"] != fingerprint:
         return None
     written = record["artifacts"]
-    there = destination.stat_all(entry["key"] for entry in written)
-    if any(found is None or found.size != entry["size"] for entry, found in zip(written, there, strict=True)):
-        return None
-    return record if _scratch_as_written(destination, written) else None
+    whole = all_there(destination, written) and _scratch_as_written(destination, written)
+    return record if whole else None
+
+
+def all_there(destination: Store, listed: list[dict[str, Any]]) -> bool:
+    """Whether all artifacts that a record or a manifest lists are there, with the sizes that it has."""
+    found = destination.stat_all(entry["key"] for entry in listed)
+    return [entry and entry.size for entry in found] == [entry["size"] for entry in listed]
 
 
 def _scratch_as_written(destination: Store, written: list[dict[str, Any]]) -> bool:

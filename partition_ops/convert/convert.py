@@ -88,13 +88,25 @@ def _gather_all(conversion: Conversion, progress: Progress) -> Iterator[StageRes
     parts = range(conversion.num_parts)
     workers = conversion.workers(gather_memory(conversion))
     room = threading.Semaphore(workers)  # the next partition begins while files of the last still go up
+    failed = threading.Event()
+
+    def as_room_allows() -> Iterator[int]:
+        for part in parts:
+            room.acquire()
+            if failed.is_set():
+                return
+            yield part
 
     def gather(part: int) -> StageResult:
         with ExitStack() as taken:
-            taken.enter_context(room)
-            return gather_part(conversion, part, made=taken.close)
+            taken.callback(room.release)
+            try:
+                return gather_part(conversion, part, made=taken.close)
+            except BaseException:
+                failed.set()  # before there is room for the next
+                raise
 
     with progress.step("Building partitions", len(parts), "partitions") as advance:
-        for result in map_in_threads(gather, parts, workers=2 * workers):
+        for result in map_in_threads(gather, as_room_allows(), workers=2 * workers):
             advance(1)
             yield result
