@@ -337,10 +337,11 @@ GRAPH = {
     "run_id": "{{ run_id }}",
 }
 HALO = {"num_hops": "{{ params.num_hops }}", "graph_formats": "{{ params.graph_formats }}"}
-# what the memory and disk that the job takes depend on
+# what must fit the graph, and what the memory and disk that the job takes depend on
 PLANNED = {
     **{name: f"{{{{ params.{name} }}}}" for name in ("num_parts", "engine", "balance", "objective")},
     "num_trainers_per_machine": "{{ params.num_trainers_per_machine }}",
+    **{name: f"{{{{ params.{name} or '' }}}}" for name in ("balance_ntypes", "tolerance", "target_shares")},
     "probe": "{{ params.probe }}",
     **HALO,
 }

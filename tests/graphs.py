@@ -84,6 +84,10 @@ class SmallGraph:
         ]
         return f"SmallGraph(nodes={self.nodes}, edges={self.edges}, values={values}, counts={self.counts})"
 
+    def parts(self, wanted: int) -> int:
+        """So many partitions, or as many as there are nodes: more are refused."""
+        return min(wanted, sum(self.nodes.values()))
+
     def write(self, folder: Path) -> Path:
         """Write the chunked graph into a folder."""
         document: dict[str, Any] = {

@@ -46,7 +46,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         open_store(output, common.settings(arguments)) if output else nullcontext() as destination,
     ):
         metadata = load_metadata(source, graph_name=config.graph_name)
-        check_options(config.partition, metadata)
+        check_options(config.partition, metadata, source)
         estimate = estimate_job(config, source, destination)
         if estimate.missing:
             input_objects(source, metadata)  # says which

@@ -41,6 +41,7 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         "",
         f"edge cut            {cut['fraction']:.2%} ({cut['edges']:,} of {report['num_edges']:,} edges)",
         f"replication factor  {report['replication_factor']:.3f}",
+        *(f"note                {note}" for note in report.get("notes", ())),
         *_migration_lines(report.get("migration")),
         *_probe_lines(report.get("probe")),
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from partition_ops.config import RunConfig
 from partition_ops.errors import NotEnoughRoomError
 from partition_ops.estimate import stages
@@ -12,13 +10,11 @@ from partition_ops.estimate.done import done_stages, present_bytes
 from partition_ops.estimate.job import MIB, Job
 from partition_ops.estimate.result import Estimate, Room, StageEstimate
 from partition_ops.estimate.room import room_here
-from partition_ops.estimate.shortages import find_shortages, find_warnings, more_parts_than_nodes
+from partition_ops.estimate.shortages import find_shortages, find_warnings
 from partition_ops.estimate.sizes import Sizes
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.storage import Store
 from partition_ops.storage.local import LocalStore
-
-logger = logging.getLogger("partition_ops")
 
 KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: what a process that does every stage keeps of earlier ones
 PLACES = {
@@ -104,9 +100,6 @@ def check_job(
         InvalidInputError: There is no ``metadata.json``, or it is wrong.
     """
     estimate = estimate_job(config, source, destination, room=room)
-    empty = more_parts_than_nodes(estimate.num_parts, estimate.nodes)
-    if empty:
-        logger.warning("%s: %s", estimate.graph_name, empty)
     if estimate.fits:
         return estimate
     remedies = list(dict.fromkeys(way for short in estimate.shortages for way in short.remedies))

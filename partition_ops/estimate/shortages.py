@@ -10,10 +10,12 @@ from partition_ops.estimate import stages
 from partition_ops.estimate.convert import convert
 from partition_ops.estimate.job import Job
 from partition_ops.estimate.result import Room, Shortage, StageEstimate
+from partition_ops.graph.metadata import GraphMetadata
 
 FACTOR = 1.5  # how far an estimate may be off
 FEWEST = 1 << 20  # bytes of the search for duplicates that are worth a try
 MOST_PARTS = 65536
+SHOWN = 10  # types in a note
 
 
 def find_shortages(
@@ -49,9 +51,7 @@ def find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tuple
         for stage in found
         if room.available < stage.held <= room.memory
     ]
-    empty = more_parts_than_nodes(job.parts, job.sizes.nodes)
-    if empty:
-        said.append(empty)
+    said += few_of_a_type(job.parts, job.sizes.metadata)
     metis = stages.metis_memory(job)
     if job.config.engine == "auto" and not stages.uses_metis(job.config) and metis > room.memory:
         said.append(
@@ -61,11 +61,17 @@ def find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tuple
     return (*said, *(f"{stage.stage}: {stage.note}" for stage in found if stage.note))
 
 
-def more_parts_than_nodes(num_parts: int, nodes: int) -> str | None:
-    """That some partitions cannot have a node, if so."""
-    if num_parts <= nodes:
-        return None
-    return f"{num_parts - nodes:,} of {num_parts:,} partitions will have no nodes: there are {nodes:,} nodes"
+def few_of_a_type(num_parts: int, metadata: GraphMetadata) -> list[str]:
+    """Node types of which some partitions cannot have a node, in one line, or none."""
+    few = [
+        f"{name!r} ({count:,})"
+        for name, count in zip(metadata.node_types, metadata.num_nodes, strict=True)
+        if 0 < count < num_parts
+    ]
+    if not few:
+        return []
+    shown = ", ".join(few[:SHOWN]) + (", …" if len(few) > SHOWN else "")
+    return [f"fewer nodes than the {num_parts:,} partitions, so that some will have none of a type: {shown}"]
 
 
 def _disks(

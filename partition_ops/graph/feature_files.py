@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import math
 import re
+import tempfile
 import threading
 from collections.abc import Iterator
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +116,7 @@ def parquet_rows(path: Path, where: str) -> int:
         return int(file.metadata.num_rows)
 
 
-def parquet_layout(path: Path, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+def parquet_layout(path: Path | RawIOBase, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     """Dtype, shape of a row and number of rows, from the file's footer alone."""
     with parquet_file(path, where) as file:
         empty = _matrix(file.schema_arrow.empty_table(), where)
@@ -219,6 +221,15 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
             f"{where} has a line without its numbers", found=found, expected=_numbers(columns)
         ) from error
     return values[0] if columns == 1 else np.stack(values, axis=1)
+
+
+def csv_beginning(head: bytes, file_format: FileFormat, where: str) -> Values:
+    """The values of the whole lines among the first bytes of a file."""
+    lines, newline, _ = head.rpartition(b"\n")
+    with tempfile.NamedTemporaryFile(prefix="partition-ops-") as file:
+        file.write(lines + newline or head)
+        file.flush()
+        return read_csv(Path(file.name), file_format, where)
 
 
 def _numbers(columns: int) -> str:

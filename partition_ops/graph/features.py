@@ -14,6 +14,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.graph.feature_files import (
     LONGEST_HEADER,
     Values,
+    csv_beginning,
     numpy_layout,
     parquet_blocks,
     parquet_layout,
@@ -25,9 +26,11 @@ from partition_ops.graph.feature_files import (
 from partition_ops.graph.metadata import Feature, GraphMetadata
 from partition_ops.memory import drop_pages
 from partition_ops.storage import Store
+from partition_ops.storage.ranged import RangedFile
 
 TAKE_BYTES = 1 << 20
 DROP_BYTES = 64 << 20
+FEW_LINES = 64 << 10
 KINDS = "biuf"  # what DGL's tensor files hold: booleans, integers and floating-point numbers
 
 
@@ -101,12 +104,27 @@ class FeatureReader:
     def row_bytes(self) -> int:
         """Bytes of a row, by the first chunk; of one in NumPy's format nothing but the header is read."""
         if self._feature.data.format.name == "numpy":
-            key = self._feature.data.files[0]
-            dtype, shape = numpy_layout(self._source.read_range(key, 0, LONGEST_HEADER), self.where(0))
+            dtype, shape = self.header()
         else:
             first = self._chunk_layout(0)
             dtype, shape = first.dtype, first.shape
         return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+    def header(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """Dtype and shape of a row, as the beginning or the end of the first chunk has them.
+
+        The values are not read, nor fetched; of a CSV, a few lines are, and later ones may have other dtypes.
+        """
+        data, where = self._feature.data, self.where(0)
+        key = data.files[0]
+        if data.format.name == "numpy":
+            return numpy_layout(self._source.read_range(key, 0, LONGEST_HEADER), where)
+        if data.format.name == "parquet":
+            with RangedFile(self._source, key) as file:
+                dtype, shape, _ = parquet_layout(file, where)
+            return dtype, shape
+        values = csv_beginning(self._source.read_range(key, 0, FEW_LINES), data.format, where)
+        return values.dtype, values.shape[1:]
 
     def take(self, ids: npt.NDArray[np.int64]) -> Values:
         """The rows of some IDs.

@@ -9,6 +9,7 @@ import csv
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import RawIOBase
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,7 +64,7 @@ def csv_options(
 
 
 @contextmanager
-def parquet_file(path: Path, where: str) -> Iterator[pq.ParquetFile]:
+def parquet_file(path: Path | RawIOBase, where: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -67,7 +68,7 @@ def write_assignment(
     meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": dgl_name}
     _wrote(task, folder.write_json(artifacts.ASSIGNMENT_META, meta))
     if config:
-        _warn_of_empty(parts, count, task.destination.uri)
+        _warn_of_empty(parts, count, metadata, task.destination.uri)
     made_by = config.options() if config else {"engine": "imported"}
     sidecar = {
         "version": SIDECAR_VERSION,
@@ -132,7 +133,7 @@ def import_assignment(
         found = read_parmetis_assignment(
             assignment, metadata, num_parts=parmetis_parts, num_weights=parmetis_weights
         )
-    _warn_of_empty(found.parts, found.num_parts, assignment.uri)
+    _warn_of_empty(found.parts, found.num_parts, metadata, assignment.uri)
 
     def work(task: Task) -> dict[str, Any]:
         return write_assignment(
@@ -143,11 +144,24 @@ def import_assignment(
     return run_task("partition", destination, options=options, work=work)
 
 
-def _warn_of_empty(parts: Parts, num_parts: int, where: str) -> None:
+def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where: str) -> None:
+    """Say which partitions have no nodes at all, and of which types some have none."""
     empty = np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0).tolist()
     if empty:
-        shown = ", ".join(map(str, empty[:10])) + (", …" if len(empty) > 10 else "")
-        logger.warning("%s: %d of %d partitions have no nodes: %s", where, len(empty), num_parts, shown)
+        numbers = _first_ten(map(str, empty))
+        logger.warning("%s: %d of %d partitions have no nodes: %s", where, len(empty), num_parts, numbers)
+    without = {}
+    for name, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
+        having = np.count_nonzero(np.bincount(parts[begin:end], minlength=num_parts))
+        if end > begin and having < num_parts - len(empty):
+            without[name] = f"{name!r} ({end - begin} nodes, in {having} partitions)"
+    if without:
+        logger.warning("%s: some partitions have no nodes of %s", where, _first_ten(without.values()))
+
+
+def _first_ten(words: Iterable[str]) -> str:
+    listed = [*words]
+    return ", ".join(listed[:10]) + (", …" if len(listed) > 10 else "")
 
 
 def _wrote(task: Task, written: Artifact) -> None:

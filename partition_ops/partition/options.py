@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from partition_ops.config import PartitionConfig
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.graph.features import feature_readers
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.graph.named import types_with_feature
 from partition_ops.parmetis.launch import check_named
 from partition_ops.partition.engines import check_able, find_engine
+from partition_ops.partition.weights import check_classes
+from partition_ops.storage import Store
 
 
-def check_options(config: PartitionConfig, metadata: GraphMetadata) -> None:
-    """Refuse what ``partition`` would refuse, as far as the metadata tells.
+def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> None:
+    """Refuse what ``partition`` would refuse, as far as the metadata and the headers of files tell.
+
+    Args:
+        config: The options.
+        metadata: The graph's metadata.
+        source: Its root; read is nothing but the header of the feature to balance by.
 
     Raises:
-        UsageError: There is no such engine, it cannot do what is asked for, or no node type has the feature
-            ``balance_ntypes``.
+        UsageError: There is no such engine, it cannot do what is asked for, there are more partitions than
+            nodes, or no node type has the feature ``balance_ntypes``, or it is not one integer a node.
         EngineError: A command or a library that was named is not there.
     """
     check_able(find_engine(config.engine), config)
     if config.engine == "parmetis":
         check_named(config.mpi)
+    _check_enough_nodes(config, sum(metadata.num_nodes))
     if config.balance_ntypes is not None:
-        types_with_feature(metadata, config.balance_ntypes, "to balance by")
+        _check_feature(config.balance_ntypes, metadata, source)
+
+
+def _check_enough_nodes(config: PartitionConfig, nodes: int) -> None:
+    trainers = config.num_trainers_per_machine
+    if config.num_parts * trainers > max(nodes, 1):
+        each = f" of {trainers:,} trainers each" if trainers > 1 else ""
+        raise UsageError(
+            "There are more partitions than nodes" if trainers == 1 else "There are more trainers than nodes",
+            found=f"{config.num_parts:,} partitions{each}, {nodes:,} nodes",
+            expected="a node or more for each",
+            remedy="Give a smaller --num-parts" + (" or --num-trainers-per-machine" if each else "") + ".",
+        )
+
+
+def _check_feature(name: str, metadata: GraphMetadata, source: Store) -> None:
+    having = types_with_feature(metadata, name, "to balance by")
+    readers = feature_readers(source, metadata)
+    for key in (f"{node_type}/{name}" for node_type in having):
+        with suppress(InvalidInputError):  # what is wrong with a file, validation says
+            check_classes(key, *readers[key].header())

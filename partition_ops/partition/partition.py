@@ -7,13 +7,14 @@ from typing import Any
 from partition_ops.config import PartitionConfig
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.partition.assignment import write_assignment, write_trainers
-from partition_ops.partition.engines import check_able, find_engine
+from partition_ops.partition.engines import find_engine
 from partition_ops.partition.incremental import (
     PreviousRun,
     check_previous,
     repartition,
     write_migration,
 )
+from partition_ops.partition.options import check_options
 from partition_ops.partition.problem import Problem
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -44,15 +45,16 @@ def partition_nodes(
         The engine and the number of nodes of each partition; after an earlier run, how many old nodes moved.
 
     Raises:
-        UsageError: There is no such engine, or the earlier run has the same root, or lies in it or around it.
+        UsageError: The options do not fit one another or the graph, see `check_options`; or the earlier run
+            has the same root, or lies in it or around it.
         InvalidInputError: ``prepare`` has not been done, or the earlier run is not finished.
         EngineError: The engine failed.
 
     Peak memory: that of the engine, see its own docstring.
     """
     engine = find_engine(config.engine)
-    check_able(engine, config)
     metadata = load_metadata(source, graph_name=config.graph_name)
+    check_options(config, metadata, source)
     check_apart(source, destination, metadata)
 
     earlier = PreviousRun(check_previous(previous, destination)) if previous is not None else None

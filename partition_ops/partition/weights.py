@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.config import PartitionConfig
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import UsageError
 from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.graph.named import types_with_feature
 from partition_ops.storage import Store
+
+logger = logging.getLogger("partition_ops")
 
 Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
@@ -41,8 +45,7 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
         (nodes,) int32 by homogeneous ID.
 
     Raises:
-        UsageError: No node type has such a feature, or it has too many values.
-        InvalidInputError: Its values are not one integer a node.
+        UsageError: No node type has such a feature, its values are not one integer a node, or too many.
 
     Peak memory: 24 bytes a node.
     """
@@ -64,6 +67,17 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
             found=f"{len(found)} with the node types",
             expected=f"at most {MOST_CLASSES}",
         )
+    few = np.bincount(dense) < config.num_parts * config.num_trainers_per_machine
+    if few.any():
+        logger.warning(
+            "%s: of %d of the %d classes by the feature %r there are fewer nodes than %s:"
+            " some will have none of them",
+            source.uri,
+            np.count_nonzero(few),
+            len(found),
+            name,
+            "partitions" if config.num_trainers_per_machine == 1 else "trainers",
+        )
     result: Classes = dense.astype(np.int32)
     return result
 
@@ -71,13 +85,28 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
 def _integers(reader: FeatureReader, key: str, rows: int) -> npt.NDArray[np.int64]:
     values: npt.NDArray[Any] = reader.take(np.arange(rows))
     values = values.reshape(rows, -1) if rows else np.zeros((0, 1), np.int64)
-    if values.shape[1] != 1 or values.dtype.kind not in "biu":
-        raise InvalidInputError(
-            f"The feature {key!r} cannot be balanced by",
-            found=f"{values.dtype} rows of {values.shape[1]} values",
-            expected="one integer or boolean a node",
-        )
+    check_classes(key, values.dtype, values.shape[1:])
     return values[:, 0].astype(np.int64)
+
+
+def check_classes(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Refuse a feature that does not give every node one class.
+
+    Args:
+        key: ``type/name``.
+        dtype: Of its values.
+        shape: Of one row.
+
+    Raises:
+        UsageError: It is not one integer or boolean a node.
+    """
+    if dtype.kind not in "biu" or math.prod(shape) != 1:
+        raise UsageError(
+            f"The feature {key!r} cannot be balanced by",
+            found=f"{dtype} rows of {math.prod(shape)} values",
+            expected="one integer or boolean a node",
+            remedy="Name another feature, or write this one as integers.",
+        )
 
 
 def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> Weights:

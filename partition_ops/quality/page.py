@@ -52,6 +52,7 @@ def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds:
 <p class="soft">{report["num_nodes"]:,} nodes and {report["num_edges"]:,} edges in {report["num_parts"]}
 partitions</p>
 <div class="figures">{_key_figures(report)}</div>
+{_notes(report)}
 <h2>Nodes of each type by partition</h2>
 <p class="soft">Share of the type's nodes; the dotted line is the ideal share.</p>
 {_balance_chart(report)}
@@ -83,6 +84,11 @@ def _key_figures(report: Report) -> str:
         "communication volume": f"{report['communication_volume']:,}",
     }
     return "".join(f'<div class="figure"><b>{value}</b>{name}</div>' for name, value in figures.items())
+
+
+def _notes(report: Report) -> str:
+    """What a reader might take for a mistake."""
+    return "".join(f"<p>Note: {escape(note)}.</p>" for note in report.get("notes", ()))
 
 
 def _balance_chart(report: Report) -> str:

@@ -139,12 +139,14 @@ def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:
     cut = sum(sum(part["cut_edges"].values()) for part in stats)
     inner = sum(sum(part["inner_nodes"].values()) for part in stats)
     halo = sum(sum(part["halo_nodes"].values()) for part in stats)
+    notes = _notes(stats)
     return {
         "version": REPORT_VERSION,
         "graph_name": graph_name,
         "num_parts": len(stats),
         "num_nodes": inner,
         "num_edges": edges,
+        **({"notes": notes} if notes else {}),
         "edge_cut": {"edges": cut, "fraction": _share(cut, edges)},
         "replication_factor": _share(inner + halo, inner, of_nothing=1.0),
         "communication_volume": halo,
@@ -163,6 +165,21 @@ def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:
         ],
         **({"degrees": _degrees(stats)} if all("nodes_by_degree" in part for part in stats) else {}),
     }
+
+
+def _notes(stats: list[Stats]) -> list[str]:
+    """Partitions without nodes, and types of which some partitions have none."""
+    count = len(stats)
+    empty = sum(not any(part["inner_nodes"].values()) for part in stats)
+    notes = [f"{empty:,} of {count:,} partitions have no nodes"] if empty else []
+    for name in stats[0]["inner_nodes"]:
+        nodes = [part["inner_nodes"][name] for part in stats]
+        without = nodes.count(0)
+        if any(nodes) and without > empty:
+            notes.append(
+                f"{without:,} of {count:,} partitions have no node of type {name!r}, which has {sum(nodes):,}"
+            )
+    return notes
 
 
 def _degrees(stats: list[Stats]) -> list[Stats]:

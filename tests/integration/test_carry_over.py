@@ -26,7 +26,7 @@ from tests.strategies import graphs
 def run(graph: SmallGraph, folder: Path, num_parts: int, engine: str = "random") -> Store:
     source = open_store(str(graph.write(folder / "input")))
     output = open_store(str(folder / f"{engine}-{num_parts}"))
-    run_job(RunConfig(num_parts=num_parts, engine=engine, on_defect="warn"), source, output)
+    run_job(RunConfig(num_parts=graph.parts(num_parts), engine=engine, on_defect="warn"), source, output)
     return output
 
 

@@ -253,7 +253,7 @@ def test_any_graph_with_any_options(
     folder = tmp_path_factory.mktemp("any")
     source, destination = open_store(str(graph.write(folder / "in"))), open_store(str(folder / "out"))
     config = RunConfig(
-        num_parts=num_parts,
+        num_parts=graph.parts(num_parts),
         engine="random",
         memory=memory,
         on_defect="warn",

@@ -70,6 +70,7 @@ def test_any_graph_may_grow(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("growth")
+    parts = graph.parts(parts)
     _, before = run(graph, folder / "before", num_parts=parts, engine=engine)
     larger = grown(graph, share=share, seed=seed)
     source, after = run(larger, folder / "after", before, num_parts=parts, engine=engine)
@@ -203,7 +204,7 @@ def test_reuse_never_changes_a_byte(
     graph: SmallGraph, share: float, seed: int, hops: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("reuse")
-    options = {"num_parts": 2, "engine": "random", "num_hops": hops}
+    options = {"num_parts": graph.parts(2), "engine": "random", "num_hops": hops}
     _, before = run(graph, folder / "before", **options)
     larger = grown(graph, share=share, seed=seed)
     source, after = run(larger, folder / "after", before, **options)

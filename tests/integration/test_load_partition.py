@@ -25,12 +25,12 @@ def graph_and_parts(request: pytest.FixtureRequest) -> tuple[SmallGraph, Loaded]
     graph = GRAPHS[request.param]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         source = open_store(str(graph.write(Path(folder) / "input")))
-        config = RunConfig(num_parts=NUM_PARTS, engine="random", on_defect="warn")
+        config = RunConfig(num_parts=graph.parts(NUM_PARTS), engine="random", on_defect="warn")
         run_job(config, source, open_store(f"{folder}/output"))
         patch.setenv("DGL_DIST_DEBUG", "1")
         load = import_dgl().distributed.load_partition
         path = f"{folder}/output/partitions/{graph.name}.json"
-        return graph, [load(path, part) for part in range(NUM_PARTS)]
+        return graph, [load(path, part) for part in range(graph.parts(NUM_PARTS))]
 
 
 def test_nothing_is_lost_and_nothing_is_there_twice(graph_and_parts: tuple[SmallGraph, Loaded]) -> None:

@@ -132,7 +132,7 @@ def test_dropping_is_as_cleaning_by_hand(name: str, engine: str, checks: tuple[s
 def test_dropping_from_any_graph(
     graph: SmallGraph, checks: tuple[str, ...], engine: str, num_parts: int
 ) -> None:
-    check_dropping(graph, checks, engine, num_parts)
+    check_dropping(graph, checks, engine, graph.parts(num_parts))
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -106,8 +106,9 @@ class _Kind:
 
 @pytest.mark.parametrize("shape", [name for name in SHAPES if name != "only homogeneous"])
 def test_awkward_shapes_are_as_in_dgl(shape: str) -> None:
-    with partitioned(SHAPES[shape], 3) as output:
-        compare_with_dgl(output, SHAPES[shape], 3)
+    num_parts = SHAPES[shape].parts(3)
+    with partitioned(SHAPES[shape], num_parts) as output:
+        compare_with_dgl(output, SHAPES[shape], num_parts)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,7 @@ def test_metis_is_as_in_dgl(graph: SmallGraph) -> None:
 )
 @given(graph=graphs(), num_parts=st.integers(1, 5))
 def test_any_graph_is_as_in_dgl(graph: SmallGraph, num_parts: int) -> None:
+    num_parts = graph.parts(num_parts)
     with partitioned(graph, num_parts) as output:
         compare_with_dgl(output, graph, num_parts)
         check_original_ids(output, graph)

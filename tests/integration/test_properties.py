@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def run_and_verify(graph: SmallGraph, config: RunConfig) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = open_store(str(graph.write(Path(folder) / "input")))
         destination = open_store(str(Path(folder) / "output"))
-        run_job(config, source, destination)
+        run_job(replace(config, num_parts=graph.parts(config.num_parts)), source, destination)
         report = verify_output(source, destination)
     assert report.passed, report.summary()
 

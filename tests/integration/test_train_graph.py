@@ -157,7 +157,7 @@ def test_what_is_prefetched_are_the_rows_of_the_input(pair: Any, workers: int) -
 @given(graph=graphs(), data=st.data())
 def test_any_graph_gives_the_blocks_and_features_of_memory(graph: SmallGraph, data: st.DataObject) -> None:
     ids = data.draw(st.sampled_from(IDS))
-    parts = data.draw(st.integers(1, 3))
+    parts = graph.parts(data.draw(st.integers(1, 3)))
     with tempfile.TemporaryDirectory() as folder:
         uri = partitioned(graph, Path(folder), num_parts=parts)
         with PartitionedGraph(uri, ids=ids, cache=Path(folder) / "cache") as found:

@@ -205,7 +205,10 @@ def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: 
     }
 
 
-PLANNED = ("num_parts", "engine", "num_hops", "graph_formats", "probe")
+PLANNED = {
+    **{"num_parts": 5, "engine": "metis", "num_hops": 2, "graph_formats": "csc", "probe": True},
+    **{"balance_ntypes": "train_mask", "tolerance": 1.5, "target_shares": "1,2,1,1,1"},
+}
 
 
 def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
@@ -214,19 +217,15 @@ def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
     given: dict[str, Any] = {
         "input_uri": "in",
         "output_uri": "out",
-        "num_parts": 5,
-        "engine": "metis",
-        "num_hops": 2,
-        "graph_formats": "csc",
+        **PLANNED,
         "ignore_estimate": True,
-        "probe": True,
         "previous": "s3://out/g",
     }
     dag.params.update(given)
     task = dag.get_task("validate")
     task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
     planned = task.planned  # type: ignore[attr-defined]
-    assert {name: planned[name] for name in PLANNED} == {name: str(given[name]) for name in PLANNED}
+    assert {name: planned[name] for name in PLANNED} == {name: str(value) for name, value in PLANNED.items()}
     assert planned.keys() <= {field.name for field in fields(RunConfig)}
     assert task.ignore_estimate == "True"  # type: ignore[attr-defined]
     assert task.previous == "s3://out/g"  # type: ignore[attr-defined]

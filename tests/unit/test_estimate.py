@@ -9,22 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from partition_ops.cli import main
-from partition_ops.config import RunConfig
+from partition_ops.config import PartitionConfig, RunConfig
 from partition_ops.errors import NotEnoughRoomError
 from partition_ops.estimate import StageEstimate, check_job, estimate_job
 from partition_ops.estimate.convert import expected_halo
 from partition_ops.estimate.job import Job
 from partition_ops.estimate.result import Room
 from partition_ops.estimate.sizes import Sizes
-from partition_ops.graph.metadata import GraphMetadata, parse_metadata
+from partition_ops.graph.metadata import GraphMetadata, load_metadata, parse_metadata
+from partition_ops.partition.options import check_options
 from partition_ops.run import run_job
 from partition_ops.storage.local import LocalStore
-from tests.graphs import Layout, library
+from tests.graphs import Layout, Values, library
 
 GIB = 1 << 30
 FACTOR = 1.5
@@ -109,16 +111,12 @@ def test_nothing_is_refused_where_there_is_plenty(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("nodes", [7, 8])
-def test_more_partitions_than_nodes_are_noted(
-    tmp_path: Path, nodes: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They are not refused: ``partition`` makes them, and says so too."""
-    source = graph_of(tmp_path / "in", nodes, 20)
-    estimate = check_job(RunConfig(num_parts=8), source, LocalStore(tmp_path / "out"), room=PLENTY)
-    noted = "1 of 8 partitions will have no nodes: there are 7 nodes"
-    assert estimate is not None
-    assert (noted in estimate.warnings) == (noted in caplog.text) == (nodes == 7)
+@pytest.mark.parametrize("people", [7, 8])
+def test_a_type_with_fewer_nodes_than_partitions_is_noted(tmp_path: Path, people: int) -> None:
+    source = graph_of(tmp_path / "in", 10 * people, 20)
+    estimate = estimate_job(RunConfig(num_parts=8), source, LocalStore(tmp_path / "out"), room=PLENTY)
+    noted = "so that some will have none of a type: 'person' (7)"
+    assert any(noted in warning for warning in estimate.warnings) == (people == 7)
 
 
 def test_the_verb_refuses_a_graph_whose_files_are_missing(
@@ -140,6 +138,8 @@ def test_the_verb_refuses_a_graph_whose_files_are_missing(
         (["--engine", "random", "--objective", "vol"], "cannot do --objective"),
         (["--engine", "nope"], "one of auto, two-level"),
         (["--engine", "parmetis", "--mpirun", "true", "--hostfile", "/nowhere/hosts"], "/nowhere/hosts"),
+        (["--num-parts", "101"], "101 partitions, 100 nodes"),
+        (["--num-trainers-per-machine", "51"], "2 partitions of 51 trainers each, 100 nodes"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_done(
@@ -152,6 +152,55 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_done(
     assert main([verb, str(tmp_path / "in"), *output, "--num-parts", "2", *options]) == 2
     assert expected in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+UNFIT = {
+    "float": np.zeros(40, np.float32),
+    "wide": np.zeros((40, 3), np.int64),
+    "mask": np.zeros((40, 1), np.bool_),
+}
+
+
+@pytest.mark.parametrize("verb", ["estimate", "run"])
+@pytest.mark.parametrize("file_format", ["numpy", "parquet", "csv"])
+def test_a_feature_that_cannot_be_balanced_by_is_refused_before_anything_is_done(
+    tmp_path: Path, verb: str, file_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [Values("paper", name, array, Layout(file_format)) for name, array in UNFIT.items()]
+    graph = str(replace(library(), node_values=values).write(tmp_path / "in"))
+    output = [str(tmp_path / "out")] if verb == "run" else []
+    for name in ("float", "wide"):
+        assert main([verb, graph, *output, "--num-parts", "2", "--balance-ntypes", name]) == 2
+        said = capsys.readouterr().err
+        assert f"'paper/{name}' cannot be balanced by" in said
+        assert "one integer or boolean a node" in said
+    assert not (tmp_path / "out").exists()
+    source = LocalStore(Path(graph))
+    check_options(PartitionConfig(num_parts=2, balance_ntypes="mask"), load_metadata(source), source)
+
+
+class Counting(LocalStore):
+    """A root of which nothing is copied, and every byte that is read is counted."""
+
+    count = 0
+
+    def local_copy(self, key: str) -> Path:
+        raise AssertionError(f"{key} is fetched")
+
+    def read_range(self, key: str, begin: int, end: int) -> bytes:
+        data = self.path(key).read_bytes()[begin:end]
+        self.count += len(data)
+        return data
+
+
+@pytest.mark.parametrize("file_format", ["numpy", "parquet", "csv"])
+def test_of_a_feature_to_balance_by_only_the_header_is_fetched(tmp_path: Path, file_format: str) -> None:
+    ages = Values("paper", "age", np.random.default_rng(1).integers(0, 10**6, 10**5), Layout(file_format))
+    graph = replace(library(), nodes={"author": 20, "paper": 10**5, "venue": 5}, node_values=[ages])
+    source = Counting(graph.write(tmp_path / "in"))
+    metadata = load_metadata(LocalStore(source.root))
+    check_options(PartitionConfig(num_parts=2, balance_ntypes="age"), metadata, source)
+    assert 0 < source.count < 100_000
 
 
 def test_counts_that_cannot_be_do_not_fill_the_memory(tmp_path: Path) -> None:

@@ -75,12 +75,20 @@ def test_the_estimate_can_be_ignored(tmp_path: Path, options: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("ignore", [False, True])
-def test_options_that_do_not_fit_the_graph_are_refused_first(tmp_path: Path, ignore: bool) -> None:
-    planned = {**PLANNED, "balance_ntypes": "nope"}
-    with pytest.raises(
-        AirflowFailException, match=r"No node type has a feature 'nope'.*'train_mask' \(paper\)"
-    ):
-        TaskInstance().run(operator(tmp_path, planned=planned, ignore_estimate=ignore))
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"balance_ntypes": "nope"}, r"No node type has a feature 'nope'.*'train_mask' \(paper\)"),
+        ({"balance_ntypes": "feat"}, r"'paper/feat' cannot be balanced by.*float32 rows of 8 values"),
+        ({"num_parts": "66"}, "more partitions than nodes.*66 partitions, 65 nodes"),
+    ],
+    ids=["missing", "unfit", "parts"],
+)
+def test_options_that_do_not_fit_the_graph_are_refused_first(
+    tmp_path: Path, ignore: bool, option: dict[str, str], words: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=words):
+        TaskInstance().run(operator(tmp_path, planned={**PLANNED, **option}, ignore_estimate=ignore))
     assert not (tmp_path / "out").exists()
 
 

@@ -41,16 +41,22 @@ def imbalances(weights: np.ndarray, parts: np.ndarray, num_parts: int) -> np.nda
     return per_part.max(axis=0) * num_parts / per_part.sum(axis=0)
 
 
-@pytest.mark.parametrize("engine", ["two-level", "metis", "random"])
-def test_more_partitions_than_nodes_are_warned_of(
-    tmp_path: Path, engine: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    graph = SmallGraph({"a": 3}, {"a:to:a": Edges([0, 1], [1, 2])})
+def test_more_partitions_than_nodes_are_refused(tmp_path: Path) -> None:
+    graph = SmallGraph({"a": 2, "b": 1}, {"a:to:a": Edges([0], [1])})
     stores = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "out"))
-    prepare_graph(PrepareConfig(), *stores)
-    parts = assigned(stores, PartitionConfig(num_parts=8, engine=engine))
-    empty = 8 - len(set(parts.tolist()))
-    assert empty >= 5 and f"{empty} of 8 partitions have no nodes: " in caplog.text
+    with pytest.raises(UsageError, match=r"8 partitions, 3 nodes.*smaller --num-parts"):
+        partition_nodes(PartitionConfig(num_parts=8, engine="random"), *stores)
+    assert np.bincount(assigned(stores, PartitionConfig(num_parts=3, engine="random"))).tolist() == [1, 1, 1]
+
+
+def test_a_type_with_fewer_nodes_than_partitions_is_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = SmallGraph({"a": 12, "few": 2, "none": 0}, {"a:to:few": Edges([0, 1], [1, 0])})
+    stores = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "out"))
+    assigned(stores, PartitionConfig(num_parts=4, engine="random"))
+    assert caplog.text.count("no nodes of 'few' (2 nodes, in 2 partitions)\n") == 1
+    assert "partitions have no nodes: " not in caplog.text
 
 
 @pytest.mark.parametrize(

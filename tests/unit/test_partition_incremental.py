@@ -102,7 +102,7 @@ def test_any_graph_may_grow(
     if engine == "random":
         balance = "node-types"
     folder = tmp_path_factory.mktemp("growth")
-    options = {"num_parts": num_parts, "engine": engine, "balance": balance}
+    options = {"num_parts": graph.parts(num_parts), "engine": engine, "balance": balance}
     before, _ = partitioned(graph, folder / "before", **options)
     larger = grown(graph, share=share, seed=seed)
     after, counters = partitioned(larger, folder / "after", before, migration_price=price, **options)

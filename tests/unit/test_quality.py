@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import warnings
+from html import escape
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 from partition_ops import artifacts
+from partition_ops.commands.tables import quality_lines
 from partition_ops.config import ConvertConfig, PrepareConfig, QualityConfig, StageConfig
 from partition_ops.convert import convert_graph
+from partition_ops.documents import check_document
 from partition_ops.partition import import_assignment
 from partition_ops.prepare import prepare_graph
 from partition_ops.quality import report_quality
@@ -79,6 +82,29 @@ def test_the_page_loads_nothing_and_shows_the_figures(report: tuple[dict, Store]
     assert "<script" not in page
     assert "33.33%" in page
     assert page.count("<svg") == 2  # no prepared graph, no degrees
+
+
+def test_partitions_without_nodes_are_noted(report: tuple[dict, Store], tmp_path: Path) -> None:
+    """Those of an assignment from elsewhere: of ours, there are never more than nodes."""
+    assert "notes" not in report[0]
+    theirs, out = open_store(str(tmp_path / "theirs")), open_store(str(tmp_path / "again"))
+    theirs.write_json("partition_meta.json", {"version": "1.0.0", "num_parts": 4, "algo_name": "metis"})
+    theirs.write_bytes("item.txt", b"2\n2\n")
+    source = open_store(str(tmp_path / "graph"))
+    import_assignment(StageConfig(), source, theirs, out)
+    convert_graph(ConvertConfig(), source, out)
+    report_quality(QualityConfig(), source, out)
+    figures = out.read_json(artifacts.QUALITY_REPORT)
+    check_document(figures, "quality_report", where="report")
+    notes = [
+        "1 of 4 partitions have no nodes",
+        "2 of 4 partitions have no node of type 'user', which has 4",
+        "3 of 4 partitions have no node of type 'item', which has 2",
+    ]
+    assert figures["notes"] == notes
+    page = out.read_bytes(artifacts.QUALITY_PAGE).decode()
+    assert all(f"Note: {escape(note)}." in page for note in notes)
+    assert any(line.endswith(notes[0]) for line in quality_lines(figures))
 
 
 def test_replication_by_degree(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class ValidateGraphOperator(GraphStageOperator):
         if self.planned is None:
             return
         planned = run_config({**self.planned, **self.graph, "data_docs": self.data_docs})
-        check_options(planned.partition, load_metadata(source, graph_name=planned.graph_name))
+        check_options(planned.partition, load_metadata(source, graph_name=planned.graph_name), source)
         if not is_true(self.ignore_estimate):
             check_job(planned, source, destination)
 
