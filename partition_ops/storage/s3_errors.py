@@ -6,14 +6,17 @@ URI of the object.
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 from boto3.exceptions import Boto3Error
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError
+from urllib3.exceptions import HTTPError
 
 from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
 
@@ -51,6 +54,16 @@ NO_CREDENTIALS = (
     boto.CredentialRetrievalError,
     boto.TokenRetrievalError,
 )
+# what OpenSSL makes of an answer in plain HTTP; it differs between its versions
+NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
+GREETING = 3.0  # seconds to wait for the answer
+MAY_BE_TLS = (
+    HTTPError,
+    boto.ConnectionClosedError,
+    boto.HTTPClientError,
+    boto.ResponseStreamingError,
+    boto.IncompleteReadError,
+)
 BROKEN_CONFIGURATION = (
     boto.ProfileNotFound,
     boto.ConfigNotFound,
@@ -69,7 +82,9 @@ def explained(uri: str, endpoint: str | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except (BotoCoreError, ClientError, Boto3Error, RetriesExceededError, S3DownloadFailedError) as error:
+    except (BotoCoreError, ClientError, Boto3Error, HTTPError) as error:
+        raise translated(error, uri, endpoint) from error
+    except (RetriesExceededError, S3DownloadFailedError) as error:
         raise translated(error, uri, endpoint) from error
     except OSError as error:
         raise StorageError(f"The local copy of {uri} failed: {error.strerror or error}") from error
@@ -78,6 +93,8 @@ def explained(uri: str, endpoint: str | None = None) -> Iterator[None]:
 def translated(error: Exception, uri: str, endpoint: str | None = None) -> Exception:
     """The error of ours that says the same."""
     error = _root(error)
+    if _met_tls(error, endpoint):
+        return _wrong_scheme(endpoint, "TLS", "https://")
     if isinstance(error, ClientError):
         return _answer(error, uri, endpoint)
     if isinstance(error, S3DownloadFailedError):
@@ -87,10 +104,7 @@ def translated(error: Exception, uri: str, endpoint: str | None = None) -> Excep
     if isinstance(error, boto.ParamValidationError | boto.InvalidS3AddressingStyleError):
         return UsageError(f"S3 cannot have such a bucket or key: {uri}")
     if isinstance(error, boto.SSLError):
-        return StorageError(
-            f"The certificate of {shown(endpoint)} is not trusted",
-            remedy="Set AWS_CA_BUNDLE to the file of the authority that signed it.",
-        )
+        return _no_tls(error, endpoint)
     if isinstance(error, BROKEN_CONFIGURATION):
         return StorageError(f"The AWS configuration cannot be used: {error}")
     return TransientStorageError(
@@ -98,6 +112,63 @@ def translated(error: Exception, uri: str, endpoint: str | None = None) -> Excep
         found=type(error).__name__,
         remedy="Check that the server runs and that the address (AWS_ENDPOINT_URL) is right; then try again.",
     )
+
+
+def _no_tls(error: boto.SSLError, endpoint: str | None) -> StorageError:
+    """Why there is no TLS connection."""
+    said = str(error).upper().replace(" ", "_")
+    if any(words in said for words in NO_TLS):
+        return _wrong_scheme(endpoint, "plain HTTP", "http://")
+    if "DOESN'T_MATCH" in said or "MISMATCH" in said:
+        return StorageError(
+            f"The certificate of {shown(endpoint)} is not trusted: it is of another host",
+            found=str(error).rpartition("hostname")[2].strip() or str(error),
+            remedy="Name the server in AWS_ENDPOINT_URL as its certificate does.",
+        )
+    if "CERTIFICATE" in said:
+        return StorageError(
+            f"The certificate of {shown(endpoint)} is not trusted",
+            remedy="Set AWS_CA_BUNDLE to the file of the authority that signed it.",
+        )
+    return StorageError(
+        f"There is no TLS connection to {shown(endpoint)}",
+        found=str(error)[max(str(error).find("["), 0) :],
+        remedy="Check the address (AWS_ENDPOINT_URL, --endpoint-url), AWS_CA_BUNDLE and what is between.",
+    )
+
+
+def _wrong_scheme(endpoint: str | None, found: str, scheme: str) -> StorageError:
+    host = shown(endpoint).partition("://")[2]
+    return StorageError(
+        f"The server does not speak what its address says: {shown(endpoint)}",
+        found=found,
+        remedy=f"Write {scheme}{host} in AWS_ENDPOINT_URL, in --endpoint-url or in the Airflow connection.",
+    )
+
+
+def _met_tls(error: Exception, endpoint: str | None) -> bool:
+    """Whether a request without TLS may have failed because the server wants it, and it does."""
+    if not (endpoint or "").startswith("http://"):
+        return False
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status == 400 and code_of(error) in ("", "400") and _speaks_tls(endpoint)
+    return isinstance(error, MAY_BE_TLS) and _speaks_tls(endpoint)
+
+
+def _speaks_tls(endpoint: str | None) -> bool:
+    """Whether a server answers with TLS, whatever its certificate; nothing is sent but a greeting."""
+    address = urlsplit(endpoint or "")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with suppress(OSError, ValueError):
+        place = (address.hostname or "", address.port or 80)
+        with (
+            socket.create_connection(place, timeout=GREETING) as plain,
+            context.wrap_socket(plain, server_hostname=address.hostname),
+        ):
+            return True
+    return False
 
 
 def changed(uri: str) -> TransientStorageError:

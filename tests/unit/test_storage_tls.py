@@ -8,7 +8,7 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,7 +22,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 
 from local_stack.s3_server import S3Access, start_s3_server
 from partition_ops.errors import StorageError
-from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage import StorageSettings, Store, open_store
 
 BUCKET = "private"
 URI = f"s3://{BUCKET}/root"
@@ -163,10 +163,38 @@ def test_the_name_of_the_server_must_be_in_its_certificate(
     settings: StorageSettings, server: tuple[S3Access, str], authority: Authority
 ) -> None:
     wrong = f"https://other-{HOST}:{server[0].port}"
-    with pytest.raises(StorageError, match="not trusted"):
+    with pytest.raises(StorageError, match=r"not trusted: it is of another host.*other-s3\.test"):
         round_trip(
             replace(settings, endpoint_url=wrong, verify=str(authority.bundle), addressing_style="path")
         )
+
+
+def uses(store: Store) -> Iterator[Callable[[], object]]:
+    yield lambda: store.stat("x")
+    yield lambda: store.read_bytes("x")
+    yield lambda: list(store.list())
+    yield lambda: store.write_bytes("x", b"1")
+
+
+def test_a_server_with_tls_is_told_from_one_that_is_down(
+    settings: StorageSettings, server: tuple[S3Access, str]
+) -> None:
+    plain = f"http://{HOST}:{server[0].port}"
+    with open_store(URI, replace(settings, endpoint_url=plain)) as store:
+        for use in uses(store):
+            with pytest.raises(StorageError, match=rf"{plain}\. Found: TLS\. Write https://{HOST}"):
+                use()
+
+
+def test_a_server_without_tls_is_told_from_one_that_is_not_trusted(
+    s3_settings: StorageSettings, authority: Authority
+) -> None:
+    secure = str(s3_settings.endpoint_url).replace("http:", "https:")
+    wrong = replace(s3_settings, endpoint_url=secure, max_attempts=1, verify=str(authority.bundle))
+    with open_store(URI, wrong) as store:
+        for use in uses(store):
+            with pytest.raises(StorageError, match=rf"{secure}\. Found: plain HTTP\. Write http://127"):
+                use()
 
 
 def test_an_empty_authority_does_not_mean_anybody(
