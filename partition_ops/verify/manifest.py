@@ -6,17 +6,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from partition_ops import artifacts
+from partition_ops.errors import InvalidInputError
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
 from partition_ops.verify.report import Findings
 
+SHOWN = 5
 LISTED_FOLDERS = ("schema/", f"{artifacts.ASSIGNMENT}/", f"{artifacts.PARTITIONS}/", "idmap/")
 
 
 def check_manifest(findings: Findings, source: Store, destination: Store, metadata: GraphMetadata) -> None:
-    """Compare sizes and SHA-256 of every artifact. Memory: that of the list of artifacts."""
+    """Compare sizes and SHA-256 of every artifact. Memory: that of the list of artifacts.
+
+    Raises:
+        InvalidInputError: The metadata, or most files, are others than those that the output was made of.
+    """
     manifest: dict[str, Any] = {}
+    files: list[dict[str, Any]] = []
+    changed: list[str] = []
     with findings.check("manifest-artifacts"):
         manifest = destination.read_json(artifacts.MANIFEST)
         _check_files(findings, "manifest-artifacts", destination, manifest["artifacts"])
@@ -25,10 +33,24 @@ def check_manifest(findings: Findings, source: Store, destination: Store, metada
     if manifest:
         with findings.check("manifest-input"):
             files = [{**entry, "key": entry["path"]} for entry in manifest["input"]["files"]]
-            _check_files(findings, "manifest-input", source, files)
+            changed = _check_files(findings, "manifest-input", source, files)
             listed, needed = {entry["key"] for entry in files}, {artifacts.METADATA, *metadata.files()}
             findings.same("manifest-input", "the list of input files", sorted(listed), sorted(needed))
             findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)
+    if artifacts.METADATA in changed or 2 * len(changed) > len(files):
+        raise _another_input(source, destination, manifest["input"], changed)
+
+
+def _another_input(
+    source: Store, destination: Store, listed: Mapping[str, Any], changed: list[str]
+) -> InvalidInputError:
+    shown = ", ".join(changed[:SHOWN]) + (", …" if len(changed) > SHOWN else "")
+    return InvalidInputError(
+        f"{source.uri} is not the graph that {destination.uri} was made of",
+        found=f"{len(changed)} of {len(listed['files'])} files are missing or others: {shown}",
+        expected=f"the files that its {artifacts.MANIFEST} lists, as they were in {listed.get('uri')}",
+        remedy="Name that input; if it has changed since, run the job again.",
+    )
 
 
 def _check_complete(
@@ -47,12 +69,25 @@ def _check_complete(
         findings.fail("manifest-artifacts", f"{missing[0]} is not listed ({len(missing)} such)")
 
 
-def _check_files(findings: Findings, check: str, store: Store, entries: Iterable[Mapping[str, Any]]) -> None:
+def _check_files(
+    findings: Findings, check: str, store: Store, entries: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Keys of those that are not as they are listed."""
+    changed = []
     for entry in entries:
-        found = store.stat(entry["key"])
-        if found is None:
-            findings.fail(check, f"{entry['key']} is listed, but not there")
-        elif found.size != entry["size"]:
-            findings.fail(check, f"{entry['key']} has {found.size} bytes, listed with {entry['size']}")
-        elif sha256_of(store.local_copy(entry["key"])) != entry["sha256"]:
-            findings.fail(check, f"{entry['key']} has another SHA-256 than listed")
+        wrong = _wrong(store, entry)
+        if wrong is not None:
+            findings.fail(check, f"{entry['key']} {wrong}")
+            changed.append(str(entry["key"]))
+    return changed
+
+
+def _wrong(store: Store, entry: Mapping[str, Any]) -> str | None:
+    found = store.stat(entry["key"])
+    if found is None:
+        return "is listed, but not there"
+    if found.size != entry["size"]:
+        return f"has {found.size} bytes, listed with {entry['size']}"
+    if sha256_of(store.local_copy(entry["key"])) != entry["sha256"]:
+        return "has another SHA-256 than listed"
+    return None

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from partition_ops.config import RunConfig
+from partition_ops.errors import InvalidInputError
 from partition_ops.run import run_job
 from partition_ops.storage import open_store
 from partition_ops.verify import CHECKS, VerifyReport, verify_output
 from tests.defects import with_defects
-from tests.graphs import library
+from tests.graphs import library, social
 from tests.mutations import MUTATIONS
 
 
@@ -52,3 +53,18 @@ def test_the_output_was_good(good: Path) -> None:
 
 def test_every_check_has_a_mutation() -> None:
     assert {check for check, _ in MUTATIONS.values()} == set(CHECKS)
+
+
+def test_that_the_input_is_another_is_said_first(good: Path, tmp_path: Path) -> None:
+    output = open_store(str(good / "output"))
+    for number, graph in enumerate([library(seed=1), library(papers=80), social()]):
+        other = open_store(str(with_defects(graph).write(tmp_path / str(number))))
+        with pytest.raises(InvalidInputError, match=rf"{other.uri} is not the graph that {output.uri} was"):
+            verify_output(other, output)
+
+
+def test_one_changed_file_of_the_input_is_a_failed_check(good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good, tmp_path / "all")
+    (tmp_path / "all/input/node_data/1-0.npy").write_bytes(b"")
+    failed = {outcome.name for outcome in verify(tmp_path / "all").failed}
+    assert "manifest-input" in failed and "edge-ends" not in failed
