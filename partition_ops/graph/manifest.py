@@ -9,9 +9,15 @@ from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
+AGAIN = "Run the job once more: what is finished stays, and the manifest is written anew."
 
-def read_manifest(output: Store) -> dict[str, Any]:
+
+def read_manifest(output: Store, *, remedy: str = AGAIN) -> dict[str, Any]:
     """The checked ``manifest.json`` of an output.
+
+    Args:
+        output: Its root.
+        remedy: What to do about a broken one.
 
     Raises:
         InvalidInputError: There is none, so the output is not finished; or it is broken.
@@ -21,8 +27,17 @@ def read_manifest(output: Store) -> dict[str, Any]:
             f"{output.uri} is not a finished output: there is no {artifacts.MANIFEST}",
             remedy="Name the OUTPUT of 'partition-ops run', or wait until the job has been published.",
         )
-    manifest: dict[str, Any] = output.read_json(artifacts.MANIFEST)
-    check_document(manifest, "manifest", where=output.uri_of(artifacts.MANIFEST))
+    where = output.uri_of(artifacts.MANIFEST)
+    try:
+        manifest: dict[str, Any] = output.read_json(artifacts.MANIFEST)
+        check_document(manifest, "manifest", where=where)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{where} is damaged",
+            found=error.found or error.problem.removeprefix(f"{where}: "),
+            expected="the manifest of a finished output, as 'publish' has written it",
+            remedy=remedy,
+        ) from error
     return manifest
 
 

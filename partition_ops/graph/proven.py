@@ -47,7 +47,7 @@ class ProvenStore(Store):
         super().__init__(run.uri)
         self.settings = run.settings
         self.run = run
-        self.manifest = read_manifest(run)
+        self.manifest = read_manifest(run, remedy=remedy)
         self.manifest_sha256 = hashlib.sha256(run.read_bytes(artifacts.MANIFEST)).hexdigest()
         self.listed = {entry["key"]: Artifact(**entry) for entry in self.manifest["artifacts"]}
         self._remedy = remedy

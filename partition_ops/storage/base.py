@@ -266,9 +266,9 @@ class Store(ABC):
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise InvalidInputError(
-                f"{self.uri_of(key)} is not valid JSON: {error}", remedy="Mend or replace the file."
-            ) from error
+            from partition_ops.documents import not_json  # brings jsonschema
+
+            raise not_json(self.uri_of(key), error) from error
 
 
 def json_bytes(value: Any) -> bytes:

@@ -65,3 +65,31 @@ def test_a_validation_report_that_is_none_is_told(
     finally:
         path.write_bytes(before)
     assert "is not what 'validate' writes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "nothing"),
+        ('{"a":', """line 1, column 6, near '{"a":'"""),
+        ("[]", "[] is not of type 'object'"),
+        ('{"version": 1}', "'graph_name' is a required property"),
+    ],
+)
+def test_a_damaged_manifest_of_the_run_before_is_told(
+    folder: Path, text: str, found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "out/manifest.json"
+    before = path.read_bytes()
+    path.write_text(text)
+    call = ["run", str(folder / "in"), str(folder / "next"), "--num-parts", "2"]
+    try:
+        assert main([*call, "--previous", str(folder / "out")]) == 3
+    finally:
+        path.write_bytes(before)
+    problem, *more = capsys.readouterr().err.splitlines()
+    assert problem == f"partition-ops: error: {path} is damaged"
+    assert more[0].startswith("  found:") and more[0].endswith(found)
+    assert more[1] == "  expected: the manifest of a finished output, as 'publish' has written it"
+    assert more[2].startswith("  Name another run with --previous")
+    assert not (folder / "next").exists()
