@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +25,29 @@ from tests.growth import grown
 CONFIG = RunConfig(num_parts=2)
 
 
-@pytest.fixture
-def chain(tmp_path: Path) -> tuple[Store, list[Store]]:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, list[Store]]:
     """The input of the last of three runs over a graph that grows, and their roots."""
+    folder = tmp_path_factory.mktemp("chain")
     graph, runs, source = library(papers=120), [], None
     for number in range(3):
-        source = open_store(str(graph.write(tmp_path / f"in{number}")))
-        out = open_store(str(tmp_path / f"out{number}"))
+        source = open_store(str(graph.write(folder / f"in{number}")))
+        out = open_store(str(folder / f"out{number}"))
         run_job(CONFIG, source, out, previous=runs[-1] if runs else None)
         graph = grown(graph, seed=number + 1)
         runs.append(out)
     assert source is not None
     return source, runs
+
+
+@pytest.fixture
+def chain(made: tuple[Store, list[Store]], tmp_path: Path) -> Iterator[tuple[Store, list[Store]]]:
+    """The same, and whatever a test does to the last run is undone: its root is a part of what it says."""
+    last = Path(made[1][-1].uri)
+    shutil.copytree(last, tmp_path / "before")
+    yield made
+    shutil.rmtree(last)
+    shutil.move(tmp_path / "before", last)
 
 
 def entries(run: Store) -> list[dict]:
