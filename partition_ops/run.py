@@ -38,6 +38,7 @@ from partition_ops.schema import write_schema
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, all_there
 from partition_ops.validate import validate_graph
+from partition_ops.validate.expectations.suites import all_suites, read_suites
 
 Report = Callable[[StageResult], None]
 
@@ -107,6 +108,8 @@ class _Job:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
         check_options(self.config.partition, metadata, self.source)
         self._check_previous()
+        if self.expectations is not None:
+            all_suites(read_suites(self.expectations))
         if not self.config.ignore_estimate:
             check_job(self.config, self.source, self.destination)
         if not self.destination.exists(artifacts.MANIFEST):

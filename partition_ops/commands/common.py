@@ -27,6 +27,7 @@ from partition_ops.parmetis.options import LibraryOptions, MpiOptions
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.factory import check_spelling
+from partition_ops.storage.local import check_folder
 from partition_ops.tasks import StageResult
 
 
@@ -321,7 +322,9 @@ def open_input(arguments: argparse.Namespace) -> Store:
 
 
 def open_output(arguments: argparse.Namespace) -> Store:
-    return open_store(arguments.output, settings(arguments))
+    store = open_store(arguments.output, settings(arguments))
+    check_folder(store)
+    return store
 
 
 def split_file_uri(uri: str, option: str) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from typing import Any
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.commands.tables import estimate_lines
-from partition_ops.storage import open_store
 from partition_ops.tasks import input_objects
 
 NAME = "estimate"
@@ -40,10 +39,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.graph.metadata import load_metadata
     from partition_ops.partition.options import check_options
 
-    output = arguments.output
     with (
         common.open_input(arguments) as source,
-        open_store(output, common.settings(arguments)) if output else nullcontext() as destination,
+        common.open_output(arguments) if arguments.output else nullcontext() as destination,
     ):
         metadata = load_metadata(source, graph_name=config.graph_name)
         check_options(config.partition, metadata, source)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import pwd
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import filemode
 
-from partition_ops.errors import InvalidInputError, StorageError
+from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.storage.base import (
     Artifact,
     NewObject,
@@ -23,6 +26,8 @@ from partition_ops.storage.base import (
 from partition_ops.storage.flushing import start_flushing
 
 PARTIAL = ".partial-"
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+ALLOW = "Let that user write there, run as one who may, or give another output."
 
 
 class LocalStore(Store):
@@ -99,11 +104,10 @@ class LocalStore(Store):
     @contextmanager
     def create(self, key: str) -> Iterator[NewObject]:
         path = self.path(key)
-        with _refused(path.parent, "made"):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         new = NewObject(path.with_name(f"{PARTIAL}{secrets.token_hex(8)}"))
         try:
-            with explained_full_disk(path.parent):
+            with explained_full_disk(path.parent), _forbidden(path):
                 yield new
             with _refused(path, "written"), new.path.open("rb") as stream:
                 if not new.passing:
@@ -121,8 +125,7 @@ class LocalStore(Store):
         if not isinstance(other, LocalStore) or found is None or found.size != size:
             return False
         path = self.path(key)
-        with _refused(path.parent, "made"):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         new = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}")
         try:
             with explained_full_disk(path.parent), _refused(path, "written"):
@@ -137,10 +140,10 @@ class LocalStore(Store):
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
         path = self.path(key)
-        with _refused(path.parent, "made"):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         with _alone_in(path.parent):
-            found = path.read_bytes() if path.is_file() else None
+            with _refused(path, "read"):
+                found = path.read_bytes() if path.is_file() else None
             if found == expected:
                 self.write_bytes(key, data)
             return found in (expected, data)
@@ -174,12 +177,50 @@ class LocalStore(Store):
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Keep the others out who compare and set in a folder: the system ends the lock with its process."""
-    handle = os.open(folder, os.O_RDONLY)
+    with _refused(folder, "locked"):
+        handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def check_folder(store: Store) -> None:
+    """Refuse a local root where, or above which, there is a file.
+
+    Raises:
+        UsageError: With the file.
+    """
+    if isinstance(store, LocalStore):
+        path = _nearest(store.root)
+        if not path.is_dir():
+            raise _file_in_the_way(store.root, path)
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or what is nearest above it, that is there."""
+    return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        with _refused(path, "made"):
+            path.mkdir(parents=True, exist_ok=True)
+    except StorageError:
+        there = _nearest(path)
+        if there.is_dir():
+            raise
+        raise _file_in_the_way(path, there) from None
+
+
+def _file_in_the_way(path: Path, there: Path) -> UsageError:
+    return UsageError(
+        f"{path} cannot be a folder",
+        found=f"{'a link that leads nowhere' if there.is_symlink() else 'a file'}, {there}",
+        expected="a folder, or nothing yet",
+        remedy="Give another output, or move what is there out of the way.",
+    )
 
 
 @contextmanager
@@ -188,7 +229,42 @@ def _refused(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{path} cannot be {what}: {error.strerror or error}") from error
+        problem = f"{path} cannot be {what}: {error.strerror or error}"
+        if error.errno not in FORBIDDEN:
+            raise StorageError(problem) from error
+        raise StorageError(problem, found=_rights(path), remedy=ALLOW) from error
+
+
+@contextmanager
+def _forbidden(path: Path) -> Iterator[None]:
+    """Turn the error of whoever writes a file where that is not allowed into ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FORBIDDEN or os.access(path.parent, os.W_OK | os.X_OK, effective_ids=True):
+            raise
+        problem = f"{path} cannot be written: {os.strerror(error.errno or 0)}"
+        raise StorageError(problem, found=_rights(path), remedy=ALLOW) from error
+
+
+def _rights(path: Path) -> str:
+    """Who works here, and whose what is nearest to a path is."""
+    there = path
+    with suppress(OSError):
+        there = _nearest(path.parent)
+        status = there.stat()
+        return (
+            f"this process is user {_user(os.geteuid())}; {there} is {_user(status.st_uid)}'s,"
+            f" mode {filemode(status.st_mode)}"
+        )
+    return f"this process is user {_user(os.geteuid())}, who may not look at {there}"
+
+
+def _user(number: int) -> str:
+    try:
+        return f"{pwd.getpwuid(number).pw_name} ({number})"
+    except KeyError:
+        return str(number)
 
 
 @contextmanager
@@ -200,4 +276,9 @@ def _explained(uri: str) -> Iterator[None]:
         at_root = "; metadata.json must be at the root of a graph" if uri.endswith("/metadata.json") else ""
         raise InvalidInputError(f"There is no file {uri}", remedy=f"Check the path{at_root}.") from error
     except (IsADirectoryError, PermissionError) as error:
-        raise InvalidInputError(f"{uri} cannot be read: {error.strerror}") from error
+        allowed = error.errno not in FORBIDDEN
+        raise InvalidInputError(
+            f"{uri} cannot be read: {error.strerror}",
+            found=None if allowed else f"this process is user {_user(os.geteuid())}",
+            remedy=None if allowed else "Let that user read it, or run as one who may.",
+        ) from error

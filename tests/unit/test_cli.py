@@ -242,12 +242,34 @@ def test_an_input_that_is_not_there_exits_3(tmp_path: Path) -> None:
     assert "metadata.json" in done.stderr
 
 
-def test_an_output_that_cannot_be_written_exits_1(graph: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = call("run", graph, tmp_path / "file", "--num-parts", 2)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert str(tmp_path / "file") in done.stderr
+@pytest.mark.parametrize("below", ["", "/x/y"])
+@pytest.mark.parametrize("words", [["run"], ["estimate"], ["validate", "--no-data-docs"]], ids=" ".join)
+def test_an_output_where_a_file_is_exits_2(
+    graph: Path, tmp_path: Path, words: list[str], below: str, called: Called
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    output = [f"{file}{below}"] if words[0] == "run" else ["--output", f"{file}{below}"]
+    parts = [] if words[0] == "validate" else ["--num-parts", 2]
+    done = called(words[0], graph, *output, *words[1:], *parts)
+    assert done.returncode == 2
+    assert f"{file}{below} cannot be a folder\n  found:    a file, {file}\n" in done.stderr
+    assert file.read_text() == ""
+
+
+@pytest.mark.parametrize("verb", ["run", "validate"])
+@pytest.mark.parametrize("text", [None, "[]", '{"name": "node_types"}'])
+def test_expectations_that_are_none_leave_nothing_behind(
+    graph: Path, tmp_path: Path, verb: str, text: str | None, called: Called
+) -> None:
+    if text is not None:
+        (tmp_path / "suites").mkdir()
+        (tmp_path / "suites" / "mine.json").write_text(text)
+    out = [tmp_path / "out", "--num-parts", 2] if verb == "run" else ["--output", tmp_path / "out"]
+    done = called(verb, graph, *out, "--expectations", tmp_path / "suites")
+    assert done.returncode == 3
+    assert f"{tmp_path / 'suites'}" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_verb_explains_itself(called: Called) -> None:

@@ -92,6 +92,12 @@ def test_options_that_do_not_fit_the_graph_are_refused_first(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_output_where_a_file_is_is_refused_first(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(AirflowFailException, match=rf"cannot be a folder\. Found: a file, {tmp_path}/out"):
+        TaskInstance().run(operator(tmp_path))
+
+
 def test_a_job_that_fits_is_validated(tmp_path: Path) -> None:
     TaskInstance().run(operator(tmp_path, planned=PLANNED, data_docs=False))
     assert (tmp_path / "out" / "validation" / "report.json").exists()

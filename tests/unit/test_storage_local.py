@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.storage import open_store
-from partition_ops.storage.local import PARTIAL
+from partition_ops.storage.local import PARTIAL, check_folder
+
+NOBODY = 65534
 
 
 @pytest.mark.parametrize(
@@ -54,8 +62,56 @@ def test_a_listing_cannot_leave_the_root(tmp_path: Path, prefix: str) -> None:
 
 def test_a_file_where_a_folder_must_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    with pytest.raises(StorageError, match="cannot be made"):
-        open_store(str(tmp_path)).write_bytes("a/b", b"1")
+    for use in (
+        lambda: open_store(str(tmp_path)).write_bytes("a/b/c", b"1"),
+        lambda: open_store(str(tmp_path)).compare_and_set("a/b", b"1", expected=None),
+        lambda: check_folder(open_store(str(tmp_path / "a"))),
+        lambda: check_folder(open_store(str(tmp_path / "a" / "b" / "c"))),
+    ):
+        with pytest.raises(UsageError, match=rf"cannot be a folder\. Found: a file, {tmp_path}/a\."):
+            use()
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(UsageError, match="a link that leads nowhere"):
+        check_folder(open_store(str(tmp_path / "link")))
+    check_folder(open_store(str(tmp_path / "new" / "folder")))
+
+
+@pytest.fixture
+def forbidden() -> Iterator[Path]:
+    """A folder that may be read and not written; root gives its rights up meanwhile."""
+    folder = Path(tempfile.mkdtemp())  # everybody may look at what is above it, unlike pytest's own
+    (folder / "key").write_text("x")
+    (folder / "key").chmod(0o600)
+    folder.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield folder
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("key", ["new", "folder/new"])
+def test_where_nothing_may_be_written_it_says_who_may_not(forbidden: Path, key: str) -> None:
+    store = open_store(str(forbidden))
+    table = pa.table({"a": [1]})
+    said = rf"{forbidden}/.* cannot be .*user .*\({os.geteuid()}\); {forbidden} is .*'s, mode dr-xr-xr-x"
+    with pytest.raises(StorageError, match=said):
+        store.write_bytes(key, b"1")
+    with pytest.raises(StorageError, match=said), store.create(key) as new:
+        pq.write_table(table, new.path)
+    with pytest.raises(StorageError, match=said):
+        store.compare_and_set(key, b"1", expected=None)
+
+
+def test_who_may_not_read_is_told(forbidden: Path) -> None:
+    if os.geteuid() != NOBODY:
+        (forbidden / "key").chmod(0)
+    with pytest.raises(InvalidInputError, match=rf"key cannot be read.*user .*\({os.geteuid()}\)"):
+        open_store(str(forbidden)).read_bytes("key")
 
 
 def test_a_folder_cannot_be_read_or_removed_as_a_file(tmp_path: Path) -> None:

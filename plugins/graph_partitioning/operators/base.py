@@ -63,12 +63,15 @@ class GraphRunOperator(BaseOperator):
     @contextmanager
     def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
         """The input and the root of the run; failures inside are explained."""
+        from partition_ops.storage.local import check_folder
+
         hook = GraphStorageHook(self.storage_conn_id)
         with (
             failures_explained(self.log),
             hook.open(self.input_uri, progress=progress) as source,
             hook.open(self._root(source), progress=progress) as destination,
         ):
+            check_folder(destination)
             yield source, destination
 
     def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
