@@ -14,7 +14,7 @@ import pytest
 from tests.graphs import Edges, SmallGraph, Values
 from tests.train_graphs import partitioned
 
-NODES, EDGES, WIDTH = 60_000, 300_000, 1024
+NODES, EDGES, WIDTH = 30_000, 150_000, 2048
 FEATURE_BYTES = NODES * WIDTH * 4
 BOUND = 150 << 20
 
@@ -38,7 +38,7 @@ sampler = dgl.dataloading.NeighborSampler([5, 5])
 next(iter(dgl.dataloading.DataLoader(small, torch.arange(100), sampler, batch_size=10)))
 reset_peak()
 before = resident("VmRSS")
-sampler = dgl.dataloading.NeighborSampler([3, 3], prefetch_node_feats=["feat"])
+sampler = dgl.dataloading.NeighborSampler([1, 1], prefetch_node_feats=["feat"])
 rows = set()
 graph = PartitionedGraph(
     uri, ids=ids, features=features or None, cache=Path(cache), resident_bytes=int(limit)
