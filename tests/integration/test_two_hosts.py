@@ -77,7 +77,7 @@ def test_ranks_on_two_hosts_give_what_they_give_on_one(hosts: tuple[str, str], t
     log, agent, hostfile = tmp_path / "log", tmp_path / "agent", tmp_path / "hosts"
     agent.write_text(AGENT.format(name=name, log=log))
     agent.chmod(0o755)
-    hostfile.write_text(f"{net}.1 slots=2\n{net}.2 slots=2\n")
+    hostfile.write_text(f"{net}.1 slots=2\n{net}.2 slots=1\n")
     source = open_store(str(library(papers=8000).write(tmp_path / "in")))
     destination = open_store(str(tmp_path / "out"))
     prepare_graph(PrepareConfig(), source, destination)
@@ -86,7 +86,7 @@ def test_ranks_on_two_hosts_give_what_they_give_on_one(hosts: tuple[str, str], t
         f" --mca btl_tcp_if_include {net}.0/24 --mca oob_tcp_if_include {net}.0/24"
     )
     found = []
-    for mpi in (MpiOptions(ranks=4), MpiOptions(ranks=4, hostfile=str(hostfile), mpirun=mpirun)):
+    for mpi in (MpiOptions(ranks=3), MpiOptions(ranks=3, hostfile=str(hostfile), mpirun=mpirun)):
         destination.delete([artifacts.record("partition")])
         partition_nodes(PartitionConfig(num_parts=3, engine="parmetis", mpi=mpi), source, destination)
         folder = destination.child(artifacts.ASSIGNMENT)
