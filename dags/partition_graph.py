@@ -258,13 +258,13 @@ PARAMS = {
             minimum=least,
             maximum=most,
             title=f"Largest {what}",
-            description="More is not published. Empty: any.",
+            description=f"More is not published{besides}. Empty: any.",
             section="Publishing",
         )
-        for name, what, least, most in (
-            ("edge_cut", "share of edges cut", 0, 1),
-            ("imbalance", "imbalance of a node type", 1, 1024),
-            ("moved", "share of old nodes moved", 0, 1),
+        for name, what, least, most, besides in (
+            ("edge_cut", "share of edges cut", 0, 1, ""),
+            ("imbalance", "imbalance of a node type", 1, 1024, ""),
+            ("moved", "share of old nodes moved", 0, 1, "; without a previous run nothing has moved"),
         )
     },
     "approval": Param(

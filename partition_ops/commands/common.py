@@ -46,6 +46,14 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 LEAST_SIZE = 1 << 20
+# with the values that ask for nothing
+OF_PARMETIS = {
+    "mpi_ranks": 2,
+    "hostfile": None,
+    "mpirun": None,
+    "parmetis_library": None,
+    "parmetis_index_bits": 32,
+}
 
 
 def add_partition_options(parser: argparse.ArgumentParser) -> None:
@@ -197,9 +205,10 @@ def partition_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The fields of `PartitionConfig`, from `add_partition_options` and what it adds.
 
     Raises:
-        UsageError: An option is for growth, and no earlier run is named.
+        UsageError: An option is for growth, and no earlier run is named, or for another engine.
     """
     _check_growth(arguments)
+    _check_mpi(arguments)
     given = {
         field.name: getattr(arguments, field.name) for field in fields(PartitionConfig) if field.name != "mpi"
     }
@@ -223,6 +232,18 @@ def _check_growth(arguments: argparse.Namespace) -> None:
             f"{options} can only be given for a graph that has grown",
             expected="--previous RUN, the run before",
             remedy="Name that run, or leave the option out.",
+        )
+
+
+def _check_mpi(arguments: argparse.Namespace) -> None:
+    """Refuse options that mean something to the engine ``parmetis`` only."""
+    given = [name for name, nothing in OF_PARMETIS.items() if getattr(arguments, name) != nothing]
+    if given and arguments.engine != "parmetis":
+        raise UsageError(
+            " and ".join(f"--{name.replace('_', '-')}" for name in given) + " can only be given for parmetis",
+            found=f"--engine {arguments.engine}",
+            expected="--engine parmetis",
+            remedy="Choose that engine, or leave the option out.",
         )
 
 

@@ -176,6 +176,9 @@ def test_wrong_use_exits_2_with_a_sentence(graph: Path, name: str, called: Calle
         ["convert", "GRAPH", "--output", "out", "--assignment", "a", "--parmetis-parts", "0"],
         ["validate", "GRAPH", "--parmetis", "small", "--schema", "s.json", "--output", "out"],
         ["validate", "GRAPH", "--parmetis", "small", "--schema", "s.json", "--on-defect", "warn"],
+        ["run", "GRAPH", "out", "--num-parts", "2", "--mpi-ranks", "4"],
+        ["partition", "GRAPH", "--output", "out", "--num-parts", "2", "--mpirun", "mpirun"],
+        ["estimate", "GRAPH", "--num-parts", "2", "--engine", "random", "--hostfile", "hosts"],
     ],
 )
 def test_an_option_that_would_mean_nothing_is_refused(

@@ -38,7 +38,8 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator):
     Args:
         max_edge_cut: Largest share of the edges that are cut; ``""`` allows any.
         max_imbalance: Largest imbalance of a node type; likewise.
-        max_moved: Largest share of the old nodes that moved; likewise.
+        max_moved: Largest share of the old nodes that moved; likewise. A run that follows no other passes,
+            with a warning in the log: a graph on a list has the same settings from its first run on.
         approval: Wait for a person to decide, under **Required actions**, instead of failing at once; text
             such as ``"true"`` means it too.
         approval_hours: How long to wait; after that the run fails.
