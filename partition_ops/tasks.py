@@ -88,6 +88,7 @@ def run_task(
     inputs: Iterable[StoredObject] = (),
     after: Iterable[str] = (),
     work: Callable[[Task], Counters],
+    lasting: bool = True,
 ) -> StageResult:
     """Do a task, or find it done; the record is written last.
 
@@ -98,19 +99,18 @@ def run_task(
         inputs: The input files that the result depends on.
         after: Names of the tasks whose artifacts this one reads; they must have been done.
         work: Does the work and gives back the figures to record.
+        lasting: Whether it leaves more than scratch, so that a manifest does not hold any more.
 
     Raises:
         InvalidInputError: A task named in ``after`` has left no record.
     """
     inputs, after = list(inputs), list(after)
     fingerprint = _fingerprint(name, options, inputs, _read_records(destination, after))
-    done = _finished(destination, name, fingerprint)
+    done = _skipped(destination, name, fingerprint)
     if done is not None:
-        logger.info("%s: nothing has changed since it was done, not done again", name)
-        return StageResult(
-            name, destination.uri, artifacts.record(name), done["seconds"], True, done["counters"]
-        )
-    destination.delete([artifacts.MANIFEST])  # what follows is not finished any more
+        return done
+    if lasting:
+        destination.delete([artifacts.MANIFEST])  # what follows is not finished any more
     forget_task(destination, name)
     began = time.monotonic()
     with destination.deferring() as store:
@@ -132,6 +132,63 @@ def run_task(
     destination.write_json(artifacts.record(name), record)
     logger.info("%s: done in %.1f s", name, seconds)
     return StageResult(name, destination.uri, artifacts.record(name), seconds, False, counters)
+
+
+def find_done(
+    name: str,
+    destination: Store,
+    *,
+    options: Mapping[str, Any],
+    inputs: Iterable[StoredObject] = (),
+    after: Iterable[str] = (),
+    scratch: bool = True,
+) -> StageResult | None:
+    """The result of a task that `run_task` would find done; None where it would do it.
+
+    Args:
+        name: As for `run_task`, with the next four.
+        destination: Root of the run.
+        options: The options.
+        inputs: The input files.
+        after: Names of the tasks before it.
+        scratch: Whether what it left below ``scratch/`` is needed too.
+
+    Raises:
+        InvalidInputError: A task named in ``after`` has left no record.
+    """
+    fingerprint = _fingerprint(name, options, inputs, _read_records(destination, after))
+    return _skipped(destination, name, fingerprint, scratch=scratch)
+
+
+def _skipped(destination: Store, name: str, fingerprint: str, *, scratch: bool = True) -> StageResult | None:
+    done = _finished(destination, name, fingerprint, scratch=scratch)
+    if done is None:
+        return None
+    logger.info("%s: nothing has changed since it was done, not done again", name)
+    return StageResult(name, destination.uri, artifacts.record(name), done["seconds"], True, done["counters"])
+
+
+def check_given(destination: Store, tasks: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse to read what tasks have left, unless they were given what there is now.
+
+    Args:
+        destination: Root of the run.
+        tasks: For each task its ``options``, ``inputs`` and ``after``, as for `run_task`.
+
+    Raises:
+        InvalidInputError: One has not been done, or was given something else.
+    """
+    names = list(dict.fromkeys([*tasks, *(name for given in tasks.values() for name in given["after"])]))
+    records = dict(zip(names, _read_records(destination, names), strict=True))
+    for name, given in tasks.items():
+        before = [records[other] for other in given["after"]]
+        if _fingerprint(name, given["options"], given["inputs"], before) != records[name]["fingerprint"]:
+            raise InvalidInputError(
+                f"The stage {name!r} of {destination.uri} is not of what is there now",
+                found="another input, other options, another result of a stage before it"
+                f" ({', '.join(_stages(given['after']))}), or another version of this package",
+                remedy=f"Do {name!r} again and what follows it, or everything with 'partition-ops run'.",
+            )
 
 
 def read_record(destination: Store, name: str) -> dict[str, Any]:
@@ -162,16 +219,17 @@ def _read_records(destination: Store, names: Iterable[str]) -> list[dict[str, An
 def forget_task(destination: Store, name: str) -> None:
     """Remove what an earlier run of a task wrote, its folders if they are empty then, and its record.
 
-    The manifest, which may list it, goes first.
+    The manifest goes first, unless the task has left scratch only, which no manifest lists.
     """
     key = artifacts.record(name)
     if not destination.exists(key):
         return
-    destination.delete([artifacts.MANIFEST])
     try:
         written = [entry["key"] for entry in read_record(destination, name)["artifacts"]]
     except InvalidInputError:
         written = []
+    if not written or not all(map(_is_scratch, written)):
+        destination.delete([artifacts.MANIFEST])
     destination.delete([*written, key])
     for folder in {name.rpartition("/")[0] for name in written} - {""}:  # nobody else's, unlike the records'
         destination.delete_empty(folder)
@@ -276,8 +334,13 @@ def _fingerprint(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _finished(destination: Store, name: str, fingerprint: str) -> dict[str, Any] | None:
-    """The record of the task if it was done with this fingerprint and its artifacts are there."""
+def _finished(
+    destination: Store, name: str, fingerprint: str, *, scratch: bool = True
+) -> dict[str, Any] | None:
+    """The record of the task if it was done with this fingerprint and its artifacts are there.
+
+    Without ``scratch``, those are enough that are no scratch.
+    """
     if not destination.exists(artifacts.record(name)):
         return None
     try:
@@ -286,7 +349,7 @@ def _finished(destination: Store, name: str, fingerprint: str) -> dict[str, Any]
         return None
     if record["fingerprint"] != fingerprint:
         return None
-    written = record["artifacts"]
+    written = [entry for entry in record["artifacts"] if scratch or not _is_scratch(entry["key"])]
     whole = all_there(destination, written) and _scratch_as_written(destination, written)
     return record if whole else None
 
@@ -299,6 +362,10 @@ def all_there(destination: Store, listed: list[dict[str, Any]]) -> bool:
 
 def _scratch_as_written(destination: Store, written: list[dict[str, Any]]) -> bool:
     """Whether scratch objects on the local disk are what the record says: nobody waited for the disk."""
-    scratch = [entry for entry in written if entry["key"].startswith(f"{artifacts.SCRATCH}/")]
+    scratch = [entry for entry in written if _is_scratch(entry["key"])]
     here = (entry for entry in scratch if destination.is_local(entry["key"]))
     return all(sha256_of(destination.local_copy(entry["key"])) == entry["sha256"] for entry in here)
+
+
+def _is_scratch(key: str) -> bool:
+    return key.startswith(f"{artifacts.SCRATCH}/")

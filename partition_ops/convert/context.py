@@ -11,14 +11,14 @@ import numpy.typing as npt
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.relabel import NodeOrder
-from partition_ops.graph.assignment import read_assignment
+from partition_ops.graph.assignment import num_parts_of, read_assignment
 from partition_ops.graph.dropped import DroppedEdges
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.graph.parhip import read_degrees
 from partition_ops.memory import memory_limit
 from partition_ops.parallel import cores
 from partition_ops.storage import Store, StoredObject
-from partition_ops.tasks import input_objects
+from partition_ops.tasks import input_objects, read_record
 
 
 class Conversion:
@@ -57,6 +57,16 @@ class Conversion:
         return input_objects(self.source, self.metadata)
 
     @cached_property
+    def prepared(self) -> bool:
+        """Whether ``prepare`` has been done, which the engine ``random`` can do without."""
+        return self.destination.exists(artifacts.record("prepare"))
+
+    @cached_property
+    def num_parts(self) -> int:
+        read_record(self.destination, "partition")  # says so where it has not been done
+        return num_parts_of(self.destination.child(artifacts.ASSIGNMENT))
+
+    @cached_property
     def dropped(self) -> DroppedEdges:
         """The edges that leave the output."""
         return DroppedEdges(self.destination)
@@ -76,17 +86,13 @@ class Conversion:
     def size_classes(self) -> npt.NDArray[np.uint8] | None:
         """(nodes,) uint8, the number of bits of each degree in the symmetric graph, by homogeneous ID.
 
-        None where ``prepare`` has not been done, which the engine ``random`` can do without.
+        None where ``prepare`` has not been done.
         """
         with self._lock:
-            if self._size_classes is None and self.destination.exists(artifacts.record("prepare")):
+            if self._size_classes is None and self.prepared:
                 degrees = read_degrees(self.destination, artifacts.PREPARED_GRAPH)
                 self._size_classes = np.frexp(degrees.astype(np.float64))[1].astype(np.uint8)
             return self._size_classes
-
-    @property
-    def num_parts(self) -> int:
-        return self.order.assignment.num_parts
 
     def workers(self, task_bytes: int) -> int:
         """How many tasks that take so many bytes each may run at a time in this process."""

@@ -13,14 +13,16 @@ from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.gather import gather_memory, gather_part
+from partition_ops.convert.given import PLAN_TASK, find_part, given_to_plan
 from partition_ops.convert.partition_config import write_config
-from partition_ops.convert.plan import PLAN_TASK, make_plan, read_plan
+from partition_ops.convert.plan import make_plan, read_plan
 from partition_ops.convert.scatter import scatter_group, scatter_memory
 from partition_ops.parallel import map_in_threads
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
+from partition_ops.storage.base import REQUESTS
 from partition_ops.storage.split import kept_here
-from partition_ops.tasks import StageResult
+from partition_ops.tasks import StageResult, check_apart, find_done
 
 
 def convert_graph(
@@ -33,8 +35,9 @@ def convert_graph(
 ) -> StageResult:
     """Convert a graph whose assignment is there, several partitions at a time where memory allows it.
 
-    What lies between scatter and gather stays on the local disk, below ``TMPDIR`` where the run is on S3: a
-    call that goes on after one that was killed scatters again.
+    Where all partitions are there already, nothing is planned or scattered, and a manifest stays. What lies
+    between scatter and gather stays on the local disk, below ``TMPDIR`` where the run is on S3: a call that
+    goes on after one that was killed scatters again.
 
     Args:
         config: Options; ``memory`` bounds how much is done at a time, and never less than one task.
@@ -55,13 +58,28 @@ def convert_graph(
     progress = progress or NoProgress()
     with kept_here(destination, artifacts.BUCKETS) as store:
         conversion = Conversion(config, source, store, one_process=True)
-        report(make_plan(conversion))
-        report(_scatter_all(conversion, progress))
-        for result in _gather_all(conversion, progress):
+        check_apart(source, destination, conversion.metadata)
+        parts = range(conversion.num_parts)
+        found = [*map_in_threads(lambda part: find_part(conversion, part), parts, workers=REQUESTS)]
+        missing = [part for part in parts if found[part] is None]
+        report(_find_plan(conversion, needed=bool(missing)))
+        if missing:
+            store.delete([artifacts.MANIFEST])  # before hours go into what it lists
+            report(_scatter_all(conversion, progress))
+        for done in filter(None, found):
+            report(done)
+        for result in _gather_all(conversion, missing, progress):
             report(result)
-        done = write_config(conversion)
-    report(done)
-    return done
+        last = write_config(conversion)
+    report(last)
+    return last
+
+
+def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
+    """The plan, of which only the record must be there where nobody needs it."""
+    given = given_to_plan(conversion)
+    done = None if needed else find_done(PLAN_TASK, conversion.destination, **given, scratch=False)
+    return done or make_plan(conversion)
 
 
 def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
@@ -84,8 +102,10 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
     )
 
 
-def _gather_all(conversion: Conversion, progress: Progress) -> Iterator[StageResult]:
-    parts = range(conversion.num_parts)
+def _gather_all(conversion: Conversion, parts: list[int], progress: Progress) -> Iterator[StageResult]:
+    """The results of some partitions, in their order."""
+    if not parts:
+        return
     workers = conversion.workers(gather_memory(conversion))
     room = threading.Semaphore(workers)  # the next partition begins while files of the last still go up
     failed = threading.Event()

@@ -16,8 +16,17 @@ from partition_ops.convert.context import Conversion
 from partition_ops.convert.dgl_files import write_graph, write_tensors
 from partition_ops.convert.dgl_format import Column
 from partition_ops.convert.feature_buckets import FeatureBuckets
+from partition_ops.convert.given import (
+    PLAN_TASK,
+    find_part,
+    given_to_gather,
+    given_to_plan,
+    given_to_scatter,
+    part_task,
+    scatter_task,
+)
 from partition_ops.convert.partition_graph import PartitionGraph
-from partition_ops.convert.plan import PLAN_TASK, Plan, read_plan
+from partition_ops.convert.plan import Plan, read_plan
 from partition_ops.convert.reuse import EarlierFiles
 from partition_ops.convert.trainers import trainer_features
 from partition_ops.errors import UsageError
@@ -25,7 +34,7 @@ from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import Feature
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.tasks import StageResult, Task, check_given, run_task
 
 STATS_VERSION = 1
 BYTES_A_NODE = 90  # inner or halo: IDs, types and owners, and what making them takes
@@ -78,9 +87,11 @@ def gather_part(
 
     Peak memory: `gather_memory`, beside that of the conversion; until ``made`` is called.
     """
-    plan = read_plan(conversion.destination)
     if not 0 <= part < conversion.num_parts:
         raise UsageError(f"There is no partition {part}", expected=f"0 to {conversion.num_parts - 1}")
+    if done := find_part(conversion, part):
+        return done
+    plan = _scattered(conversion)
 
     def work(task: Task) -> dict[str, Any]:
         buckets = Buckets(task.destination, conversion.metadata, plan.edge_groups, conversion.num_parts)
@@ -91,14 +102,15 @@ def gather_part(
         made()
         return counters
 
-    return run_task(
-        f"convert-part{part}",
-        conversion.destination,
-        options={**conversion.config.options(), "part": part},
-        inputs=conversion.inputs,
-        after=[PLAN_TASK, *plan.tasks],
-        work=work,
-    )
+    return run_task(part_task(part), conversion.destination, **given_to_gather(conversion, part), work=work)
+
+
+def _scattered(conversion: Conversion) -> Plan:
+    """The plan, once its groups are scattered and of the graph and the assignment as they are now."""
+    plan = read_plan(conversion.destination)
+    groups = {scatter_task(group): given_to_scatter(conversion, group) for group in plan.groups}
+    check_given(conversion.destination, {PLAN_TASK: given_to_plan(conversion), **groups})
+    return plan
 
 
 def gather_memory(conversion: Conversion) -> int:

@@ -9,13 +9,15 @@ import numpy.typing as npt
 
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
-from partition_ops.convert.buckets import Buckets
 from partition_ops.convert.context import Conversion
-from partition_ops.convert.plan import read_plan
+from partition_ops.convert.given import part_task
+from partition_ops.documents import check_document
 from partition_ops.graph.assignment import Assignment
 from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.parallel import map_in_threads
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
+from partition_ops.storage.base import REQUESTS
 from partition_ops.tasks import StageResult, Task, run_task
 
 Counts = npt.NDArray[np.int64]
@@ -48,12 +50,11 @@ def write_partition_config(
 def write_config(conversion: Conversion) -> StageResult:
     """As `write_partition_config`."""
     metadata, destination = conversion.metadata, conversion.destination
-    plan = read_plan(destination)
     parts = range(conversion.num_parts)
 
     def work(task: Task) -> dict[str, Any]:
         key = artifacts.partition_config(metadata.graph_name)
-        edges = Buckets(destination, metadata, plan.edge_groups, conversion.num_parts).counts
+        edges = _edge_counts(conversion)
         task.write_json(
             key, partition_document(metadata, conversion.order.assignment, edges, conversion.config.num_hops)
         )
@@ -63,7 +64,8 @@ def write_config(conversion: Conversion) -> StageResult:
         "convert-config",
         destination,
         options=conversion.config.options(),
-        after=[f"convert-part{part}" for part in parts],
+        inputs=conversion.inputs[:1],  # metadata.json, which names the graph
+        after=["partition", *map(part_task, parts)],
         work=work,
     )
 
@@ -100,6 +102,20 @@ def partition_document(
             "part_graph": f"part{part}/graph.dgl",
         }
     return document
+
+
+def _edge_counts(conversion: Conversion) -> Counts:
+    """(edge types, partitions) int64, the number of edges of each type that each partition owns."""
+    edge_types = [str(edge_type) for edge_type in conversion.metadata.edge_types]
+
+    def of_part(part: int) -> list[int]:
+        key = artifacts.partition_stats(part)
+        stats = conversion.destination.read_json(key)
+        check_document(stats, "partition_stats", where=conversion.destination.uri_of(key))
+        return [stats["edges"][name] for name in edge_types]
+
+    rows = [*map_in_threads(of_part, range(conversion.num_parts), workers=REQUESTS)]
+    return np.array(rows, np.int64).reshape(conversion.num_parts, len(edge_types)).T
 
 
 def _node_counts(metadata: GraphMetadata, assignment: Assignment) -> Counts:

@@ -9,6 +9,13 @@ from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.feature_buckets import scattered_chunks
+from partition_ops.convert.given import (
+    PART_TASK,
+    PLAN_TASK,
+    SCATTER_TASK,
+    find_part,
+    given_to_plan,
+)
 from partition_ops.graph.edges import EdgeReader
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
@@ -17,7 +24,6 @@ from partition_ops.tasks import StageResult, Task, check_apart, forget_task, rea
 PLAN_VERSION = 1
 MOST_GROUPS = 16
 GROUP_BYTES = 32 << 20  # of the input; a task that has less takes longer to start than to work
-PLAN_TASK = "convert-plan"
 
 
 @dataclass(frozen=True)
@@ -47,20 +53,13 @@ class Plan:
     def feature_groups(self) -> list[int]:
         return self.groups[len(self.edges) :]
 
-    @property
-    def tasks(self) -> list[str]:
-        """Name of the task of each group."""
-        return [scatter_task(group) for group in self.groups]
-
-
-def scatter_task(group: int) -> str:
-    return f"convert-scatter{group}"
-
 
 def plan_conversion(
     config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
 ) -> StageResult:
     """Write ``scratch/convert/plan.json`` and forget the partitions of an earlier assignment.
+
+    Partitions of this one stay, and with them the manifest.
 
     Consecutive chunks of edges form groups of about as many bytes: at most 16, and not several where there
     are less than 64 MiB. Each is then scattered by a task. So do the chunks of node features that each
@@ -87,7 +86,8 @@ def make_plan(conversion: Conversion) -> StageResult:
     check_apart(conversion.source, destination, metadata)
 
     def work(task: Task) -> dict[str, Any]:
-        _forget_earlier(destination)
+        _ = conversion.order  # refuses an assignment that does not fit
+        _forget_earlier(conversion)
         sizes = {entry.key: entry.size for entry in conversion.inputs}
         edges = _groups([sizes[key] for data in metadata.edges for key in data.files])
         chunks = scattered_chunks(conversion)
@@ -99,14 +99,7 @@ def make_plan(conversion: Conversion) -> StageResult:
         task.write_json(artifacts.CONVERT_PLAN, plan)
         return {"groups": len(edges) + len(features), "num_parts": conversion.num_parts}
 
-    return run_task(
-        PLAN_TASK,
-        destination,
-        options={**conversion.config.options(), "dropped": conversion.dropped.digests},
-        inputs=conversion.inputs,
-        after=["partition"],
-        work=work,
-    )
+    return run_task(PLAN_TASK, destination, **given_to_plan(conversion), work=work, lasting=False)
 
 
 def read_plan(destination: Store) -> Plan:
@@ -134,9 +127,16 @@ def _groups(sizes: list[int]) -> list[tuple[int, int]]:
     return list(zip([0, *ends], ends, strict=False))
 
 
-def _forget_earlier(destination: Store) -> None:
-    """Remove groups and partitions of an earlier plan: there may have been more of them."""
-    for task in ("convert-scatter", "convert-part"):
+def _forget_earlier(conversion: Conversion) -> None:
+    """Remove all groups, of which there may have been more, and the partitions that are to be made anew."""
+    for task in (SCATTER_TASK, PART_TASK):
         prefix = artifacts.record(task).removesuffix(".json")
-        for entry in list(destination.list(prefix)):
-            forget_task(destination, entry.key.removeprefix(f"{artifacts.RECORDS}/").removesuffix(".json"))
+        for entry in list(conversion.destination.list(prefix)):
+            number = entry.key.removeprefix(prefix).removesuffix(".json")
+            if task == SCATTER_TASK or not _stays(conversion, number):
+                forget_task(conversion.destination, f"{task}{number}")
+
+
+def _stays(conversion: Conversion, part: str) -> bool:
+    known = part.isdecimal() and int(part) < conversion.num_parts
+    return known and find_part(conversion, int(part)) is not None

@@ -13,8 +13,9 @@ from partition_ops.config import ConvertConfig
 from partition_ops.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.feature_buckets import scatter_features
+from partition_ops.convert.given import given_to_scatter, scatter_task
 from partition_ops.convert.loops import count_owners, split_edges
-from partition_ops.convert.plan import PLAN_TASK, Plan, read_plan, scatter_task
+from partition_ops.convert.plan import Plan, read_plan
 from partition_ops.convert.relabel import Ids
 from partition_ops.errors import UsageError
 from partition_ops.graph.edges import EdgeBlock, EdgeChunk, EdgeReader
@@ -79,10 +80,9 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
     return run_task(
         scatter_task(group),
         conversion.destination,
-        options={**conversion.config.options(), "dropped": conversion.dropped.digests, "group": group},
-        inputs=conversion.inputs,
-        after=["partition", PLAN_TASK],
+        **given_to_scatter(conversion, group),
         work=work,
+        lasting=False,
     )
 
 

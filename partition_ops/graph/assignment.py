@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,11 +59,19 @@ def read_assignment(folder: Store, metadata: GraphMetadata) -> Assignment:
 
     Peak memory: 4 bytes a node, and the text of one type.
     """
-    meta = folder.read_json(artifacts.ASSIGNMENT_META)
-    check_document(meta, "partition_meta", where=folder.uri_of(artifacts.ASSIGNMENT_META))
+    meta = _read_meta(folder)
     num_parts = int(meta["num_parts"])
     counts = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
     return Assignment(num_parts, meta["algo_name"], read_parts(folder, counts, num_parts))
+
+
+def num_parts_of(folder: Store) -> int:
+    """The number of partitions of an assignment, of which nothing else is read.
+
+    Raises:
+        InvalidInputError: ``partition_meta.json`` is missing or broken.
+    """
+    return int(_read_meta(folder)["num_parts"])
 
 
 def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Parts:
@@ -77,6 +86,12 @@ def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Part
         found = _read_type(folder, node_type, count, num_parts, digests.get(node_type))
         parts[end - count : end] = found
     return parts
+
+
+def _read_meta(folder: Store) -> dict[str, Any]:
+    meta: dict[str, Any] = folder.read_json(artifacts.ASSIGNMENT_META)
+    check_document(meta, "partition_meta", where=folder.uri_of(artifacts.ASSIGNMENT_META))
+    return meta
 
 
 def _text_digests(folder: Store) -> dict[str, str]:

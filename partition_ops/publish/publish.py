@@ -18,6 +18,7 @@ from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
 from partition_ops.runs.beginning import check_still_latest, point_at
 from partition_ops.storage import Store
+from partition_ops.storage.base import json_bytes
 from partition_ops.tasks import StageResult, check_in_step, read_record
 
 MANIFEST_VERSION = 1
@@ -63,7 +64,7 @@ def publish_run(
     manifest = _manifest(metadata.graph_name, source.uri, destination, book["num_parts"])
     enforce_gate(config.gate, destination)
     before = None if latest is None else check_still_latest(destination, latest)
-    known = destination.exists(artifacts.MANIFEST) and destination.read_json(artifacts.MANIFEST) == manifest
+    known = _is_there(destination, manifest)
     if not known:
         destination.write_json(artifacts.MANIFEST, manifest)
     if latest is not None:
@@ -121,6 +122,12 @@ def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: in
     check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
     _check_there(destination, kept)
     return manifest
+
+
+def _is_there(destination: Store, manifest: dict[str, Any]) -> bool:
+    """Whether the manifest has been written already, to the byte: what is there may be broken."""
+    there = destination.exists(artifacts.MANIFEST)
+    return there and destination.read_bytes(artifacts.MANIFEST) == json_bytes(manifest)
 
 
 def _check_there(destination: Store, kept: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition_ops import artifacts
-from partition_ops.config import ConvertConfig, PartitionConfig, RunConfig
+from partition_ops.config import ConvertConfig, PartitionConfig, PublishConfig, RunConfig
 from partition_ops.convert import (
     convert_graph,
     feature_buckets,
@@ -26,12 +26,14 @@ from partition_ops.convert import (
     write_partition_config,
 )
 from partition_ops.dgl_import import import_dgl
-from partition_ops.errors import UsageError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.edges import EdgeReader
 from partition_ops.partition import partition_nodes
+from partition_ops.publish import publish_run
 from partition_ops.run import run_job
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.transfer import upload_folder
+from partition_ops.tasks import StageResult
 from partition_ops.verify import verify_output
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import Layout, SmallGraph, library
@@ -118,6 +120,112 @@ def test_memory_is_no_reason_to_do_it_again(source: Store, tmp_path: Path) -> No
     convert_graph(ConvertConfig(), source, destination)
     convert_graph(ConvertConfig(memory=TINY), source, destination, report=results.append)
     assert all(result.skipped for result in results)
+
+
+@pytest.fixture
+def published(source: Store, tmp_path: Path) -> Store:
+    """A finished output, with the scratch of its making gone."""
+    destination = open_store(str(tmp_path / "published"))
+    run_job(RunConfig(num_parts=NUM_PARTS, engine="random"), source, destination)
+    return destination
+
+
+def tags(store: Store) -> dict[str, str]:
+    return {entry.key: entry.tag for entry in store.list()}
+
+
+def done_again(config: ConvertConfig, source: Store, destination: Store) -> list[str]:
+    """The tasks that a call has done."""
+    results: list[StageResult] = []
+    convert_graph(config, source, destination, report=results.append)
+    return [result.task for result in results if not result.skipped]
+
+
+def test_nothing_of_a_published_output_is_done_again(source: Store, published: Store) -> None:
+    before = tags(published)
+    assert not done_again(ConvertConfig(memory=TINY), source, published)
+    assert tags(published) == before
+
+
+def test_a_published_output_on_s3_is_left_as_it_is(
+    source: Store, s3_root: str, s3_settings: StorageSettings
+) -> None:
+    with open_store(f"{s3_root}/out", s3_settings) as out:
+        partition_nodes(PartitionConfig(num_parts=2, engine="random"), source, out)
+        assert done_again(ConvertConfig(), source, out)
+    with open_store(f"{s3_root}/out", s3_settings) as out:
+        before = tags(out)
+        assert not done_again(ConvertConfig(), source, out)
+        assert tags(out) == before
+
+
+def test_only_a_lost_partition_is_made_again(source: Store, published: Store) -> None:
+    manifest, before, expected = (
+        published.read_bytes(artifacts.MANIFEST),
+        tags(published),
+        partitions(published),
+    )
+    lost = artifacts.partition_file(1, "node_feat.dgl")
+    published.delete([lost])
+    again = done_again(ConvertConfig(memory=TINY), source, published)
+    assert not published.exists(artifacts.MANIFEST)
+    assert again == ["convert-plan", "convert-scatter", "convert-part1"]
+    assert partitions(published) == expected
+    changed = {key for key, tag in tags(published).items() if before.get(key) != tag}
+    ours = (artifacts.partition_folder(1), f"{artifacts.RECORDS}/convert-", artifacts.SCRATCH)
+    assert lost in changed and all(key.startswith(ours) for key in changed)
+    publish_run(PublishConfig(), source, published)
+    assert published.read_bytes(artifacts.MANIFEST) == manifest
+
+
+def test_a_lost_partition_config_needs_no_buckets(source: Store, published: Store) -> None:
+    expected = partitions(published)
+    published.delete([artifacts.partition_config("small")])
+    assert done_again(ConvertConfig(), source, published) == ["convert-config"]
+    assert partitions(published) == expected
+
+
+def test_tasks_of_a_published_run_that_are_cleared(source: Store, published: Store) -> None:
+    """As in Airflow, where the setups of a gather make their scratch once more."""
+    before = tags(published)
+    groups = plan_conversion(ConvertConfig(), source, published).counters["groups"]
+    for task in tasks(source, ConvertConfig(), groups):
+        task(published)
+        assert published.exists(artifacts.MANIFEST)
+    publish_run(PublishConfig(), source, published)
+    scattered = f"{artifacts.RECORDS}/convert-scatter", artifacts.record("convert-plan")
+    changed = {key for key, tag in tags(published).items() if before.get(key) != tag}
+    assert all(key.startswith(scattered) for key in changed)
+
+
+def test_without_an_assignment_there_is_nothing_to_convert(source: Store, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="'partition' has not been done"):
+        convert_graph(ConvertConfig(), source, open_store(str(tmp_path)))
+
+
+@pytest.mark.parametrize("plan_again", [False, True])
+def test_buckets_of_another_assignment_are_refused(plan_again: bool, source: Store, tmp_path: Path) -> None:
+    destination = assigned(source, tmp_path)
+    convert_graph(ConvertConfig(), source, destination)
+    other = PartitionConfig(num_parts=NUM_PARTS, engine="random", seed=1)
+    partition_nodes(other, source, destination)
+    if plan_again:
+        plan_conversion(ConvertConfig(), source, destination)
+    refused = r"'convert-scatter0' has not been done" if plan_again else r"'convert-plan' .* is not of what"
+    with pytest.raises(InvalidInputError, match=refused):
+        gather_partition(ConvertConfig(), source, destination, part=0)
+
+
+def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
+    graph = library(papers=20)
+    source = open_store(str(graph.write(tmp_path / "in")))
+    destination = assigned(source, tmp_path / "out", 2)
+    convert_graph(ConvertConfig(), source, destination)
+    metadata = source.read_json(artifacts.METADATA)
+    source.write_json(artifacts.METADATA, {**metadata, "graph_name": "other"})
+    convert_graph(ConvertConfig(), source, destination)
+    configs = [key for key in partitions(destination) if key.count("/") == 1]
+    assert configs == [artifacts.partition_config("other")]
 
 
 def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[Store], Any]]:
