@@ -328,6 +328,7 @@ class RunConfig:
     Attributes: As in the configurations of the stages, and
 
         ignore_estimate: Begin even a job for which there is too little memory or disk, as it seems.
+        check_artifacts: Read what an earlier call has left, and make again what has another content now.
         probe: Also sample as the trainers would, for the quality report.
     """
 
@@ -351,6 +352,7 @@ class RunConfig:
     num_hops: int = 1
     graph_formats: tuple[str, ...] = ("coo",)
     ignore_estimate: bool = False
+    check_artifacts: bool = False
     probe: bool = False
     gate: Gate = field(default_factory=Gate)
 

@@ -152,7 +152,8 @@ def _check_content(output: Store, entry: Entry, path: Path) -> None:
             f"{output.uri_of(entry['key'])} is not what the manifest lists",
             found=f"{path.stat().st_size} bytes with SHA-256 {sha256_of(path)}",
             expected=f"{entry['size']} bytes with SHA-256 {entry['sha256']}",
-            remedy="If the run is being done again, wait for its end; else remove the file and run it again.",
+            remedy="If the run is being done again, wait for its end; else repeat it with 'partition-ops run"
+            " … --check-artifacts', which makes again what is damaged.",
         )
 
 

@@ -33,6 +33,7 @@ from partition_ops.progress import NoProgress, Progress
 from partition_ops.publish import publish_run
 from partition_ops.quality import report_quality
 from partition_ops.quality.history import earlier_entries
+from partition_ops.recheck import remove_damaged
 from partition_ops.runs.lock import locked
 from partition_ops.schema import write_schema
 from partition_ops.storage import Store
@@ -56,7 +57,8 @@ def run_job(
     """Take a graph from its chunks to published partitions, stage by stage.
 
     A stage that an earlier call has finished, and whose inputs and options have not changed, is not done
-    again; a job that was published already is left as it is.
+    again; a job that was published already is left as it is. Artifacts are there if they have the size that
+    they were written with; ``config.check_artifacts`` compares their content too.
 
     Args:
         config: Options.
@@ -115,6 +117,8 @@ class _Job:
         if not self.destination.exists(artifacts.MANIFEST):
             import_ahead()  # while it takes the lock, too
         with locked(self.destination):
+            if self.config.check_artifacts:
+                remove_damaged(self.destination, self.progress)
             self._stages()
         return self.results
 

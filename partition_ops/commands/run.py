@@ -42,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on even if this machine is estimated to have too little memory or disk (see 'estimate')",
     )
+    parser.add_argument(
+        "--check-artifacts",
+        action="store_true",
+        help="read all that an earlier call has left, and make again what is damaged, even if its size is the"
+        " same",
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
@@ -49,6 +55,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         arguments,
         on_defect=parse_actions(arguments.on_defect),
         ignore_estimate=arguments.ignore_estimate,
+        check_artifacts=arguments.check_artifacts,
         probe=arguments.probe,
         gate=common.gate(arguments),
     )

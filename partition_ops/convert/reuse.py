@@ -6,7 +6,6 @@ damaged is built anew. Why so: docs/decisions/growth.md.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from contextlib import ExitStack
 from typing import Any
@@ -16,14 +15,11 @@ from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.followed import open_followed, read_migration
 from partition_ops.graph.proven import ProvenStore
-from partition_ops.parallel import map_in_threads
 from partition_ops.storage import Artifact, Store
+from partition_ops.storage.digest import sha256_of_object
 from partition_ops.tasks import Task
 
 logger = logging.getLogger("partition_ops")
-
-BLOCK_BYTES = 16 << 20
-READS = 2  # blocks on their way at a time
 
 
 class EarlierFiles:
@@ -89,7 +85,7 @@ class EarlierFiles:
         run.stat(earlier.key)  # says so where it is gone or has another size
         if not destination.copy_from(run.run, earlier.key, earlier.size):
             return False
-        found = _sha256(destination, earlier)
+        found = sha256_of_object(destination, earlier.key, earlier.size)
         if found != earlier.sha256:
             destination.delete([earlier.key])
             run.refuse(earlier.key, f"SHA-256 {found}", f"SHA-256 {earlier.sha256}")
@@ -118,15 +114,3 @@ class EarlierFiles:
         said = (error.problem, error.found, error.expected)
         logger.warning("convert: built from the input, not copied: %s: found %s, expected %s", *said)
         self._damaged.append(key)
-
-
-def _sha256(store: Store, artifact: Artifact) -> str:
-    """SHA-256 of an object, of which no copy is kept here."""
-    digest = hashlib.sha256()
-
-    def read(begin: int) -> bytes:
-        return store.read_range(artifact.key, begin, min(begin + BLOCK_BYTES, artifact.size))
-
-    for block in map_in_threads(read, range(0, artifact.size, BLOCK_BYTES), workers=READS):
-        digest.update(block)
-    return digest.hexdigest()

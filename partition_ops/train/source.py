@@ -170,7 +170,8 @@ class OutputFiles:
             f"{self.output.uri_of(key)} is not what the manifest lists",
             found=found,
             expected=f"{entry['size']} bytes with SHA-256 {entry['sha256']}",
-            remedy="If the run is being done again, wait for its end; else remove the file and run it again.",
+            remedy="If the run is being done again, wait for its end; else repeat it with 'partition-ops run"
+            " … --check-artifacts', which makes again what is damaged.",
         )
 
 

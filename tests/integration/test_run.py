@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from partition_ops import artifacts
+from partition_ops.cli import main
 from partition_ops.config import RunConfig
 from partition_ops.documents import check_document, schema_folder
 from partition_ops.run import run_job
@@ -87,6 +89,50 @@ def test_a_lost_file_is_made_again(source: Store, tmp_path: Path) -> None:
     (tmp_path / "out/partitions/part1/graph.dgl").unlink()
     run_job(CONFIG, source, out)
     assert content(out) == expected
+
+
+def test_a_manifest_that_is_broken_is_written_again(source: Store, tmp_path: Path) -> None:
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    expected = content(out)
+    out.write_bytes(artifacts.MANIFEST, expected[artifacts.MANIFEST][:99])
+    results = run_job(CONFIG, source, out)
+    assert [result.task for result in results if not result.skipped] == ["publish"]
+    assert content(out) == expected
+
+
+DAMAGED = {
+    "assignment/paper.npy": "partition",
+    "partitions/part1/graph.dgl": "convert-part1",
+    "partitions/small.json": "convert-config",
+    "idmap/nodes/paper.parquet": "idmap",
+    "quality/report.json": "quality",
+}
+
+
+def test_what_is_damaged_is_made_again_if_asked_for(source: Store, tmp_path: Path) -> None:
+    """Even if its size is the same; and what came of it before it was damaged stays."""
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    expected, before = content(out), {entry.key: entry.tag for entry in out.list()}
+    for key in DAMAGED:
+        path = tmp_path / "out" / key
+        path.write_bytes(path.read_bytes()[:-1] + b" ")  # which in JSON is no mistake
+    assert all(result.skipped for result in run_job(CONFIG, source, out))
+    results = run_job(replace(CONFIG, check_artifacts=True), source, out)
+    again = {result.task for result in results if not result.skipped}
+    assert again == {*DAMAGED.values(), "convert-plan", "convert-scatter", "publish"}
+    assert content(out) == expected
+    stay = {"prepare/graph.parhip", "partitions/part0/graph.dgl", "validation/report.json"}
+    assert {key: before[key] for key in stay} == {key: out.stat(key).tag for key in stay}  # type: ignore[union-attr]
+
+
+def test_asking_for_a_check_where_all_is_well_changes_nothing(source: Store, tmp_path: Path) -> None:
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    before = {entry.key: entry.tag for entry in out.list()}
+    assert main(["run", source.uri, out.uri, "--num-parts", "3", "--check-artifacts"]) == 0
+    assert {entry.key: entry.tag for entry in out.list()} == before
 
 
 SCHEMAS = {

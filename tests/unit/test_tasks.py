@@ -9,8 +9,10 @@ import pytest
 
 from partition_ops import artifacts
 from partition_ops.errors import InvalidInputError
-from partition_ops.storage import Store, StoredObject, open_store
-from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.progress import NoProgress
+from partition_ops.recheck import remove_damaged
+from partition_ops.storage import StorageSettings, Store, StoredObject, open_store
+from partition_ops.tasks import StageResult, Task, check_given, find_done, forget_task, run_task
 
 
 @pytest.fixture
@@ -100,6 +102,59 @@ def test_what_an_earlier_run_wrote_under_another_name_goes(store: Store) -> None
     do(store, key="a/old.txt")
     do(store, key="a/new.txt", options={"seed": 1})
     assert [entry.key for entry in store.list("a/")] == ["a/new.txt", "a/yours.txt"]
+
+
+@pytest.mark.parametrize("place", ["local", "s3"])
+def test_what_has_another_content_is_removed(
+    place: str, tmp_path: Path, s3_root: str, s3_settings: StorageSettings
+) -> None:
+    where = {"local": str(tmp_path), "s3": s3_root}[place]
+    with open_store(where, s3_settings) as store:
+        do(store)
+        run_task("two", store, options={}, work=lambda task: {"size": task.write_json("a/c.json", [1]).size})
+        store.write_bytes(artifacts.MANIFEST, b"{}")
+        assert remove_damaged(store, NoProgress()) == []
+        assert store.exists(artifacts.MANIFEST)
+        store.write_bytes("a/b.txt", b"y")
+    with open_store(where, s3_settings) as store:
+        assert remove_damaged(store, NoProgress()) == ["a/b.txt"]
+        assert [entry.key for entry in store.list("a/")] == ["a/c.json"]
+        assert not store.exists(artifacts.MANIFEST)
+        assert not do(store).skipped
+
+
+def test_scratch_takes_no_manifest_away(store: Store) -> None:
+    store.write_bytes(artifacts.MANIFEST, b"{}")
+    for text in ("x", "y"):
+        do(store, text, key="scratch/a.bin", options={"text": text}, lasting=False)
+        assert store.exists(artifacts.MANIFEST)
+    forget_task(store, "one")
+    assert store.exists(artifacts.MANIFEST)
+
+
+def test_what_is_done_is_found_without_its_scratch(store: Store) -> None:
+    do(store, key="scratch/a.bin")
+    assert find_done("one", store, options={}) is not None
+    store.delete(["scratch/a.bin"])
+    assert find_done("one", store, options={}) is None
+    found = find_done("one", store, options={}, scratch=False)
+    assert found is not None and found.skipped
+    assert find_done("one", store, options={"seed": 1}, scratch=False) is None
+
+
+def test_what_tasks_were_given_must_be_what_there_is_now(store: Store) -> None:
+    given: dict[str, Any] = {"options": {}, "inputs": [StoredObject("in", 1, "tag")], "after": ["one"]}
+    do(store)
+    with pytest.raises(InvalidInputError, match="'two' has not been done"):
+        check_given(store, {"two": given})
+    run_task("two", store, work=lambda task: {}, **given)
+    check_given(store, {"two": given})
+    other = {**given, "inputs": [StoredObject("in", 1, "other")]}
+    with pytest.raises(InvalidInputError, match=r"'two' .* is not of what is there now"):
+        check_given(store, {"two": other})
+    do(store, "y", options={"seed": 1})
+    with pytest.raises(InvalidInputError, match=r"'two' .* is not of what is there now"):
+        check_given(store, {"two": given})
 
 
 def test_a_broken_record_counts_as_none(store: Store) -> None:
