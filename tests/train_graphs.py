@@ -89,6 +89,11 @@ def assert_blocks_equal(blocks: list[Any], expected: list[Any]) -> None:
             assert sorted(inputs) == sorted(other.srcnodes[ntype].data[dgl.NID].tolist())
 
 
+def sample_in_another_process(graph: Any, seeds: torch.Tensor, answers: Any) -> None:
+    """Here and not beside its test, as a spawned process imports the whole module."""
+    answers.put(graph.in_subgraph({"paper": seeds}).edges["cites"].data[dgl.EID].tolist())
+
+
 def same_bits(found: torch.Tensor, expected: torch.Tensor) -> bool:
     """Also where a NaN is not equal to itself."""
     one, other = found.numpy(), expected.numpy()

@@ -22,7 +22,14 @@ from partition_ops.storage import StorageSettings, open_store
 from partition_ops.train import PartitionedGraph
 from tests.graphs import SHAPES, SmallGraph, library, social
 from tests.strategies import graphs
-from tests.train_graphs import assert_blocks_equal, edges_of, in_memory, partitioned, same_bits
+from tests.train_graphs import (
+    assert_blocks_equal,
+    edges_of,
+    in_memory,
+    partitioned,
+    same_bits,
+    sample_in_another_process,
+)
 
 dgl = import_dgl()
 CITES = ("paper", "cites", "paper")
@@ -34,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[S
     found = {}
     for name, graph in {"library": library(papers=120), "social": social(people=150), **SHAPES}.items():
         folder = tmp_path_factory.mktemp("train")
-        found[name] = graph, partitioned(graph, folder)
+        found[name] = graph, partitioned(graph, folder, num_parts=graph.parts(3))
     yield found
 
 
@@ -332,17 +339,13 @@ def test_from_s3(
             assert (len([*tmp_path.glob("file-*.lock")]) > 0) == (access != "ranges")
 
 
-def _sample_in_another_process(graph: PartitionedGraph, seeds: torch.Tensor, answers: Any) -> None:
-    answers.put(graph.in_subgraph({"paper": seeds}).edges["cites"].data[dgl.EID].tolist())
-
-
 def test_a_spawned_process_opens_it_again(made: Any, tmp_path: Path) -> None:
     _, uri = made["library"]
     context = multiprocessing.get_context("spawn")
     with PartitionedGraph(uri, ids="original", cache=tmp_path) as graph:
         answers = context.Queue()
         seeds = torch.arange(20)
-        process = context.Process(target=_sample_in_another_process, args=(graph, seeds, answers))
+        process = context.Process(target=sample_in_another_process, args=(graph, seeds, answers))
         process.start()
         found = answers.get(timeout=120)
         process.join()
