@@ -20,6 +20,7 @@ from typing import Any
 from partition_ops import __version__
 from partition_ops.commands import COMMANDS
 from partition_ops.commands.console import Console
+from partition_ops.commands.verb_parser import VerbParser
 from partition_ops.errors import PartitionOpsError, StorageError
 from partition_ops.storage.local import PARTIAL
 
@@ -48,7 +49,7 @@ exit codes: 0 success, 2 wrong use, 3 bad input, 130 interrupted, 1 anything els
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every verb."""
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog="partition-ops",
         description=DESCRIPTION,
         epilog=EPILOG,

@@ -245,6 +245,26 @@ def test_an_input_that_is_not_there_exits_3(tmp_path: Path) -> None:
     assert "metadata.json" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "usage", "meant"),
+    [
+        (["run", "g", "o", "--nmu-parts", "2"], "run", "there is no --nmu-parts: did you mean --num-parts?"),
+        (["run", "g", "o", "--num-parts", "2", "--sead=1"], "run", "no --sead: did you mean --seed?"),
+        (["idmap", "g", "--output", "o", "--vector"], "idmap export", "did you mean --vectors?"),
+        (["validate", "g", "h"], "validate", "unrecognized arguments: h"),
+        (["schema", "g", "--output", "o", "--zzzzz"], "schema", "unrecognized arguments: --zzzzz"),
+    ],
+)
+def test_an_unknown_option_is_told_by_its_verb(
+    words: list[str], usage: str, meant: str, called: Called
+) -> None:
+    done = called(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"usage: partition-ops {usage} [-h]")
+    assert meant in done.stderr
+    assert "--zzzzz:" not in done.stderr
+
+
 @pytest.mark.parametrize("below", ["", "/x/y"])
 @pytest.mark.parametrize("words", [["run"], ["estimate"], ["validate", "--no-data-docs"]], ids=" ".join)
 def test_an_output_where_a_file_is_exits_2(
