@@ -37,9 +37,11 @@ def run_and_verify(graph: SmallGraph, config: RunConfig) -> None:
     assert report.passed, report.summary()
 
 
-@pytest.mark.parametrize("num_parts", [1, 4])
 @pytest.mark.parametrize(("engine", "balance"), [("random", "none"), *product(["metis"], BALANCES)])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "num_parts"),
+    [(name, parts) for name, graph in SHAPES.items() for parts in sorted({1, graph.parts(4)})],
+)
 def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str, num_parts: int) -> None:
     config = RunConfig(num_parts=num_parts, engine=engine, balance=balance, on_defect="warn")
     run_and_verify(SHAPES[shape], config)
