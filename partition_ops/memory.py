@@ -26,8 +26,8 @@ def memory_limit() -> int:
 
 
 def peak_memory() -> int:
-    """Peak resident memory of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Peak resident memory of this process so far, or of one that it waited for, in bytes."""
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return peak if sys.platform == "darwin" else peak * 1024
 
 

@@ -27,7 +27,7 @@ from partition_ops.parmetis.options import LibraryOptions, MpiOptions
 from partition_ops.progress import Progress, terminal_progress
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.factory import check_spelling
-from partition_ops.storage.local import check_folder
+from partition_ops.storage.local import LocalStore, check_folder
 from partition_ops.tasks import StageResult
 
 
@@ -346,6 +346,35 @@ def open_output(arguments: argparse.Namespace) -> Store:
     store = open_store(arguments.output, settings(arguments))
     check_folder(store)
     return store
+
+
+@contextmanager
+def locked_output(arguments: argparse.Namespace) -> Iterator[Store]:
+    """The root of the output, for a verb that writes into it."""
+    with open_output(arguments) as destination, alone_in(destination):
+        yield destination
+
+
+@contextmanager
+def alone_in(root: Store) -> Iterator[None]:
+    """Keep every other call out of a root while this one writes there.
+
+    Folders that had to be made for the lock go again where nothing else has come into them.
+
+    Raises:
+        ConflictError: Another call works there.
+    """
+    from partition_ops.runs.lock import locked
+
+    folder = root.root if isinstance(root, LocalStore) else None
+    made = [path for path in (folder, *folder.parents) if not path.exists()] if folder is not None else []
+    try:
+        with locked(root):
+            yield
+    finally:
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
 
 
 def split_file_uri(uri: str, option: str) -> tuple[str, str]:

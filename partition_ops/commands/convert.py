@@ -63,7 +63,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         results.append(result)
         common.show_result(console, result)
 
-    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+    with common.open_input(arguments) as source, common.locked_output(arguments) as destination:
         if arguments.assignment is not None:
             with open_store(arguments.assignment, common.settings(arguments)) as assignment:
                 result = import_assignment(

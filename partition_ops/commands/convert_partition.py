@@ -12,6 +12,7 @@ from partition_ops.commands.console import Console
 from partition_ops.config import ConvertPartitionConfig, OnMissing
 from partition_ops.errors import UsageError
 from partition_ops.storage import open_store
+from partition_ops.temporary import remove_abandoned
 
 NAME = "convert-partition"
 SUMMARY = "turn what ParMETIS wrote into the files that DGL loads"
@@ -78,7 +79,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     root, name = common.split_file_uri(arguments.schema, "--schema")
     with open_store(root, settings) as folder:
         schema = read_schema(folder, name)
-    with open_store(arguments.input_dir, settings) as source, common.open_output(arguments) as destination:
+    with open_store(arguments.input_dir, settings) as source, common.locked_output(arguments) as destination:
         result = convert_parmetis(
             config,
             source,
@@ -97,3 +98,4 @@ def _use_workspace(folder: Path) -> None:
     except OSError as error:
         raise UsageError(f"--workspace cannot be made: {error.strerror}", found=repr(str(folder))) from error
     tempfile.tempdir = str(folder)  # where everybody makes temporary folders
+    remove_abandoned()

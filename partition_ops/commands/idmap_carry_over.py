@@ -7,7 +7,6 @@ from typing import Any
 
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.storage import open_store
 
 NAME = "carry-over"
 SUMMARY = "map the new IDs of an old run to those of a new one"
@@ -31,7 +30,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     with (
         common.open_run(arguments.old_run, arguments) as old_run,
         common.open_run(arguments.new_run, arguments) as new_run,
-        open_store(arguments.output, common.settings(arguments)) as output,
+        common.locked_output(arguments) as output,
     ):
         result = carry_over(
             old_run,

@@ -40,7 +40,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     )
     from partition_ops.idmap import export_id_maps
 
-    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+    with common.open_input(arguments) as source, common.locked_output(arguments) as destination:
         result = export_id_maps(config, source, destination, progress=common.progress(arguments))
     common.show_result(console, result)
     return result.to_json()

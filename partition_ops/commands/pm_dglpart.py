@@ -13,6 +13,7 @@ from typing import Any
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.config import PartitionConfig
+from partition_ops.ending import leave_to_system
 from partition_ops.errors import EngineError, PartitionOpsError
 from partition_ops.parmetis.options import MpiOptions
 
@@ -52,12 +53,16 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
         raise EngineError(f"MPI is not here: {error}", remedy=REMEDY) from error
     comm = MPI.COMM_WORLD
+    if comm.size > 1:
+        leave_to_system()  # which is mpirun
     try:
         counts = _partition(arguments, comm)
     except PartitionOpsError as error:
         console.error(error)
         sys.stderr.flush()
         comm.Abort(error.exit_code)  # ends the other ranks, which wait for this one
+        raise
+    except KeyboardInterrupt:  # no other rank waits
         raise
     except BaseException:
         traceback.print_exc()

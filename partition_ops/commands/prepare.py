@@ -59,7 +59,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     )
     from partition_ops.prepare import prepare_graph
 
-    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+    with common.open_input(arguments) as source, common.locked_output(arguments) as destination:
         result = prepare_graph(config, source, destination, progress=common.progress(arguments))
     common.show_result(console, result)
     return result.to_json()

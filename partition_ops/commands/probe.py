@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from typing import Any
 
 from partition_ops import artifacts
@@ -67,7 +68,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         parts=None if arguments.part is None else tuple(arguments.part),
     )
     cache = None if arguments.cache is None else common.local_folder(arguments.cache, "--cache")
-    with common.open_run(arguments.output, arguments) as output:
+    with (
+        common.open_run(arguments.output, arguments) as output,
+        nullcontext() if arguments.no_report else common.alone_in(output),
+    ):
         probed = probe_published(
             config,
             output,

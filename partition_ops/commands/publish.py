@@ -26,7 +26,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = PublishConfig(graph_name=arguments.graph_name, gate=common.gate(arguments))
     from partition_ops.publish import publish_run
 
-    with common.open_input(arguments) as source, common.open_output(arguments) as destination:
+    with common.open_input(arguments) as source, common.locked_output(arguments) as destination:
         result = publish_run(config, source, destination, progress=common.progress(arguments))
     common.show_result(console, result)
     return result.to_json()

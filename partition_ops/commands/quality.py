@@ -30,8 +30,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
     with (
         common.open_input(arguments) as source,
-        common.open_output(arguments) as destination,
         common.open_previous(arguments) as previous,
+        common.locked_output(arguments) as destination,
     ):
         result = report_quality(
             config, source, destination, previous=previous, progress=common.progress(arguments)

@@ -45,13 +45,12 @@ def parse_time(text: str) -> timedelta:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    from partition_ops.runs.lock import locked
     from partition_ops.runs.retention import RetentionConfig, check_root, retain_runs
 
     config = RetentionConfig(keep=arguments.keep, grace=arguments.grace, dry_run=arguments.dry_run)
     with open_store(arguments.root, common.settings(arguments)) as root:
         check_root(root)  # before the lock, which would make the folder
-        with nullcontext() if config.dry_run else locked(root):
+        with nullcontext() if config.dry_run else common.alone_in(root):
             retained = retain_runs(config, root)
     would = "would be removed" if config.dry_run else "removed"
     for uri in retained.removed:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from partition_ops import artifacts
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.storage import open_store
@@ -30,11 +33,25 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.graph.metadata import load_metadata
     from partition_ops.schema import schema_of
 
-    root, name = common.split_file_uri(arguments.output, "--output")
-    with common.open_input(arguments) as source, open_store(root, common.settings(arguments)) as target:
-        schema = schema_of(
-            load_metadata(source, graph_name=arguments.graph_name), plain=not arguments.canonical
-        )
-        target.write_json(name, schema)
+    folder, name = common.split_file_uri(arguments.output, "--output")
+    with common.open_input(arguments) as source, open_store(folder, common.settings(arguments)) as target:
+        metadata = load_metadata(source, graph_name=arguments.graph_name)
+        schema = schema_of(metadata, plain=not arguments.canonical)
+        with _alone_at(arguments, metadata.graph_name):
+            target.write_json(name, schema)
     console.line(f"{len(schema['nid'])} node types and {len(schema['eid'])} edge types in {arguments.output}")
     return schema
+
+
+@contextmanager
+def _alone_at(arguments: argparse.Namespace, graph_name: str) -> Iterator[None]:
+    """Keep other calls out of the output whose own schema the file is; any other file is nobody else's."""
+    key = artifacts.schema_file(graph_name)
+    root = arguments.output.removesuffix(key)
+    if root == arguments.output or not f"/{root}".endswith("/"):
+        yield
+        return
+    with open_store(root or ".", common.settings(arguments)) as output:
+        is_output = output.exists(artifacts.LOCK) or output.exists(artifacts.record("schema"))
+        with common.alone_in(output) if is_output else nullcontext():
+            yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from partition_ops.config import ValidateConfig
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import open_store
 from partition_ops.storage.local import LocalStore
+from partition_ops.temporary import temporary_folder
 
 NAME = "validate"
 SUMMARY = "say what is wrong with a graph before hours go into it"
@@ -57,8 +57,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     )
     from partition_ops.validate import validate_graph
 
-    with tempfile.TemporaryDirectory() as scratch:
-        output = common.open_output(arguments) if arguments.output else LocalStore(Path(scratch))
+    with temporary_folder() as scratch:
+        output = common.locked_output(arguments) if arguments.output else LocalStore(Path(scratch))
         with common.open_input(arguments) as source, output as destination:
             try:
                 with common.open_expectations(arguments) as expectations:

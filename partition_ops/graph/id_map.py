@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.graph.id_values import Ids
 from partition_ops.graph.tables import PARQUET_BATCH, parquet_file
 from partition_ops.storage import Store
+from partition_ops.temporary import new_folder
 
 COLUMNS = ["orig_id", "type_new_id"]
 
@@ -128,7 +128,7 @@ class IdMaps:
 
     def _temporary(self) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="partition-ops-book-"))
+            self._folder = new_folder()
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder
 

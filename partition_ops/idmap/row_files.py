@@ -21,6 +21,7 @@ from partition_ops.graph.feature_files import parquet_blocks, parquet_layout, re
 from partition_ops.graph.tables import first_sentence
 from partition_ops.idmap.string_ids import StringIds
 from partition_ops.storage import Store
+from partition_ops.temporary import temporary_folder
 
 Rows = npt.NDArray[Any]
 SUFFIXES = (".npy", ".pt", ".parquet")
@@ -89,7 +90,7 @@ class RowFile:
             raise UsageError(
                 "Only Parquet holds IDs beside the rows", found=self.key, expected="a name ending in .parquet"
             )
-        with self.store.create(self.key) as new, tempfile.TemporaryDirectory() as folder:
+        with self.store.create(self.key) as new, temporary_folder() as folder:
             mapped = new.path if suffix == ".npy" else Path(folder) / "rows.npy"
             rows = np.lib.format.open_memmap(mapped, "w+", dtype, tuple(shape))
             yield rows

@@ -7,7 +7,8 @@ pymetis itself passes one weight a node; the shared object behind it exports MET
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+import mmap
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ import numpy.typing as npt
 from partition_ops.config import PartitionConfig
 from partition_ops.errors import EngineError
 from partition_ops.graph.parhip import ParhipGraph
+from partition_ops.partition.child import call_in_child
 from partition_ops.partition.problem import Parts, Problem
 from partition_ops.partition.random import partition_random
 from partition_ops.partition.weights import Weights, shares, tolerances
 
 METIS_OK = 1
+LEAST_STATUS = 4  # below 0
 NUM_OPTIONS = 40
 OBJECTIVES = {"cut": 0, "vol": 1}
 DEFAULT_TOLERANCE = 1.03
@@ -70,10 +73,11 @@ def cut_graph(
     Raises:
         EngineError: METIS failed.
     """
-    parts = np.zeros(graph.num_nodes, np.int64)
+    parts = np.frombuffer(mmap.mmap(-1, 8 * graph.num_nodes), np.int64)  # shared with the child
     allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), DEFAULT_TOLERANCE)
     fractions = shares(config)
-    status = _library().METIS_PartGraphKway(
+    call = partial(
+        _library().METIS_PartGraphKway,
         _number(graph.num_nodes),
         _number(weights.shape[1]),
         _array(graph.offsets),
@@ -88,6 +92,7 @@ def cut_graph(
         _number(0),
         _array(parts),
     )
+    status = call_in_child("METIS", lambda: call() + LEAST_STATUS) - LEAST_STATUS  # it catches SIGTERM
     if status != METIS_OK:
         raise EngineError(
             f"METIS could not partition the graph: {MESSAGES.get(status, f'status {status}')}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,6 +19,7 @@ from partition_ops.parallel import map_in_threads, unordered_in_threads
 from partition_ops.prepare.parmetis_attributes import Attributes
 from partition_ops.prepare.text_rows import rows_at_once, text_rows
 from partition_ops.progress import Advance
+from partition_ops.temporary import temporary_folder
 
 Ids = npt.NDArray[np.int64]
 MEMORY = 192 << 20  # for the search for duplicates; beyond, it goes through temporary files
@@ -75,7 +75,7 @@ class EdgeText:
 
     def _repeated(self, advance: Advance) -> Ids:
         """Homogeneous IDs of the edges that repeat an earlier one, ascending; self-loops are none of them."""
-        with tempfile.TemporaryDirectory(prefix="partition-ops-") as scratch:
+        with temporary_folder() as scratch:
             pairs = PairStore(self.metadata, memory=MEMORY, scratch=Path(scratch), across_types=True)
 
             def add(chunk: EdgeChunk) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
@@ -25,6 +24,7 @@ from partition_ops.prepare.parmetis_text import prepare_parmetis_text
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, check_apart, input_objects, run_task
+from partition_ops.temporary import temporary_folder
 
 STATS_VERSION = 1
 ROWS_AT_ONCE = 1 << 18
@@ -84,7 +84,7 @@ class _Preparation:
         self.dtype = np.dtype(np.int32 if self.nodes <= 2**31 else np.int64)
 
     def write(self) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(prefix="partition-ops-") as scratch:
+        with temporary_folder() as scratch:
             degrees, in_degrees, self_loops = self._count(Path(scratch))
             ends = np.cumsum(degrees)
             begins = ends - degrees

@@ -26,9 +26,9 @@ LOCK_VERSION = 1
 LONGEST = timedelta(hours=24)  # for the lock of a DAG run, which nobody renews
 SILENCE = timedelta(minutes=10)  # for that of a process
 RENEWED_EVERY = timedelta(minutes=1)
-CALLS: set[str] = set()  # what this process holds
 Lock = dict[str, Any]
 Holder = Mapping[str, str | int]
+CALLS: dict[str, tuple[Store, Holder]] = {}  # what this process holds, or is about to
 
 
 def take_lock(
@@ -117,25 +117,42 @@ def locked(root: Store) -> Iterator[None]:
     """
     call = secrets.token_hex(8)
     holder: Holder = {"host": socket.gethostname(), "process": os.getpid(), "call": call}
-    CALLS.add(call)
+    CALLS[call] = root, holder
+    ended = threading.Event()
+    renewal = threading.Thread(target=_renew, args=(root, holder, ended), daemon=True)
+    refused = False
+    try:
+        try:
+            _take_or_refuse(root, holder)
+        except PartitionOpsError:
+            refused = True
+            raise
+        renewal.start()
+        yield
+    finally:  # of whatever could be interrupted once the lock may be ours
+        ended.set()
+        if renewal.is_alive():
+            renewal.join()
+        if not refused:
+            release_lock(root, holder)
+        del CALLS[call]
+
+
+def _take_or_refuse(root: Store, holder: Holder) -> None:
     held = take_lock(root, holder, abandoned=_ended)
     if held is not None:
-        CALLS.discard(call)
         raise ConflictError(
             f"{root.uri} is in use",
             found=described(held),
             remedy=f"Wait for its end; if it was killed elsewhere, for {SILENCE} after that.",
         )
-    ended = threading.Event()
-    renewal = threading.Thread(target=_renew, args=(root, holder, ended), daemon=True)
-    renewal.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        renewal.join()
-        release_lock(root, holder)
-        CALLS.discard(call)
+
+
+def release_all() -> None:
+    """Give back every lock of this process, which is about to end and cannot wait for those who hold them."""
+    for root, holder in [*CALLS.values()]:
+        with suppress(PartitionOpsError):
+            release_lock(root, holder)
 
 
 def _renew(root: Store, holder: Holder, ended: threading.Event) -> None:

@@ -6,11 +6,12 @@ import hashlib
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+
+from partition_ops.temporary import new_folder
 
 
 class FetchCache:
@@ -18,7 +19,7 @@ class FetchCache:
 
     The folder is made when it is first needed, with mode 0700, below the usual place for temporary
     files (``TMPDIR``). It goes when the cache is closed, and at the latest when the interpreter exits;
-    a process that is killed leaves it behind. Usable from several threads.
+    what a process that is killed leaves behind, a later command removes. Usable from several threads.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class FetchCache:
     def folder(self) -> Path:
         with self._lock:
             if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="partition-ops-"))
+                self._folder = new_folder()
                 self._remove = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
             return self._folder
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from partition_ops.storage.base import NewObject, Store, StoredObject
 from partition_ops.storage.local import LocalStore
+from partition_ops.temporary import temporary_folder
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def kept_here(store: Store, folder: str) -> Iterator[Store]:
     if isinstance(store, LocalStore):
         yield store
         return
-    with tempfile.TemporaryDirectory(prefix="partition-ops-") as here:
+    with temporary_folder() as here:
         yield SplitStore(store, folder, LocalStore(Path(here)))
 
 

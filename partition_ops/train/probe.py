@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from partition_ops import artifacts
@@ -14,6 +13,7 @@ from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
 from partition_ops.tasks import StageResult, Task, conversion_tasks, read_record, run_task
+from partition_ops.temporary import temporary_folder
 from partition_ops.train.graph import PartitionedGraph
 from partition_ops.train.probe_sampling import COUNTED, ProbeConfig, Prober, TrainerFigures
 
@@ -90,7 +90,7 @@ def probe_run(
 
     def work(task: Task) -> dict[str, Any]:
         with ExitStack() as stack:
-            folder = cache or Path(stack.enter_context(TemporaryDirectory(prefix="partition-ops-probe-")))
+            folder = cache or Path(stack.enter_context(temporary_folder()))
             probed = probe_partitions(config, destination, cache=folder, unpublished=True, progress=progress)
         return record_probe(probed, task)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +24,7 @@ from partition_ops.parallel import unordered_in_threads
 from partition_ops.progress import Advance, Progress
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
+from partition_ops.temporary import temporary_folder
 from partition_ops.validate.connectivity import Components, Connectivity
 from partition_ops.validate.counting import check_rows, duplicate_example, report_missing
 from partition_ops.validate.defects import EXAMPLES, Defects
@@ -84,7 +84,7 @@ def measure_graph(
         InvalidInputError: There are more nodes than the memory can count.
     """
     found = Measurement(Connectivity(sum(metadata.num_nodes), sum(metadata.num_edges)))
-    with tempfile.TemporaryDirectory(prefix="partition-ops-") as scratch:
+    with temporary_folder() as scratch:
         budget = memory_limit() // 4 if memory is None else memory
         pairs = PairStore(metadata, memory=budget, scratch=Path(scratch))
         _Measuring(metadata, source, found, pairs).run(progress)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
+from partition_ops.temporary import temporary_folder
 from partition_ops.verify.book import check_book, check_load
 from partition_ops.verify.contents import Features, check_original_ids
 from partition_ops.verify.dropped import check_dropped, find_dropped, read_actions
@@ -69,7 +69,7 @@ def verify_output(
     """
     findings = Findings()
     metadata = load_metadata(source, graph_name=graph_name)
-    with TemporaryDirectory(prefix="partition-ops-verify-") as folder:
+    with temporary_folder() as folder:
         output = Output(destination, metadata.graph_name, Path(folder) / "output")
         check_schema(findings, destination, metadata)
         check_manifest(findings, source, destination, metadata)

@@ -304,7 +304,7 @@ def test_every_verb_explains_itself(called: Called) -> None:
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys; from partition_ops.cli import build_parser; build_parser();"
+        "import sys; from partition_ops.commands.main import build_parser; build_parser();"
         "heavy = {'torch', 'dgl', 'numba', 'pandas', 'pyarrow', 'boto3', 'matplotlib'};"
         "print(sorted(heavy & set(sys.modules)))"
     )

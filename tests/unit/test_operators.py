@@ -134,7 +134,7 @@ def test_the_probe_reaches_the_report_and_leaves_nothing_behind(
     assert report["probe"]["options"]["fanouts"] == [3, 2]
     assert [one["batches"] for one in report["probe"]["partitions"]] == [2, 2, 2]
     assert verify_output(open_store(source), open_store(out)).passed
-    assert not list((tmp_path / "worker").glob("partition-ops-probe-*"))
+    assert not list((tmp_path / "worker").glob("partition-ops-*"))
 
 
 def test_a_probe_that_nobody_asked_for_is_skipped(tmp_path: Path) -> None:

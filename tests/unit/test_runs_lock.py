@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -133,6 +134,58 @@ def test_a_second_call_into_an_output_that_is_in_use_is_refused(
     assert error["kind"] == "ConflictError" and "process" in error["found"]
     assert cli.main(words) == 0
     assert not (out / artifacts.LOCK).exists()
+
+
+WRITING = {  # the verbs that write into an output
+    "run": ["IN", "OUT", "--num-parts", "2"],
+    "validate": ["IN", "--output", "OUT"],
+    "schema": ["IN", "--output", "OUT/schema/small.json"],
+    "prepare": ["IN", "--output", "OUT"],
+    "partition": ["IN", "--output", "OUT", "--num-parts", "2"],
+    "convert": ["IN", "--output", "OUT"],
+    "idmap": ["IN", "--output", "OUT"],
+    "idmap carry-over": ["OLD", "OLD", "--output", "OUT"],
+    "quality": ["IN", "--output", "OUT"],
+    "publish": ["IN", "--output", "OUT"],
+    "probe": ["OUT"],
+    "convert-partition": [
+        *("--input-dir", "IN", "--graph-name", "small", "--schema", "SCHEMA", "--num-parts", "2"),
+        *("--num-node-weights", "1", "--output", "OUT"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the verbs are given: a graph, its schema, and an output."""
+    folder = tmp_path_factory.mktemp("verbs")
+    graph, schema = str(library().write(folder / "in")), str(folder / "schema.json")
+    assert cli.main(["schema", graph, "--output", schema]) == 0
+    return {"IN": graph, "SCHEMA": schema, "OLD": str(folder / "old")}
+
+
+@pytest.mark.parametrize("verb", WRITING)
+def test_every_verb_that_writes_waits_for_who_works_on_its_output(
+    verb: str, words: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    given = [words.get(word, word.replace("OUT", str(out))) for word in WRITING[verb]]
+    with locked(open_store(str(out))):
+        assert cli.main([*verb.split(), *given, "--json"]) == 1
+        assert [path.name for path in out.iterdir()] == [artifacts.LOCK]
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["kind"], error["problem"]) == ("ConflictError", f"{out} is in use")
+    assert f"process {os.getpid()}" in error["found"]
+
+
+def test_a_verb_that_fails_leaves_no_folder_for_its_lock(tmp_path: Path) -> None:
+    assert cli.main(["prepare", str(tmp_path / "nowhere"), "--output", str(tmp_path / "a" / "b")]) == 3
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_schema_of_ones_own_needs_no_lock(words: dict[str, str], tmp_path: Path) -> None:
+    with locked(open_store(str(tmp_path))):
+        assert cli.main(["schema", words["IN"], "--output", str(tmp_path / "mine.json")]) == 0
 
 
 def test_a_process_that_was_killed_here_holds_nothing(root: Store) -> None:

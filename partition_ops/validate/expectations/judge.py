@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.temporary import temporary_folder
 from partition_ops.validate.expectations.metrics import METRICS, Tables
 from partition_ops.validate.expectations.process import ChildProcess
 from partition_ops.validate.expectations.suites import Suite, all_suites, merge_suites
@@ -37,7 +37,7 @@ class Judge:
 
     def __init__(self, suites: Sequence[Path | Suite] = (), *, patience: float = PATIENCE) -> None:
         merged = merge_suites(all_suites(suites))
-        self._scratch = tempfile.TemporaryDirectory(prefix="expectations-")
+        self._scratch = temporary_folder()
         self._ready = False
         self._verdicts = 0
         self._child = ChildProcess(Path(self._scratch.name), patience=patience)

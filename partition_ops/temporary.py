@@ -1,0 +1,104 @@
+"""Folders for temporary files, below ``TMPDIR``; those of a process that was killed are removed later.
+
+The name of a folder says whose it is: the system, the process and when that began.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import socket
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+logger = logging.getLogger("partition_ops")
+
+PREFIX = "partition-ops-"
+ATTEMPTS = 3
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+# in which the number of a process, and the time of its start, mean something; old systems have no second one
+NAMESPACES = (Path("/proc/self/ns/pid"), Path("/proc/self/ns/time"))
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder of mode 0700 that goes with its context."""
+    return tempfile.TemporaryDirectory(prefix=_prefix())
+
+
+def new_folder() -> Path:
+    """A folder of mode 0700 that the caller removes."""
+    return Path(tempfile.mkdtemp(prefix=_prefix()))
+
+
+def remove_abandoned() -> None:
+    """Remove the folders of this user's processes that have ended on this system without removing them.
+
+    Where it cannot be known whether a process has ended, its folders stay: those of another host, of another
+    container, and of the time before the system was started.
+    """
+    system = _system()
+    if system is None:
+        return
+    named = re.compile(rf"{PREFIX}{system}-(\d{{1,9}})-(\d+)-.+")
+    with suppress(OSError):
+        for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}{system}-*"):
+            owner = named.fullmatch(path.name)
+            if owner and _is_ours(path) and _has_ended(int(owner[1]), owner[2]):
+                logger.info("%s is removed: its process has ended", path)
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_own() -> None:
+    """Remove the folders of this process, which is about to end, though its threads may still write there."""
+    prefix = _prefix()
+    for _ in range(ATTEMPTS if prefix != PREFIX else 0):
+        for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _prefix() -> str:
+    system, start = _system(), _start(os.getpid())
+    if system is None or start is None:
+        return PREFIX
+    return f"{PREFIX}{system}-{os.getpid()}-{start}-"
+
+
+def _system() -> str | None:
+    """A name of this host since it was started, and of this container; None where it cannot be told."""
+    try:
+        spaces = [str(path.readlink()) for path in NAMESPACES if path.is_symlink()]
+        parts = [socket.gethostname(), BOOT.read_text().strip(), *spaces]
+    except OSError:
+        return None
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _start(process: int) -> str | None:
+    """When a process began, in ticks of the system's clock; None where it cannot be told."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()[19]  # field 22, see proc(5); the name before may hold spaces
+
+
+def _has_ended(process: int, start: str) -> bool:
+    """Whether there is no such process any more; another one may have its number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # another user's: the number was given again, or not
+        pass
+    found = _start(process)
+    return found is not None and found != start
+
+
+def _is_ours(path: Path) -> bool:
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()

@@ -1,0 +1,272 @@
+"""A command that a signal ends says so in a line and leaves nothing behind; called again, it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from scipy import sparse
+
+from partition_ops import artifacts
+from partition_ops.cli import main
+from partition_ops.config import PartitionConfig
+from partition_ops.ending import Ending
+from partition_ops.graph.parhip import ParhipGraph
+from partition_ops.partition.metis import cut_graph
+from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.transfer import upload_folder
+from tests.graphs import library
+
+COMMAND = [sys.executable, "-m", "partition_ops.cli"]
+MOST_SECONDS = 120  # for a process that hangs
+GOES_ON = "what was finished stays, and the same call goes on from there"
+SAID = {
+    signal.SIGINT: f"partition-ops: interrupted; {GOES_ON}",
+    signal.SIGTERM: f"partition-ops: ended by SIGTERM; {GOES_ON}",
+    signal.SIGHUP: f"partition-ops: ended by SIGHUP; {GOES_ON}",
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library().write(tmp_path_factory.mktemp("ended") / "in")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+def start(*words: object, command: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
+    """A command that signals mean to what they mean in a terminal, whatever started the tests."""
+
+    def as_in_a_terminal() -> None:
+        for number in SAID:
+            signal.signal(number, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        [*command, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=as_in_a_terminal,
+    )
+
+
+def wait_for(process: subprocess.Popen[str], begun: Callable[[], object]) -> None:
+    end = time.monotonic() + MOST_SECONDS
+    while not begun():
+        assert process.poll() is None and time.monotonic() < end, process.communicate()
+        time.sleep(0.005)
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, str]:
+    """Send a signal to the command alone, not to what it has started; what it printed."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    try:
+        said = process.communicate(timeout=MOST_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + number, said
+    assert said[1].splitlines()[-1] == SAID[number]
+    assert "Traceback" not in said[1]
+    psutil.wait_procs(children, 5)
+    assert not [child for child in children if child.is_running()]
+    return said
+
+
+@pytest.mark.parametrize("number", SAID)
+def test_a_signal_ends_a_verb_as_ctrl_c_does(
+    number: signal.Signals, graph: Path, tmp_path: Path, temporary: Path
+) -> None:
+    out = tmp_path / "out"
+    process = start("validate", graph, "--output", out, "--no-data-docs", "--json")
+    wait_for(process, lambda: (out / artifacts.LOCK).exists() and [*temporary.iterdir()])
+    said = end(process, number)
+    assert f"partition-ops: {json.loads(said[0])['error']['problem']}" == SAID[number]
+    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+
+
+@pytest.mark.charts
+def test_a_run_goes_on_after_sigterm(graph: Path, tmp_path: Path, temporary: Path) -> None:
+    out = tmp_path / "out"
+    words = ["run", str(graph), str(out), "--num-parts", "2", "--engine", "random"]
+    process = start(*words)
+    wait_for(process, (out / artifacts.record("validate")).exists)
+    end(process, signal.SIGTERM)
+    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+    assert not (out / artifacts.MANIFEST).exists()
+    done = (out / artifacts.record("validate")).read_bytes()
+    assert main(words) == 0
+    assert (out / artifacts.record("validate")).read_bytes() == done
+
+
+def test_no_child_is_left_behind(graph: Path, tmp_path: Path, temporary: Path) -> None:
+    """Great Expectations lives in a process of its own."""
+    process = start("validate", graph, "--output", tmp_path / "out")
+    wait_for(process, psutil.Process(process.pid).children)
+    end(process, signal.SIGTERM)
+    assert not [*temporary.iterdir()]
+
+
+def test_the_lock_on_s3_is_given_back(
+    graph: Path,
+    s3_root: str,
+    s3_settings: StorageSettings,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environment(s3_settings).items():
+        monkeypatch.setenv(name, value)
+    with open_store(f"{s3_root}/in") as source, open_store(f"{s3_root}/out") as output:
+        upload_folder(graph, source)
+        process = start("prepare", source.uri, "--output", output.uri)
+        wait_for(process, lambda: output.exists(artifacts.LOCK))  # it waits to see whether it is its own
+        end(process, signal.SIGTERM)
+        assert not [*output.list()]
+    assert not [*temporary.iterdir()]
+
+
+def environment(settings: StorageSettings) -> Mapping[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": settings.endpoint_url or "",
+        "AWS_ACCESS_KEY_ID": settings.access_key or "",
+        "AWS_SECRET_ACCESS_KEY": settings.secret_key or "",
+        "AWS_DEFAULT_REGION": settings.region or "",
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_modules_are_imported_gets_the_same_line(number: signal.Signals, graph: Path) -> None:
+    process = start("validate", graph, "--json", command=[COMMAND[0], "-X", "importtime", *COMMAND[1:]])
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.split()[-1] == "partition_ops.errors":  # one of the first of some hundred
+            break
+    said = end(process, number)
+    assert json.loads(said[0]) == {"error": {"problem": SAID[number].removeprefix("partition-ops: ")}}
+    assert "partition_ops.commands.main" not in said[1]
+
+
+DEAF = """
+import sys
+from hashlib import pbkdf2_hmac
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from shutil import rmtree
+from subprocess import Popen
+from threading import Event
+
+from partition_ops import cli, ending
+from partition_ops.commands import common, publish
+from partition_ops.temporary import new_folder
+
+def execute(arguments, console):
+    with common.locked_output(arguments), ExitStack() as stack, ThreadPoolExecutor() as pool:
+        stack.callback(rmtree, new_folder())
+        stack.callback(Popen(["sleep", "1000"], start_new_session=True).kill)
+        console.line("working")
+        {work}
+
+publish.execute, ending.PATIENCE = execute, 0.1
+sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "pbkdf2_hmac('sha256', b'', b'', 10**9)",  # compiled code
+        "pool.submit(Event().wait).result()",  # a thread that does not end
+    ],
+)
+def test_what_does_not_hear_a_signal_is_ended_all_the_same(
+    work: str, tmp_path: Path, temporary: Path
+) -> None:
+    out = tmp_path / "out"
+    process = start(out, command=(sys.executable, "-c", DEAF.format(work=work)))
+    assert process.stdout is not None and process.stdout.readline() == "working\n"
+    assert (out / artifacts.LOCK).exists() and [*temporary.iterdir()]
+    end(process, signal.SIGTERM)
+    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+
+
+def test_a_terminal_that_goes_is_no_trouble(graph: Path, tmp_path: Path, temporary: Path) -> None:
+    """The bar on it cannot be cleared any more."""
+    out = tmp_path / "out"
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execv(COMMAND[0], [*COMMAND, "validate", str(graph), "--output", str(out)])
+    try:
+        limit = time.monotonic() + MOST_SECONDS
+        while not (out / artifacts.LOCK).exists() and time.monotonic() < limit:
+            time.sleep(0.005)
+    finally:
+        os.close(terminal)
+    status = os.waitpid(process, 0)[1]
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """As nohup has it, and the shell for what is in the background."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Ending(as_json=False):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_handlers_are_those_of_before_when_a_verb_is_called_in_a_process(graph: Path, tmp_path: Path) -> None:
+    """Airflow's, for one."""
+    before = {number: signal.getsignal(number) for number in SAID}
+    assert main(["schema", str(graph), "--output", str(tmp_path / "schema.json")]) == 0
+    assert {number: signal.getsignal(number) for number in SAID} == before
+    with ThreadPoolExecutor() as pool:  # where there can be none
+        words = ["schema", str(graph), "--output", str(tmp_path / "again.json")]
+        assert pool.submit(main, words).result() == 0
+
+
+def test_metis_does_not_keep_sigterm_to_itself() -> None:
+    """It has a handler of its own while it works."""
+    rng = np.random.default_rng(0)
+    nodes, degree = 20_000, 20
+    ends = rng.integers(0, nodes, (nodes * degree, 2))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    found = sparse.coo_array((np.ones(len(ends)), ends.T), (nodes, nodes)).tocsr()
+    both = (found + found.T).tocsr()
+    graph = ParhipGraph(both.indptr.astype(np.int64), both.indices.astype(np.int64))
+
+    class Ended(Exception):
+        pass
+
+    def handler(number: int, frame: object) -> None:
+        raise Ended
+
+    before = signal.signal(signal.SIGTERM, handler)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
+    try:
+        with pytest.raises(Ended):
+            timer.start()
+            cut_graph(PartitionConfig(num_parts=8, engine="metis"), graph, np.ones((nodes, 1), np.int64))
+            timer.join()  # METIS was quicker
+    finally:
+        signal.signal(signal.SIGTERM, before)
