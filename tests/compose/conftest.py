@@ -15,6 +15,8 @@ from local_stack.folders import Folders
 from partition_ops.storage import StorageSettings
 from tests.compose.stack import Stack, make_stack
 
+PACKAGES = "apache-airflow-core sqlalchemy pyarrow great-expectations packaging"
+
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -26,7 +28,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         TASK_QUEUED_TIMEOUT="45",
         WORKER_GRACE="10s",
         WORKER_CONCURRENCY="2",
-        DEMO_PACKAGES="apache-airflow-core sqlalchemy pyarrow great-expectations packaging",
+        DEMO_PACKAGES=PACKAGES,
     )
     made.build()
     try:
@@ -58,10 +60,10 @@ def api(stack: Stack) -> AirflowApi:
 
 
 @pytest.fixture(scope="session")
-def graph(stack: Stack, s3: StorageSettings) -> Path:
-    """The example graph as 'make demo' makes it, which is also on the stack's S3."""
-    folders = Folders()
-    folders.make()
-    folder = build_graph(folders)
+def graph(stack: Stack, s3: StorageSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example graph as the demo makes it, which is also on the stack's S3."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEMO_PACKAGES", PACKAGES)
+        folder = build_graph(Folders(tmp_path_factory.mktemp("example")))
     upload_graph(folder, s3)
     return folder

@@ -75,7 +75,7 @@ def _converting(api: AirflowApi, run_id: str) -> tuple[dict[str, Any], set[str]]
         hosts = {entry["hostname"] for entry in mapped if entry["hostname"]}
         running = [entry for entry in mapped if entry["state"] == "running" and entry["hostname"]]
         if len(hosts) > 1 and running:
-            return running[0], hosts
+            return max(running, key=lambda entry: entry["start_date"]), hosts  # has most time left
         time.sleep(0.2)
     raise TimeoutError("The conversion was not seen on both workers")
 
