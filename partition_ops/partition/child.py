@@ -34,6 +34,8 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
     if child == 0:
         try:
             leave_to_system()
+            for number in (signal.SIGINT, signal.SIGHUP):  # of a terminal, which sends them to its parent too
+                signal.signal(number, signal.SIG_IGN)
             _end_with_parent()
             os._exit(work())
         finally:

@@ -23,7 +23,9 @@ from partition_ops import artifacts
 from partition_ops.cli import main
 from partition_ops.config import PartitionConfig
 from partition_ops.ending import Ending
+from partition_ops.errors import EngineError
 from partition_ops.graph.parhip import ParhipGraph
+from partition_ops.partition.child import call_in_child
 from partition_ops.partition.metis import cut_graph
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
@@ -243,6 +245,14 @@ def test_handlers_are_those_of_before_when_a_verb_is_called_in_a_process(graph: 
     with ThreadPoolExecutor() as pool:  # where there can be none
         words = ["schema", str(graph), "--output", str(tmp_path / "again.json")]
         assert pool.submit(main, words).result() == 0
+
+
+def test_compiled_code_that_is_killed_is_an_error_with_a_name() -> None:
+    assert call_in_child("It", lambda: 3) == 3
+    with pytest.raises(EngineError, match="It was ended by SIGKILL"):
+        call_in_child("It", lambda: os.kill(os.getpid(), signal.SIGKILL) or 0)
+    with pytest.raises(EngineError, match="It could not be called"):
+        call_in_child("It", lambda: 1 // 0)
 
 
 def test_metis_does_not_keep_sigterm_to_itself() -> None:
