@@ -19,9 +19,7 @@ DELETED = "<?xml version='1.0'?><DeleteResult/>"
 class Server(BaseHTTPRequestHandler):
     """One object, which may be put on a condition."""
 
-    protocol_version = (
-        "HTTP/1.1"  # boto3 waits a second for the "100 Continue" that an older one does not send
-    )
+    protocol_version = "HTTP/1.1"  # an older one sends no "100 Continue", for which boto3 waits
     content: bytes | None = None
 
     def do_GET(self) -> None:
