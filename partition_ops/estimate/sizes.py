@@ -9,8 +9,7 @@ from partition_ops.graph.metadata import Feature, GraphMetadata
 from partition_ops.storage import Store
 
 NARROW = 2**31  # what IDs of 32 bits count
-BLOCK_NODES = 1 << 18  # nodes whose neighbours ``prepare`` writes at a time
-MOST_BLOCKS = 1 << 20
+RANGE_BITS = 9  # ``prepare`` sorts so many ranges of nodes one by one, or half as many
 # bytes in memory for each byte in a file; text and compressed columns may hold anything
 DECODED = {"numpy": 1.0, "parquet": 1.1, "csv": 1.0}
 
@@ -125,8 +124,8 @@ class Sizes:
             groups[ends] = groups.get(ends, 0) + count
         return sorted(groups.values(), reverse=True)
 
-    def block_half_edges(self) -> list[int]:
-        """Half-edges of each block of nodes that ``prepare`` writes, most first.
+    def range_half_edges(self) -> list[int]:
+        """Half-edges of each range of nodes that ``prepare`` sorts, most first.
 
         The nodes of a type count as equal; that a type has many edges, as few fields of study have, counts.
         """
@@ -135,14 +134,14 @@ class Sizes:
         for edge_type, count in zip(metadata.edge_types, metadata.num_edges, strict=True):
             ends[edge_type.src] += count
             ends[edge_type.dst] += count
-        block = max(BLOCK_NODES, self.nodes // MOST_BLOCKS)  # counts that cannot be must not fill the memory
-        blocks = [0.0] * (self.nodes // block + 1)
+        width = 1 << max(self.nodes.bit_length() - RANGE_BITS, 0)
+        ranges = [0.0] * (self.nodes // width + 1)
         for name, begin, nodes in zip(
             metadata.node_types, metadata.node_offsets, metadata.num_nodes, strict=False
         ):
             density, at, end = ends[name] / max(nodes, 1), begin, begin + nodes
             while at < end:
-                upto = min(end, (at // block + 1) * block)
-                blocks[at // block] += density * (upto - at)
+                upto = min(end, (at // width + 1) * width)
+                ranges[at // width] += density * (upto - at)
                 at = upto
-        return sorted(map(int, blocks), reverse=True)
+        return sorted(map(int, ranges), reverse=True)

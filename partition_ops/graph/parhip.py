@@ -45,21 +45,23 @@ class ParhipGraph:
         return len(self.neighbours)
 
 
-def write_header(stream: BinaryIO, offsets: Words) -> int:
+def header_bytes(nodes: int) -> int:
+    """The position of the first neighbour."""
+    return (HEADER_WORDS + nodes + 1) * WORD
+
+
+def write_header(stream: BinaryIO, offsets: Words) -> None:
     """Write everything before the neighbours.
 
     Args:
         stream: At its beginning.
         offsets: (n + 1,) int64, counted in neighbours.
-
-    Returns:
-        The position of the first neighbour, in bytes.
     """
     nodes = len(offsets) - 1
-    first = (HEADER_WORDS + nodes + 1) * WORD
     np.array([VERSION, nodes, offsets[-1]], np.uint64).tofile(stream)
-    (offsets * WORD + first).astype(np.uint64).tofile(stream)
-    return first
+    places = offsets * WORD
+    places += header_bytes(nodes)
+    places.view(np.uint64).tofile(stream)
 
 
 def open_parhip(path: Path) -> ParhipGraph:

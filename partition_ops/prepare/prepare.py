@@ -1,12 +1,10 @@
-"""Write the symmetric homogeneous graph that the engines read: a counting sort of its edges."""
+"""Write the symmetric homogeneous graph that the engines read."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,10 @@ from partition_ops.config import PrepareConfig
 from partition_ops.graph.dropped import HiddenEdges
 from partition_ops.graph.edges import EdgeChunk, EdgeReader
 from partition_ops.graph.metadata import GraphMetadata, load_metadata
-from partition_ops.graph.parhip import write_header
-from partition_ops.parallel import cores, map_in_threads
+from partition_ops.graph.parhip import header_bytes, write_header
+from partition_ops.parallel import map_in_threads
 from partition_ops.prepare import symmetric
+from partition_ops.prepare.half_edges import HalfEdges
 from partition_ops.prepare.parmetis_text import prepare_parmetis_text
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
@@ -27,7 +26,7 @@ from partition_ops.tasks import StageResult, Task, check_apart, input_objects, r
 from partition_ops.temporary import temporary_folder
 
 STATS_VERSION = 1
-ROWS_AT_ONCE = 1 << 18
+RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
 
 
 def prepare_graph(
@@ -54,8 +53,9 @@ def prepare_graph(
     Raises:
         InvalidInputError: An edge file cannot be read.
 
-    Peak memory: 24 bytes a node and 16 for each core, 8 bytes an edge (16 beyond 2**31 nodes), and a chunk
-    of edges. As many bytes an edge again go through temporary files (below ``TMPDIR``).
+    Peak memory: 32 bytes a node, and for each core a block of edges with a copy, or 18 bytes a half-edge of
+    one of 512 ranges of nodes (up to twice that beyond 2**31 nodes). 12 to 16 bytes an edge go through a
+    temporary file (below ``TMPDIR``).
     """
     if config.format == "parmetis":
         return prepare_parmetis_text(config, source, destination, progress=progress)
@@ -73,7 +73,10 @@ def prepare_graph(
 
 
 class _Preparation:
-    """One pass over the input counts the neighbours of each node, one over a copy fills them in."""
+    """One pass over the input deals the edges out by range of nodes; then each range is sorted by itself.
+
+    So whatever is looked up at random stays in the cache, and memory holds a few ranges, not the graph.
+    """
 
     def __init__(self, metadata: GraphMetadata, reader: EdgeReader, task: Task, progress: Progress) -> None:
         self.metadata = metadata
@@ -81,58 +84,39 @@ class _Preparation:
         self.task = task
         self.progress = progress
         self.nodes = sum(metadata.num_nodes)
-        self.dtype = np.dtype(np.int32 if self.nodes <= 2**31 else np.int64)
+        self.shift = max(self.nodes.bit_length() - RANGE_BITS, 0)
+        self.in_degrees = np.zeros(self.nodes, np.int64)
+        self.unique = np.zeros(self.nodes, np.int64)
 
     def write(self) -> dict[str, Any]:
-        with temporary_folder() as scratch:
-            degrees, in_degrees, self_loops = self._count(Path(scratch))
-            ends = np.cumsum(degrees)
-            begins = ends - degrees
-            ranges = split_evenly(ends, cores())
-            neighbours = self._fill(Path(scratch), begins.copy(), int(degrees.sum()), ranges)
-        unique = np.empty(self.nodes, np.int64)
-        in_ranges(
-            ranges, lambda rows: symmetric.sort_and_merge(begins[rows], ends[rows], neighbours, unique[rows])
-        )
-        self._write_graph(begins, unique, neighbours)
-        self.task.write_array(artifacts.PREPARED_IN_DEGREES, in_degrees)
+        with (
+            temporary_folder() as scratch,
+            HalfEdges.in_folder(Path(scratch), self.nodes, self.shift) as dealt,
+        ):
+            self._deal(dealt)
+            self_loops = self._write_graph(dealt)
+        self.task.write_array(artifacts.PREPARED_IN_DEGREES, self.in_degrees)
         stats = {
             "version": STATS_VERSION,
             "num_nodes": self.nodes,
-            "num_half_edges": int(unique.sum()),
-            "num_edges": int(in_degrees.sum()),
+            "num_half_edges": int(self.unique.sum()),
+            "num_edges": int(self.in_degrees.sum()),
             "self_loops": self_loops,
         }
-        proof = {"degrees_sha256": hashlib.sha256(unique.data).hexdigest()}
+        proof = {"degrees_sha256": hashlib.sha256(self.unique.data).hexdigest()}
         self.task.write_json(artifacts.PREPARED_STATS, {**stats, **proof})
         return {key: value for key, value in stats.items() if key != "version"}
 
-    def _count(self, scratch: Path) -> tuple[symmetric.Counts, symmetric.Counts, int]:
-        """Degrees, in-degrees and the number of self-loops; the edges go to ``scratch``, a file a chunk."""
-        counts = [np.zeros((2, self.nodes), np.int64) for _ in range(cores())]  # one for each thread at work
-        title, edges = "Counting neighbours", sum(self.metadata.num_edges)
-        with self.progress.step(title, edges, "edges") as advance:
+    def _deal(self, dealt: HalfEdges) -> None:
+        """Write the half-edges to a temporary file."""
+        with self.progress.step("Dealing out edges", sum(self.metadata.num_edges), "edges") as advance:
 
-            def count(item: tuple[int, EdgeChunk]) -> int:
-                number, chunk = item
-                degrees, in_degrees = mine = counts.pop()
-                loops = 0
-                with (scratch / str(number)).open("wb") as stream:
-                    for block in self.reader.blocks(chunk):
-                        pairs = np.empty((len(block.src), 2), self.dtype)
-                        loops += symmetric.count(
-                            block.src, block.dst, *self._offsets(chunk), degrees, in_degrees, pairs
-                        )
-                        pairs.tofile(stream)
-                        advance(len(pairs))
-                counts.append(mine)
-                return loops
+            def deal(chunk: EdgeChunk) -> None:
+                for block in self.reader.blocks(chunk):
+                    dealt.add(block.src, block.dst, *self._offsets(chunk))
+                    advance(len(block.src))
 
-            self_loops = sum(map_in_threads(count, enumerate(self.reader.chunks())))
-        total = counts.pop()
-        while counts:
-            total += counts.pop()
-        return total[0], total[1], self_loops
+            deque(map_in_threads(deal, self.reader.chunks()), maxlen=0)
 
     def _offsets(self, chunk: EdgeChunk) -> tuple[int, int]:
         """Homogeneous IDs of the first nodes of the types of the sources and destinations."""
@@ -140,66 +124,35 @@ class _Preparation:
         src, dst = (self.metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
         return self.metadata.node_offsets[src], self.metadata.node_offsets[dst]
 
-    def _fill(
-        self, scratch: Path, positions: symmetric.Counts, half_edges: int, ranges: list[slice]
-    ) -> symmetric.Neighbours:
-        neighbours = np.empty(half_edges, self.dtype)
-        title, edges = "Filling in neighbours", sum(self.metadata.num_edges)
-        with self.progress.step(title, edges, "edges") as advance:
-            for number in range(len(self.reader.chunks())):
-                path = scratch / str(number)
-                pairs = np.fromfile(path, self.dtype).reshape(-1, 2)
-                path.unlink()
-
-                def enter(rows: slice, pairs: symmetric.Neighbours = pairs) -> None:
-                    symmetric.fill(pairs, rows.start, rows.stop, positions, neighbours)
-
-                in_ranges(ranges, enter)
-                advance(len(pairs))
-        return neighbours
-
-    def _write_graph(
-        self, begins: symmetric.Counts, unique: symmetric.Counts, neighbours: symmetric.Neighbours
-    ) -> None:
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(unique)])
+    def _write_graph(self, dealt: HalfEdges) -> int:
+        """Write the graph, fill in the degrees, and give the number of self-loops."""
+        loops = 0
         with self.task.destination.create(artifacts.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
             new.read_again = True
-            first = write_header(stream, offsets)
-            stream.flush()
+            stream.seek(header_bytes(self.nodes))
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
-
-                def write(rows: slice) -> None:
-                    packed = symmetric.compact(begins[rows], unique[rows], neighbours)
-                    write_at(stream.fileno(), packed, first + int(offsets[rows.start]) * packed.itemsize)
-                    advance(rows.stop - rows.start)
-
-                blocks = [
-                    slice(a, min(a + ROWS_AT_ONCE, self.nodes)) for a in range(0, self.nodes, ROWS_AT_ONCE)
-                ]
-                deque(map_in_threads(write, blocks), maxlen=0)
+                for number, (found, packed) in enumerate(
+                    map_in_threads(self._sorted(dealt), range(dealt.ranges))
+                ):
+                    packed.tofile(stream)
+                    loops += found
+                    advance(len(self.unique[dealt.nodes_of(number)]))
+            stream.seek(0)
+            write_header(stream, np.concatenate([np.zeros(1, np.int64), np.cumsum(self.unique)]))
         self.task.wrote(new.published())
+        return loops
 
+    def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, symmetric.Counts]]:
+        """Reads and sorts a range: self-loops, and the neighbours of its nodes, end to end."""
 
-def split_evenly(ends: symmetric.Counts, count: int) -> list[slice]:
-    """Ranges of nodes with about as many neighbours each.
+        def sort(number: int) -> tuple[int, symmetric.Counts]:
+            nodes = dealt.nodes_of(number)
+            rows, neighbours = dealt.read(number)
+            packed = np.empty(len(rows), np.int64)
+            unique = self.unique[nodes]
+            loops = symmetric.sort_range(
+                nodes.start, rows, neighbours, self.in_degrees[nodes], unique, packed
+            )
+            return loops, packed[: unique.sum()]
 
-    Args:
-        ends: (nodes,) int64, where the neighbours of each node end.
-        count: How many ranges.
-    """
-    total = int(ends[-1]) if len(ends) else 0
-    places = [0, *np.searchsorted(ends, [total * i // count for i in range(1, count)]).tolist(), len(ends)]
-    return [slice(a, b) for a, b in pairwise(places)]
-
-
-def in_ranges(ranges: list[slice], work: Callable[[slice], None]) -> None:
-    """Do something for each range of nodes, each in a thread of its own."""
-    deque(map_in_threads(work, ranges), maxlen=0)
-
-
-def write_at(file: int, array: symmetric.Counts, position: int) -> None:
-    """Write all bytes of an array at a place in a file."""
-    rest = memoryview(array.data).cast("B")
-    while len(rest):
-        written = os.pwrite(file, rest, position)
-        rest, position = rest[written:], position + written
+        return sort

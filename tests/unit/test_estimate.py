@@ -305,9 +305,9 @@ def test_halos_grow_with_their_hops_and_end_at_the_whole_graph(
 
 
 @given(nodes=st.integers(2, 10**7), edges=st.integers(0, 10**9))
-def test_blocks_have_every_half_edge(nodes: int, edges: int) -> None:
-    blocks = Sizes(parsed(nodes, edges), {"likes.parquet": 0}).block_half_edges()
-    assert sum(blocks) == pytest.approx(2 * edges * (1 if nodes >= 10 else 0.5), rel=1e-6, abs=len(blocks))
+def test_ranges_have_every_half_edge(nodes: int, edges: int) -> None:
+    ranges = Sizes(parsed(nodes, edges), {"likes.parquet": 0}).range_half_edges()
+    assert sum(ranges) == pytest.approx(2 * edges * (1 if nodes >= 10 else 0.5), rel=1e-6, abs=len(ranges))
 
 
 def call(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,14 @@ import numpy as np
 from numba import njit
 
 from partition_ops.partition.two_level.batches import Batches
-from partition_ops.partition.two_level.graph import Graph, Integers, Labels
+from partition_ops.partition.two_level.graph import (
+    LOOKED_UP,
+    Graph,
+    Integers,
+    Labels,
+    look_around,
+    most_looked_up,
+)
 
 SWEEPS = 5
 LITTLE = 0.03  # share of the nodes; a sweep that moves fewer was the last
@@ -35,7 +42,7 @@ def find_clusters(graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES) 
     Returns:
         (nodes,) int32, of values below the number of nodes.
 
-    Peak memory: 32 bytes a node, and 48 bytes times the largest degree for each thread.
+    Peak memory: 32 bytes a node, and 200 bytes times the largest degree for each thread.
     """
     nodes = graph.num_nodes
     labels = np.arange(nodes, dtype=np.int32)
@@ -44,12 +51,13 @@ def find_clusters(graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES) 
     proposed = np.empty(nodes, np.int32)
     with Batches(nodes) as batches:
         tables = _tables(graph, batches.threads)
+        around = np.empty((batches.threads, most_looked_up(graph)), np.int32)
         for sweep in range(SWEEPS):
             salt = (seed * SWEEPS + sweep + 1) * nodes
 
             def propose(thread: int, span: slice, salt: int = salt) -> None:
-                some, table = order[span], tables[thread]
-                _propose(graph, some, labels, homes, sizes, most, salt, table, proposed[span])
+                some, room = order[span], (tables[thread], around[thread])
+                _propose(graph, some, labels, homes, sizes, most, salt, room, proposed[span])
 
             moved = 0
             for span in batches.of(propose):
@@ -68,7 +76,7 @@ def _by_degree(graph: Graph) -> Integers:
 def _tables(graph: Graph, threads: int) -> Integers:
     """Room for a hash table of the largest degree: (threads, 3, slots)."""
     most = int(np.diff(graph.offsets).max(initial=1))
-    tables = np.zeros((threads, 3, 1 << (2 * most).bit_length()), np.int64)
+    tables = np.zeros((threads, 3, 1 << (4 * most).bit_length()), np.int64)
     tables[:, 0] = FREE
     return tables
 
@@ -83,35 +91,45 @@ def _mixed(label: int | np.int32, salt: int) -> Any:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _count_labels(graph: Graph, v: int, labels: Labels, table: Integers) -> tuple[int, int]:
+def _count_labels(
+    graph: Graph, v: int, own: int | np.int32, around: Labels, table: Integers
+) -> tuple[int, int]:
     """Weights of the edges to each label around a node, into the table.
+
+    Args:
+        graph: The graph.
+        v: The node.
+        own: Its label.
+        around: (neighbours,) int32, theirs.
+        table: The hash table: labels, weights, and which slots are used.
 
     Returns:
         How many slots of the table are used, and the weight of the edges to the node's own label.
     """
     keys, sums, used = table[0], table[1], table[2]
-    begin, end = graph.offsets[v], graph.offsets[v + 1]
-    bits = 1
-    while (1 << bits) < 2 * (end - begin):
+    begin = graph.offsets[v]
+    bits = 2
+    while (1 << bits) < 4 * len(around):
         bits += 1
-    shift = np.uint64(64 - bits)
-    count, own_sum = 0, 0
-    for j in range(begin, end):
-        label = labels[graph.neighbours[j]]
-        weight = graph.edge_weights[j] if len(graph.edge_weights) else 1
-        if label == labels[v]:
-            own_sum += weight
-            continue
-        slot = np.int64((np.uint64(label) * GOLDEN) >> shift)
-        while keys[slot] != label and keys[slot] != FREE:
-            slot = (slot + 1) & ((1 << bits) - 1)
-        if keys[slot] == FREE:
-            keys[slot] = label
-            sums[slot] = 0
-            used[count] = slot
-            count += 1
-        sums[slot] += weight
-    return count, own_sum
+    shift, last = np.uint64(64 - bits), (1 << bits) - 1
+    count = 0
+    for i in range(len(around)):  # without branches that nobody can foretell
+        label = around[i]
+        slot = _slot(keys, label, shift, last)
+        used[count] = slot
+        count += keys[slot] == FREE
+        keys[slot] = label
+        sums[slot] += graph.edge_weights[begin + i] if len(graph.edge_weights) else 1
+    return count, sums[_slot(keys, own, shift, last)]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _slot(keys: Integers, label: int | np.int32, shift: Any, last: int) -> Any:
+    """Where a label is in the hash table, or would be."""
+    slot = np.int64((np.uint64(label) * GOLDEN) >> shift)
+    while keys[slot] != label and keys[slot] != FREE:
+        slot = (slot + 1) & last
+    return slot
 
 
 @njit(cache=True, nogil=True)
@@ -123,21 +141,34 @@ def _propose(
     sizes: Integers,
     most: int,
     salt: int,
-    table: Integers,
+    room: tuple[Integers, Labels],
     proposed: Labels,
 ) -> None:
     """The heaviest label around each of some nodes, if its cluster has room; else the node's own."""
+    table, around = room
     keys, sums, used = table[0], table[1], table[2]
+    looked_up, begin, end = 0, 0, 0
     for i in range(len(nodes)):
+        if i == looked_up:
+            end = 0
+            while looked_up < len(nodes):
+                v = nodes[looked_up]
+                if looked_up > i and end + graph.offsets[v + 1] - graph.offsets[v] > LOOKED_UP:
+                    break
+                end = look_around(graph, v, labels, around, end)
+                looked_up += 1
+            begin = 0
         v = nodes[i]
         own = labels[v]
-        count, best_sum = _count_labels(graph, v, labels, table)
+        end = begin + graph.offsets[v + 1] - graph.offsets[v]
+        count, best_sum = _count_labels(graph, v, own, around[begin:end], table)
+        begin = end
         size = graph.node_weights[v] if len(graph.node_weights) else 1
         best, best_mix = own, np.uint64(0)
         for place in range(count):
             slot = used[place]
             label, total = np.int32(keys[slot]), sums[slot]
-            keys[slot] = FREE
+            keys[slot], sums[slot] = FREE, 0
             if total < best_sum or (total == best_sum and best == own):
                 continue
             if len(homes) and homes[label] != homes[v]:  # a label is the number of a node

@@ -6,23 +6,33 @@ proposal is looked at again before it is entered, so no move makes the cut large
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from partition_ops.partition.two_level.batches import Batches
-from partition_ops.partition.two_level.graph import Constraints, Graph, Integers, Labels
+from partition_ops.partition.two_level.graph import (
+    LOOKED_UP,
+    Constraints,
+    Graph,
+    Integers,
+    Labels,
+    look_around,
+    most_looked_up,
+)
 
 SWEEPS = 12
 LITTLE = 2e-4  # share of the nodes; a sweep that moves fewer was the last
 TIMES_BALANCED = 3
+MOST_NARROW = 127  # partitions; a quarter of the memory, so that more of it is in the cache
 NEVER = np.inf
 NOWHERE = -1
 NO_HOMES = np.zeros(0, np.int32)
 
 Flags = npt.NDArray[np.bool_]
+Parts = npt.NDArray[Any]
 
 
 class State(NamedTuple):
@@ -31,7 +41,7 @@ class State(NamedTuple):
     Attributes:
         graph: The graph.
         constraints: Of its nodes.
-        parts: (nodes,) int32.
+        parts: (nodes,) int8 or int32.
         loads: (parts, columns) int64, what each partition holds.
         homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; or empty.
         price: How many edges it must save to leave its home, for each node of the input graph in it.
@@ -39,7 +49,7 @@ class State(NamedTuple):
 
     graph: Graph
     constraints: Constraints
-    parts: Labels
+    parts: Parts
     loads: Integers
     homes: Labels
     price: float
@@ -48,6 +58,26 @@ class State(NamedTuple):
     def too_full(self) -> Integers:
         """The partitions that hold more of something than they may."""
         return np.flatnonzero((self.loads > self.constraints.most).any(axis=1))
+
+
+class Room(NamedTuple):
+    """What one thread works with.
+
+    Attributes:
+        sums: (parts,) int64 of zeros; so it is left.
+        used: (parts,) int64.
+        around: (`LOOKED_UP` or the largest degree,) of the dtype of the partitions.
+    """
+
+    sums: Integers
+    used: Integers
+    around: Parts
+
+    @classmethod
+    def of(cls, state: State) -> Room:
+        count = len(state.loads)
+        around = np.empty(most_looked_up(state.graph), state.parts.dtype)
+        return cls(np.zeros(count, np.int64), np.empty(count, np.int64), around)
 
 
 def refine(
@@ -75,11 +105,17 @@ def refine(
     Returns:
         Whether no partition holds more than it may.
 
-    Peak memory: 17 bytes a node; where partitions must be balanced, 24 bytes a node of theirs.
+    Peak memory: 6 bytes a node, 12 with more than 127 partitions; where partitions must be balanced, 24 bytes
+    a node of theirs.
     """
-    state = State(graph, constraints, parts, constraints.loads(parts), homes, float(price))
-    everywhere = active is None
-    active = np.ones(graph.num_nodes, np.bool_) if active is None else active
+    narrow = parts.astype(np.int8 if len(constraints.most) <= MOST_NARROW else np.int32)
+    state = State(graph, constraints, narrow, constraints.loads(parts), homes, float(price))
+    kept = _refine(state, np.ones(graph.num_nodes, np.bool_) if active is None else active, active is None)
+    parts[:] = narrow
+    return kept
+
+
+def _refine(state: State, active: Flags, everywhere: bool) -> bool:
     _improve(state, active)
     for _ in range(TIMES_BALANCED):
         if not len(state.too_full):
@@ -93,24 +129,24 @@ def refine(
 
 def _improve(state: State, active: Flags) -> None:
     nodes = state.graph.num_nodes
-    proposed = np.empty(nodes, np.int32)
+    proposed = np.empty(nodes, state.parts.dtype)
     with Batches(nodes) as batches:
-        room = np.zeros((batches.threads, 2, len(state.loads)), np.int64)
+        rooms = [Room.of(state) for _ in range(batches.threads)]
 
         def propose(thread: int, span: slice) -> None:
-            _propose(state, active, span.start, span.stop, room[thread], proposed)
+            _propose(state, active, span.start, span.stop, rooms[thread], proposed)
 
         for _ in range(SWEEPS):
             moved = 0
             for span in batches.of(propose):
-                moved += _enter(state, active, span.start, span.stop, room[0], proposed)
+                moved += _enter(state, active, span.start, span.stop, rooms[0], proposed)
             if moved <= LITTLE * nodes:
                 return
 
 
 def _balance(state: State, active: Flags) -> bool:
     """Move nodes out of partitions that hold too much; whether any could be. Wakes their neighbours."""
-    room = np.zeros((2, len(state.loads)), np.int64)
+    room = Room.of(state)
     moved = 0
     for part in state.too_full:
         candidates = np.flatnonzero(state.parts == part)
@@ -186,7 +222,7 @@ def _wake(graph: Graph, v: int, active: Flags) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64, float]:
+def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tuple[np.int64, float]:
     """The partition that a node should go to, and what that gains; its own and 0 if to none.
 
     What it gains is the edges that are cut no more, less the price where the node leaves its home.
@@ -194,19 +230,20 @@ def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64
     Args:
         state: The partitions.
         v: The node.
-        room: (2, parts) int64, the first row of zeros; so it is left.
+        around: (neighbours,) the partitions of its neighbours.
+        room: Of the thread.
         must_go: Whatever it costs, if need be where the node has no neighbours.
     """
-    graph, parts, loads = state.graph, state.parts, state.loads
-    sums, used = room[0], room[1]
-    own = np.int64(parts[v])
+    graph, loads, sums, used = state.graph, state.loads, room.sums, room.used
+    own = np.int64(state.parts[v])
+    begin = graph.offsets[v]
     count = 0
-    for j in range(graph.offsets[v], graph.offsets[v + 1]):
-        part = parts[graph.neighbours[j]]
+    for i in range(len(around)):
+        part = np.int64(around[i])
         if sums[part] == 0:
             used[count] = part
             count += 1
-        sums[part] += graph.edge_weights[j] if len(graph.edge_weights) else 1
+        sums[part] += graph.edge_weights[begin + i] if len(graph.edge_weights) else 1
     column = 0 if len(state.constraints.weights) else state.constraints.classes[v]
     home = np.int64(state.homes[v]) if len(state.homes) else np.int64(NOWHERE)
     price = state.price * (graph.node_weights[v] if len(graph.node_weights) else 1)
@@ -223,33 +260,56 @@ def _best(state: State, v: int, room: Integers, must_go: bool) -> tuple[np.int64
         if better and fits(state, v, part):
             best, best_gain = part, gain
     if must_go and best == own:
-        for part in range(len(loads)):
+        for other in range(len(loads)):
+            part = np.int64(other)
             emptier = best == own or loads[part, column] < loads[best, column]
             if part != own and emptier and fits(state, v, part):
-                best, best_gain = np.int64(part), (price if home == part else 0.0) - stays
+                best, best_gain = part, (price if home == part else 0.0) - stays
     for i in range(count):
         sums[used[i]] = 0
     return best, best_gain
 
 
 @njit(cache=True, nogil=True)
-def _propose(state: State, active: Flags, begin: int, end: int, room: Integers, proposed: Labels) -> None:
-    """Where each active node from ``begin`` to ``end`` should go."""
-    for v in range(begin, end):
-        proposed[v] = state.parts[v]
-        if active[v]:
-            proposed[v], _ = _best(state, v, room, False)
+def _best_now(state: State, v: int, room: Room, must_go: bool) -> tuple[np.int64, float]:
+    """`_best` of one node by itself."""
+    end = look_around(state.graph, v, state.parts, room.around, 0)
+    return _best(state, v, room.around[:end], room, must_go)
 
 
 @njit(cache=True, nogil=True)
-def _enter(state: State, active: Flags, begin: int, end: int, room: Integers, proposed: Labels) -> int:
+def _propose(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> None:
+    """Where each active node from ``begin`` to ``end`` should go."""
+    offsets = state.graph.offsets
+    first = begin
+    while first < end:
+        last, filled = first, 0
+        while last < end:
+            degree = offsets[last + 1] - offsets[last] if active[last] else 0
+            if last > first and filled + degree > LOOKED_UP:
+                break
+            if active[last]:
+                filled = look_around(state.graph, last, state.parts, room.around, filled)
+            last += 1
+        at = 0
+        for v in range(first, last):
+            proposed[v] = state.parts[v]
+            if active[v]:
+                degree = offsets[v + 1] - offsets[v]
+                proposed[v], _ = _best(state, v, room.around[at : at + degree], room, False)
+                at += degree
+        first = last
+
+
+@njit(cache=True, nogil=True)
+def _enter(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> int:
     """Move the nodes that should go, if that still holds; gives how many went."""
     moved = 0
     active[begin:end] = False
     for v in range(begin, end):
         if proposed[v] == state.parts[v]:
             continue
-        best, _ = _best(state, v, room, False)
+        best, _ = _best_now(state, v, room, False)
         if best != state.parts[v]:
             _move(state, v, best)
             moved += 1
@@ -258,7 +318,7 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Integers, pr
 
 
 @njit(cache=True, nogil=True)
-def _losses(state: State, nodes: Integers, room: Integers) -> npt.NDArray[np.float64]:
+def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64]:
     """What it costs that each of some nodes leaves its partition; `NEVER` where that helps nothing.
 
     Of clusters that have homes, it is what it costs over what it takes away: a few large ones that are worth
@@ -267,7 +327,7 @@ def _losses(state: State, nodes: Integers, room: Integers) -> npt.NDArray[np.flo
     losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
         if _helps(state, nodes[i]):
-            best, gain = _best(state, nodes[i], room, True)
+            best, gain = _best_now(state, nodes[i], room, True)
             if best != state.parts[nodes[i]]:
                 losses[i] = -gain
                 if len(state.homes) and len(state.constraints.weights):
@@ -289,12 +349,12 @@ def _relief(state: State, v: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _make_room(state: State, nodes: Integers, active: Flags, room: Integers) -> int:
+def _make_room(state: State, nodes: Integers, active: Flags, room: Room) -> int:
     """Let nodes leave their partition, in their order, while it holds too much; gives how many did."""
     moved = 0
     for i in range(len(nodes)):
         if _helps(state, nodes[i]):
-            best, _ = _best(state, nodes[i], room, True)
+            best, _ = _best_now(state, nodes[i], room, True)
             if best != state.parts[nodes[i]]:
                 _move(state, nodes[i], best)
                 _wake(state.graph, nodes[i], active)
