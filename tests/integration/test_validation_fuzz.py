@@ -17,7 +17,7 @@ from tests.damage import base_graphs, damage
 
 GRAPHS = base_graphs()
 ACTIONS = ("warn", "drop", "exclude", "fail")
-SEEDS = 1200
+SEEDS = 1008
 BLOCKS = 24
 PATIENCE = 30  # seconds for one graph of 14 nodes
 
