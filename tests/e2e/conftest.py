@@ -77,6 +77,14 @@ def published(site: Site) -> Run:
     return run
 
 
+@pytest.fixture(scope="session")
+def refused(site: Site) -> Run:
+    """A run that stopped at the validation of its graph."""
+    run = site.trigger(input_uri=BROKEN, output_uri=f"{OUTPUT}-refused")
+    site.wait(run, "failed")
+    return run
+
+
 @contextmanager
 def _services(folders: Folders, dags: Path, statsd: StatsdServer) -> Iterator[Site]:
     secrets = load_secrets(folders)

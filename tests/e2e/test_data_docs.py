@@ -11,20 +11,12 @@ import pytest
 
 from local_stack.airflow import BUCKET
 from partition_ops.storage import open_store
-from tests.e2e.airflow_site import BROKEN, OUTPUT, Run, Site
+from tests.e2e.airflow_site import OUTPUT, Run, Site
 from tests.e2e.browser import PROGRAM, Browser
 from tests.e2e.test_ui import log_in
 
 pytestmark = pytest.mark.e2e
 PAGES = ("index", "validations/edge_types", "expectations/edge_types", "validations/graph")
-
-
-@pytest.fixture(scope="module")
-def refused(site: Site) -> Run:
-    """A run that stopped at the validation of its graph."""
-    run = site.trigger(input_uri=BROKEN, output_uri=f"{OUTPUT}-refused")
-    site.wait(run, "failed")
-    return run
 
 
 @pytest.mark.parametrize("which", ["published", "refused"])

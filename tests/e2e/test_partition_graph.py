@@ -13,7 +13,7 @@ from partition_ops.dgl_import import import_dgl
 from partition_ops.run import run_job
 from partition_ops.storage import Store, open_store
 from partition_ops.verify import verify_output
-from tests.e2e.airflow_site import BROKEN, DAG_ID, INPUT, OUTPUT, ROW, VALUE, Run, Site, wait_until
+from tests.e2e.airflow_site import DAG_ID, INPUT, OUTPUT, ROW, VALUE, Run, Site, wait_until
 
 pytestmark = pytest.mark.e2e
 PARTS = 3
@@ -110,15 +110,13 @@ def test_consumer_of_another_graph_does_not_run(site: Site, published: Run) -> N
     assert site.call("GET", "dags/on_another_graph/dagRuns")["dag_runs"] == []
 
 
-def test_bad_input_fails_validate_without_a_retry(site: Site) -> None:
-    run = site.trigger(input_uri=BROKEN, output_uri=f"{OUTPUT}-of-broken")
-    site.wait(run, "failed")
-    (failed,) = [task for task in site.api.tasks(DAG_ID, run.run_id) if task.state == "failed"]
+def test_bad_input_fails_validate_without_a_retry(site: Site, refused: Run) -> None:
+    (failed,) = [task for task in site.api.tasks(DAG_ID, refused.run_id) if task.state == "failed"]
     assert (failed.task_id, failed.try_number) == ("validate", 1)
-    (message,) = [e["event"] for e in site.log(run, "validate") if e.get("level") == "error"][:1]
+    (message,) = [e["event"] for e in site.log(refused, "validate") if e.get("level") == "error"][:1]
     for part in ("edges/0-0.csv", "author:writes:paper", f"row {ROW}", str(VALUE), "0 to 59"):
         assert part in message
-    with open_store(f"{OUTPUT}-of-broken", site.s3.settings()) as store:
+    with open_store(refused.output_uri, site.s3.settings()) as store:
         left = [entry.key for entry in store.list()]
     assert not [key for key in left if key.endswith(("manifest.json", "latest.json", ".dgl"))]
 
