@@ -24,6 +24,7 @@ from partition_ops.commands.verb_parser import VerbParser
 from partition_ops.errors import PartitionOpsError, StorageError
 from partition_ops.storage.local import PARTIAL
 from partition_ops.temporary import remove_abandoned
+from partition_ops.tmpdir import check_tmpdir
 
 # what the system refuses because of what it has or allows, and not because we asked wrongly
 REFUSED = {
@@ -109,6 +110,7 @@ def run_verb(words: Sequence[str]) -> int:
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     console = Console(as_json=arguments.json)
     try:
+        check_tmpdir()
         remove_abandoned()
         console.result(arguments.execute(arguments, console))
         return 0

@@ -378,6 +378,46 @@ def test_verify_refuses_what_is_not_finished(graph: Path, tmp_path: Path, called
     assert "is not a finished output: there is no manifest.json" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("named", "why"), [("nowhere", "No such file or directory"), ("file", "Not a directory")]
+)
+@pytest.mark.parametrize("verb", ["run", "estimate"])
+def test_a_tmpdir_that_is_none_is_not_passed_over(
+    graph: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    named: str,
+    why: str,
+    called: Called,
+) -> None:
+    """Python would take /tmp instead, which may be small."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / named))
+    done = called(verb, graph, *([tmp_path / "out"] if verb == "run" else []), "--num-parts", 2)
+    assert done.returncode == 2
+    assert f"TMPDIR cannot be used: {tmp_path / named}\n  found:    {why}" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_full_tmpdir_is_not_passed_over(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: Called
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]).returncode:
+        pytest.skip("mounting is not permitted here")
+    monkeypatch.setenv("TMPDIR", str(disk))
+    try:
+        (disk / "full").write_bytes(bytes(64 << 10))
+        done = called("validate", graph)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert done.returncode == 2
+    assert f"There is no space left in TMPDIR: {disk}\n" in done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 @pytest.mark.parametrize("kilobytes", [60, 120, 300])
 def test_a_full_disk_is_named(graph: Path, tmp_path: Path, kilobytes: int, called: Called) -> None:

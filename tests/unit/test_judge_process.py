@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,23 @@ def test_a_child_that_cannot_start_shows_the_end_of_its_log(
 def test_a_child_that_is_silent_is_given_up() -> None:
     with Judge(patience=0.05) as judge, pytest.raises(JudgeError, match=r"has not answered for 0 s"):
         judge.wait_until_ready()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_full_disk_is_told_from_a_defect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]).returncode:
+        pytest.skip("mounting is not permitted here")
+    fills = "open('full', 'wb', buffering=0).write(bytes(1 << 20)); raise OSError(28, 'No space left')"
+    (tmp_path / "great_expectations.py").write_text(fills)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    try:
+        with Judge() as judge, pytest.raises(JudgeError, match=rf"no space left\. .* in {disk}/.*set TMPDIR"):
+            judge.judge({})
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_the_child_and_its_files_are_gone_at_the_end() -> None:

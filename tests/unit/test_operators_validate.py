@@ -98,6 +98,12 @@ def test_an_output_where_a_file_is_is_refused_first(tmp_path: Path) -> None:
         TaskInstance().run(operator(tmp_path))
 
 
+def test_a_tmpdir_that_is_none_is_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    with pytest.raises(AirflowFailException, match=rf"TMPDIR cannot be used: {tmp_path}/nowhere"):
+        TaskInstance().run(operator(tmp_path))
+
+
 def test_a_job_that_fits_is_validated(tmp_path: Path) -> None:
     TaskInstance().run(operator(tmp_path, planned=PLANNED, data_docs=False))
     assert (tmp_path / "out" / "validation" / "report.json").exists()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from partition_ops.errors import PartitionOpsError
+from partition_ops.storage.base import FULL_DISK
 
 CHILD = "partition_ops.validate.expectations.child"
 KEPT = {"LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"}
@@ -114,6 +116,14 @@ class ChildProcess:
 
     def _error(self, what: str, *, transient: bool) -> JudgeError:
         text = self._log.read_text(errors="replace").strip()
+        free = shutil.disk_usage(self._log.parent).free
+        if free <= FULL_DISK:  # then there is no room for its log either
+            return JudgeError(
+                f"The process that judges with Great Expectations {what}: there is no space left",
+                found=f"{free >> 10} KiB free in {self._log.parent}",
+                remedy="Make room there, or set TMPDIR to a folder on a disk with more room.",
+                transient=transient,
+            )
         return JudgeError(
             f"The process that judges with Great Expectations {what}",
             found="at the end of its log: " + text[-TAIL:] if text else "nothing in its log",

@@ -64,8 +64,11 @@ class GraphRunOperator(BaseOperator):
     def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
         """The input and the root of the run; failures inside are explained."""
         from partition_ops.storage.local import check_folder
+        from partition_ops.tmpdir import check_tmpdir
 
         hook = GraphStorageHook(self.storage_conn_id)
+        with failures_explained(self.log):
+            check_tmpdir()
         with (
             failures_explained(self.log),
             hook.open(self.input_uri, progress=progress) as source,
