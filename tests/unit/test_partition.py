@@ -15,9 +15,10 @@ from partition_ops.graph.assignment import read_assignment
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.graph.parhip import open_parhip
 from partition_ops.partition import ENGINES, Problem, import_assignment, partition_nodes
+from partition_ops.partition.weights import feature_classes
 from partition_ops.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
-from tests.graphs import Edges, SmallGraph, library
+from tests.graphs import Edges, SmallGraph, Values, library
 from tests.mpi import needs_parmetis
 from tests.parmetis import parmetis_output
 
@@ -57,6 +58,19 @@ def test_a_type_with_fewer_nodes_than_partitions_is_noted(
     assigned(stores, PartitionConfig(num_parts=4, engine="random"))
     assert caplog.text.count("no nodes of 'few' (2 nodes, in 2 partitions)\n") == 1
     assert "partitions have no nodes: " not in caplog.text
+
+
+def test_a_value_with_fewer_nodes_than_partitions_is_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mask = Values("a", "mask", np.arange(12) < 2)
+    source = open_store(str(SmallGraph({"a": 12}, {"a:r:a": Edges([0], [1])}, [mask]).write(tmp_path)))
+    metadata = load_metadata(source)
+    for num_parts, noted in ((2, False), (4, True)):
+        caplog.clear()
+        feature_classes(PartitionConfig(num_parts=num_parts, balance_ntypes="mask"), metadata, source)
+        said = "1 of the 2 classes by the feature 'mask' there are fewer nodes than partitions"
+        assert (said in caplog.text) == noted
 
 
 @pytest.mark.parametrize(
