@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import secrets
 from collections.abc import Iterator
 
 import pytest
 
+from local_stack.folders import PROJECT
 from local_stack.s3_server import start_s3_server
 from partition_ops.storage import StorageSettings
 
@@ -16,6 +18,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch or dgl is imported
 
 BUCKET = "test-bucket"
 E2E = "tests/e2e/"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile our modules once for all processes, also where PYTHONDONTWRITEBYTECODE has each do it again."""
+    if not hasattr(config, "workerinput"):
+        for name in ("dags", "local_stack", "partition_ops", "plugins"):
+            compileall.compile_dir(PROJECT / name, quiet=2)
 
 
 @pytest.fixture(scope="session")
