@@ -6,6 +6,7 @@ SIGTERM. Signals are looked after from the first moment: next to nothing is impo
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from partition_ops.ending import Ending
@@ -14,10 +15,15 @@ TYPE_CHECKING = False  # that of typing takes milliseconds to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+OBJECTS = (
+    100_000  # made between two looks for garbage: imports make many, and a look takes a tenth of their time
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and give back the exit code."""
     words = sys.argv[1:] if argv is None else [*argv]
+    gc.set_threshold(OBJECTS)
     with Ending(as_json="--json" in words) as ending:
         try:
             from partition_ops.commands.main import run_verb

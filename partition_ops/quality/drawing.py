@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import warnings
 from html import escape
+from typing import TYPE_CHECKING
 
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+if TYPE_CHECKING:  # half a second, which `import_ahead` takes off the way
+    from matplotlib.figure import Figure
 
 
 def inline_picture(figure: Figure, label: str) -> str:
@@ -19,6 +20,7 @@ def inline_picture(figure: Figure, label: str) -> str:
 def picture(figure: Figure, label: str) -> str:
     """A picture as a file of its own (SVG)."""
     import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     # who shows the picture has the fonts: text stays text
     warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import warnings
 from html import escape
 from pathlib import Path
@@ -126,3 +128,9 @@ def test_replication_by_degree(tmp_path: Path) -> None:
     assert "Degree and replication" in page
     times = out.read_bytes(artifacts.TIMES).decode()
     assert all(stage in times for stage in ("prepare", "partition", "scatter", "gather"))
+
+
+def test_the_job_begins_without_the_plotting_library() -> None:
+    code = "import sys, partition_ops.run; print('matplotlib' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False"
