@@ -110,8 +110,8 @@ def run_verb(words: Sequence[str]) -> int:
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     console = Console(as_json=arguments.json)
     try:
+        remove_abandoned()  # which may make room
         check_tmpdir()
-        remove_abandoned()
         console.result(arguments.execute(arguments, console))
         return 0
     except PartitionOpsError as error:
