@@ -103,11 +103,14 @@ def _count(ids: Ids, offset: int, degrees: Counts) -> None:
 def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts) -> None:
     """Union-find without ranks: the smaller ID becomes the root."""
     for i in range(len(src)):
-        a, b = _root(parents, src[i] + src_offset), _root(parents, dst[i] + dst_offset)
-        if a < b:
-            parents[b] = a
-        elif b < a:
-            parents[a] = b
+        u, v = src[i] + src_offset, dst[i] + dst_offset
+        if parents[u] == parents[v]:  # as nearly always after a while
+            continue
+        a, b = _root(parents, u), _root(parents, v)
+        root = min(a, b)
+        parents[max(a, b)] = root
+        parents[u] = root
+        parents[v] = root
 
 
 @njit(cache=True, nogil=True)
