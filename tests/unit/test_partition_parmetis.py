@@ -193,7 +193,7 @@ def test_a_tiny_graph_is_given_to_metis(tmp_path: Path) -> None:
     source = open_store(str(library(papers=20).write(tmp_path / "in")))
     destination = open_store(str(tmp_path / "out"))
     prepare_graph(PrepareConfig(), source, destination)
-    mpi = MpiOptions(ranks=4, mpirun="there-is-no-such-command")
+    mpi = MpiOptions(ranks=4, mpirun="false")  # a command that there is, and that starts no ranks
     partition_nodes(PartitionConfig(num_parts=2, engine="parmetis", mpi=mpi), source, destination)
 
 

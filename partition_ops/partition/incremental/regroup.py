@@ -21,6 +21,7 @@ from partition_ops.partition.two_level.engine import constraints_of
 from partition_ops.partition.two_level.graph import Constraints, Graph, Integers, Labels
 from partition_ops.partition.two_level.refine import NOWHERE, refine
 
+SWEEPS = 5  # clusters that are placed as one may be larger than those that METIS cuts
 CLUSTERS = 32  # of the largest size would make a partition
 FEW_CLUSTERS = 50  # for each partition; a graph with fewer nodes is not contracted
 MOST_LEVELS = 8
@@ -82,7 +83,7 @@ def _levels(problem: Problem, whole: Level) -> list[Level]:
         graph, constraints, homes, _ = levels[-1]
         if graph.num_nodes <= FEW_CLUSTERS * problem.num_parts:
             break
-        labels = find_clusters(graph, most, problem.config.seed + len(levels), homes)
+        labels = find_clusters(graph, most, problem.config.seed + len(levels), homes, sweeps=SWEEPS)
         smaller, dense = contract(graph, labels)
         if smaller.num_nodes > LEAST_SHRINKING * graph.num_nodes:
             break

@@ -22,7 +22,7 @@ from partition_ops.partition.two_level.graph import (
     most_looked_up,
 )
 
-SWEEPS = 5
+SWEEPS = 3  # more let large clusters swallow small ones that are better by themselves
 LITTLE = 0.03  # share of the nodes; a sweep that moves fewer was the last
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
@@ -30,7 +30,9 @@ FREE = -1
 NO_HOMES = np.zeros(0, np.int32)
 
 
-def find_clusters(graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES) -> Labels:
+def find_clusters(
+    graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES, *, sweeps: int = SWEEPS
+) -> Labels:
     """The cluster of each node.
 
     Args:
@@ -38,6 +40,7 @@ def find_clusters(graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES) 
         most: Weight that a cluster may reach, in nodes of the input graph.
         seed: Decides between labels that are as good.
         homes: (nodes,) int32; only nodes with the same come into one cluster. Empty where all may.
+        sweeps: How often every node may go to another cluster.
 
     Returns:
         (nodes,) int32, of values below the number of nodes.
@@ -52,8 +55,8 @@ def find_clusters(graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES) 
     with Batches(nodes) as batches:
         tables = _tables(graph, batches.threads)
         around = np.empty((batches.threads, most_looked_up(graph)), np.int32)
-        for sweep in range(SWEEPS):
-            salt = (seed * SWEEPS + sweep + 1) * nodes
+        for sweep in range(sweeps):
+            salt = (seed * sweeps + sweep + 1) * nodes
 
             def propose(thread: int, span: slice, salt: int = salt) -> None:
                 some, room = order[span], (tables[thread], around[thread])

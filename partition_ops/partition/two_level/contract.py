@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numba import njit
 from partition_ops.partition.two_level.batches import Batches
 from partition_ops.partition.two_level.graph import Graph, Integers, Labels
 
-ENTRIES_AT_ONCE = 1 << 24
+ENTRIES_AT_ONCE = 1 << 22
 
 
 class _Piece(NamedTuple):
@@ -40,7 +41,7 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
         The contracted graph, whose edges weigh what those between the two clusters weigh together, and the
         number of each node's cluster in it, (nodes,) int32 from 0 without gaps.
 
-    Peak memory: 16 bytes a node, twice 16 bytes an edge of the contracted graph, 200 MiB, and 12 bytes a
+    Peak memory: 16 bytes a node, twice 16 bytes an edge of the contracted graph, 50 MiB, and 12 bytes a
     cluster for each thread.
     """
     dense, count = _dense(labels)
@@ -48,23 +49,20 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
     bounds = _bounds(graph.offsets, dense, count)
     sizes = np.zeros(count, np.int64)
     pieces: list[tuple[Integers, Integers]] = []
+    ends = _ends(bounds, count)
+    room = max((int(bounds[end] - bounds[begin]) for begin, end in pairwise(ends)), default=0)
+    found, weights = np.empty(room, np.int32), np.empty(room, np.int64)
     with Batches(count) as batches:
         sums = np.zeros((batches.threads, count), np.int64)
-        begin = 0
-        while begin < count:
-            end = int(np.searchsorted(bounds, bounds[begin] + ENTRIES_AT_ONCE, side="right")) - 1
-            end = min(max(end, begin + 1), count)
-            found = np.empty(int(bounds[end] - bounds[begin]), np.int32)
-            weights = np.empty(len(found), np.int64)
+        for begin, end in pairwise(ends):
             piece = _Piece(begin, found, weights, sizes)
 
             def rows(thread: int, span: slice, piece: _Piece = piece) -> None:
                 first, last = _between(bounds, piece.begin, span)
                 _rows(graph, dense, starts, members, bounds, piece, first, last, sums[thread])
 
-            batches.share(0, len(found), rows)
+            batches.share(0, int(bounds[end] - bounds[begin]), rows)
             pieces.append(_packed(bounds, piece, end))
-            begin = end
     neighbours, edge_weights = (
         np.concatenate([np.zeros(0, np.int64), *(piece[i] for piece in pieces)]) for i in (0, 1)
     )
@@ -73,6 +71,15 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
     if len(graph.node_weights):
         node_weights = np.bincount(dense, weights=graph.node_weights, minlength=count).astype(np.int64)
     return Graph(offsets, neighbours, edge_weights, node_weights), dense
+
+
+def _ends(bounds: Integers, count: int) -> list[int]:
+    """0, and where each piece of the clusters ends."""
+    ends = [0]
+    while ends[-1] < count:
+        end = int(np.searchsorted(bounds, bounds[ends[-1]] + ENTRIES_AT_ONCE, side="right")) - 1
+        ends.append(min(max(end, ends[-1] + 1), count))
+    return ends
 
 
 def _dense(labels: Labels) -> tuple[Labels, int]:
