@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import tempfile
 import threading
 from collections.abc import Iterator
 from io import RawIOBase
@@ -21,6 +20,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.graph.bad_text import bad_value
 from partition_ops.graph.metadata import FileFormat
 from partition_ops.graph.tables import csv_layout, csv_options, first_sentence, parquet_file
+from partition_ops.temporary import temporary_folder
 
 Values = npt.NDArray[Any]
 NUMPY = b"\x93NUMPY"
@@ -41,13 +41,13 @@ def read_numpy(path: Path, where: str) -> Values:
     return values
 
 
-def numpy_layout(head: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Dtype and shape of a row, from the first `LONGEST_HEADER` bytes of a file."""
+def numpy_layout(head: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype, shape of a row and number of rows, from the first `LONGEST_HEADER` bytes of a file."""
     try:
         dtype, shape, _ = _parse_header(head)
     except Exception as error:
         raise _refusal(_why_no_header(head), where) from error
-    return dtype, shape[1:]
+    return dtype, shape[1:], math.prod(shape[:1])
 
 
 def _parse_header(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
@@ -226,10 +226,10 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
 def csv_beginning(head: bytes, file_format: FileFormat, where: str) -> Values:
     """The values of the whole lines among the first bytes of a file."""
     lines, newline, _ = head.rpartition(b"\n")
-    with tempfile.NamedTemporaryFile(prefix="partition-ops-") as file:
-        file.write(lines + newline or head)
-        file.flush()
-        return read_csv(Path(file.name), file_format, where)
+    with temporary_folder() as folder:
+        path = Path(folder) / "beginning.csv"
+        path.write_bytes(lines + newline or head)
+        return read_csv(path, file_format, where)
 
 
 def _numbers(columns: int) -> str:

@@ -104,27 +104,41 @@ class FeatureReader:
     def row_bytes(self) -> int:
         """Bytes of a row, by the first chunk; of one in NumPy's format nothing but the header is read."""
         if self._feature.data.format.name == "numpy":
-            dtype, shape = self.header()
+            header = self.header()
+            if header is None:
+                return 0
+            dtype, shape = header
         else:
             first = self._chunk_layout(0)
             dtype, shape = first.dtype, first.shape
         return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
-    def header(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
-        """Dtype and shape of a row, as the beginning or the end of the first chunk has them.
+    def header(self) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+        """Dtype and shape of a row, by the beginning or the end of the first chunk that has rows.
 
         The values are not read, nor fetched; of a CSV, a few lines are, and later ones may have other dtypes.
+        None where there are no rows.
         """
-        data, where = self._feature.data, self.where(0)
-        key = data.files[0]
+        for index in range(len(self._feature.data.files) if self.rows else 0):
+            dtype, shape, rows = self._chunk_header(index)
+            if rows:
+                return dtype, shape
+        return None
+
+    def _chunk_header(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+        """Dtype, shape of a row and number of rows; of a CSV, the rows that were read."""
+        data, where = self._feature.data, self.where(index)
+        key = data.files[index]
+        found = self._source.stat(key)
+        if found is not None and found.size == 0:  # S3 has no range of it
+            return np.dtype(np.float64), (), 0
         if data.format.name == "numpy":
             return numpy_layout(self._source.read_range(key, 0, LONGEST_HEADER), where)
         if data.format.name == "parquet":
             with RangedFile(self._source, key) as file:
-                dtype, shape, _ = parquet_layout(file, where)
-            return dtype, shape
+                return parquet_layout(file, where)
         values = csv_beginning(self._source.read_range(key, 0, FEW_LINES), data.format, where)
-        return values.dtype, values.shape[1:]
+        return values.dtype, values.shape[1:], len(values)
 
     def take(self, ids: npt.NDArray[np.int64]) -> Values:
         """The rows of some IDs.

@@ -21,7 +21,7 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
     Args:
         config: The options.
         metadata: The graph's metadata.
-        source: Its root; read is nothing but the header of the feature to balance by.
+        source: Its root; read are nothing but the headers of the feature to balance by.
 
     Raises:
         UsageError: There is no such engine, it cannot do what is asked for, there are more partitions than
@@ -53,4 +53,6 @@ def _check_feature(name: str, metadata: GraphMetadata, source: Store) -> None:
     readers = feature_readers(source, metadata)
     for key in (f"{node_type}/{name}" for node_type in having):
         with suppress(InvalidInputError):  # what is wrong with a file, validation says
-            check_classes(key, *readers[key].header())
+            header = readers[key].header()
+            if header is not None:
+                check_classes(key, *header)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from partition_ops.cli import main
 from partition_ops.config import PartitionConfig, RunConfig
-from partition_ops.errors import NotEnoughRoomError
+from partition_ops.errors import NotEnoughRoomError, UsageError
 from partition_ops.estimate import StageEstimate, check_job, estimate_job
 from partition_ops.estimate.convert import expected_halo
 from partition_ops.estimate.job import Job
@@ -24,8 +29,12 @@ from partition_ops.estimate.result import Room
 from partition_ops.estimate.sizes import Sizes
 from partition_ops.graph.metadata import GraphMetadata, load_metadata, parse_metadata
 from partition_ops.partition.options import check_options
+from partition_ops.partition.weights import feature_classes
 from partition_ops.run import run_job
+from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local import LocalStore
+from partition_ops.storage.transfer import upload_folder
+from partition_ops.temporary import remove_abandoned
 from tests.graphs import Layout, Values, library
 
 GIB = 1 << 30
@@ -201,6 +210,91 @@ def test_of_a_feature_to_balance_by_only_the_header_is_fetched(tmp_path: Path, f
     metadata = load_metadata(LocalStore(source.root))
     check_options(PartitionConfig(num_parts=2, balance_ntypes="age"), metadata, source)
     assert 0 < source.count < 100_000
+
+
+def npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def parquet(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"age": array}), file)
+    return file.getvalue()
+
+
+NO_ROWS = {
+    "csv": b"",
+    "csv with a header": b"age\n",
+    "numpy": npy(np.array([])),
+    "parquet": parquet(np.zeros(0, np.float32)),
+}
+
+
+@pytest.mark.parametrize("kind", NO_ROWS)
+def test_a_feature_of_a_type_without_nodes_is_nothing_to_refuse(tmp_path: Path, kind: str) -> None:
+    """Whatever its file says of a dtype."""
+    source = with_ages(tmp_path / "in", kind.split()[0], [NO_ROWS[kind]], [0])
+    assert balanced_by_age(source).tolist() == [0] * 9
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv with a header"])
+def test_a_feature_is_judged_by_the_first_file_with_rows(tmp_path: Path, kind: str) -> None:
+    source = with_ages(tmp_path / "fits", "csv", [NO_ROWS[kind], b"age\n7\n8\n"], [0, 2])
+    assert balanced_by_age(source).tolist() == [0, 1] + [2] * 9
+    source = with_ages(tmp_path / "unfit", "csv", [NO_ROWS[kind], b"age\n7.5\n8\n"], [0, 2])
+    with pytest.raises(UsageError, match=r"'person/age' cannot be balanced by.*float64"):
+        balanced_by_age(source)
+
+
+@pytest.mark.parametrize("counts", [[0, 2], [0, 0]])
+def test_on_s3_an_empty_file_has_no_range(
+    tmp_path: Path, counts: list[int], s3_root: str, s3_settings: StorageSettings
+) -> None:
+    files = [b"", b"7\n8\n"[: 2 * counts[1]]]
+    with_ages(tmp_path, "csv", files, counts)
+    with open_store(s3_root, s3_settings) as source:
+        upload_folder(tmp_path, source)
+        assert len(balanced_by_age(source)) == sum(counts) + 9
+
+
+def balanced_by_age(source: Store) -> np.ndarray:
+    """The classes of the nodes, if the options are not refused before."""
+    config, metadata = PartitionConfig(num_parts=2, balance_ntypes="age"), load_metadata(source)
+    check_options(config, metadata, source)
+    return feature_classes(config, metadata, source)
+
+
+def with_ages(folder: Path, file_format: str, files: list[bytes], counts: list[int]) -> LocalStore:
+    """People with ages in some files, and nine pages."""
+    source = graph_of(folder, 10, 2)
+    names = [f"{index}.{file_format}" for index in range(len(files))]
+    for name, content in zip(names, files, strict=True):
+        (folder / name).write_bytes(content)
+    document = described(10, 2, num_nodes_per_type=[sum(counts), 9], num_nodes_per_chunk=[counts, [9]])
+    document["node_data"] = {"person": {"age": {"format": {"name": file_format}, "data": names}}}
+    source.write_json("metadata.json", document)
+    return source
+
+
+KILLED = """
+import os, signal
+from partition_ops.graph import feature_files
+from partition_ops.graph.metadata import FileFormat
+feature_files.read_csv = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+feature_files.csv_beginning(b"1", FileFormat("csv"), "")
+"""
+
+
+def test_the_beginning_of_a_csv_goes_with_a_killed_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert subprocess.run([sys.executable, "-c", KILLED]).returncode == -signal.SIGKILL
+    remove_abandoned()
+    assert not [*tmp_path.iterdir()]
 
 
 def test_counts_that_cannot_be_do_not_fill_the_memory(tmp_path: Path) -> None:
