@@ -45,8 +45,8 @@ def remove_abandoned() -> None:
     if system is None:
         return
     named = re.compile(rf"{PREFIX}{system}-(\d{{1,9}})-(\d+)-.+")
-    with suppress(OSError):
-        for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}{system}-*"):
+    for path in _found(f"{PREFIX}{system}-*"):
+        with suppress(OSError):  # another command has removed it
             owner = named.fullmatch(path.name)
             if owner and _is_ours(path) and _has_ended(int(owner[1]), owner[2]):
                 logger.info("%s is removed: its process has ended", path)
@@ -57,8 +57,16 @@ def remove_own() -> None:
     """Remove the folders of this process, which is about to end, though its threads may still write there."""
     prefix = _prefix()
     for _ in range(ATTEMPTS if prefix != PREFIX else 0):
-        for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        for path in _found(f"{prefix}*"):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _found(pattern: str) -> list[Path]:
+    """What is in the place for temporary files, full or not: of a full ``TMPDIR`` Python takes no notice."""
+    with suppress(OSError):
+        place = tempfile.tempdir or os.environ.get("TMPDIR") or tempfile.gettempdir()
+        return [*Path(place).glob(pattern)]
+    return []
 
 
 def _prefix() -> str:

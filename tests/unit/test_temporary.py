@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from partition_ops.cli import main
-from partition_ops.temporary import PREFIX, new_folder, remove_abandoned, temporary_folder
+from partition_ops.temporary import PREFIX, _has_ended, new_folder, remove_abandoned, temporary_folder
 
 MAKE = """
 from partition_ops.temporary import new_folder
@@ -64,6 +66,38 @@ def test_any_command_removes_it(below: Path) -> None:
     assert gone.exists()
     assert main(["schema", str(below / "no-graph"), "--output", str(below / "schema.json")]) == 3
     assert not gone.exists()
+
+
+def test_room_is_made_in_a_full_place(below: Path) -> None:
+    """Python, which cannot write there, would look elsewhere."""
+    with another_process() as (killed, gone):
+        killed.send_signal(signal.SIGKILL)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        remove_abandoned()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not gone.exists()
+
+
+def test_what_another_command_removes_meanwhile_does_not_matter(
+    below: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with another_process() as (killed, gone):
+        killed.send_signal(signal.SIGKILL)
+    for number in range(3):
+        (below / f"{gone.name}{number}").mkdir()
+    others = [*below.glob("*")][1:]  # in the order in which they are come upon
+
+    def has_ended(process: int, start: str) -> bool:
+        if len(others) == 3:
+            shutil.rmtree(others.pop(0))
+        return _has_ended(process, start)
+
+    monkeypatch.setattr("partition_ops.temporary._has_ended", has_ended)
+    remove_abandoned()
+    assert not [*below.iterdir()]
 
 
 def test_a_number_that_was_given_again_is_no_owner(below: Path) -> None:
