@@ -15,9 +15,8 @@ TYPE_CHECKING = False  # that of typing takes milliseconds to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OBJECTS = (
-    100_000  # made between two looks for garbage: imports make many, and a look takes a tenth of their time
-)
+# made between two looks for garbage: imports make many, and looking takes a tenth of their time
+OBJECTS = 100_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:

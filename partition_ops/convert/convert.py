@@ -106,6 +106,7 @@ def _gather_all(conversion: Conversion, parts: list[int], progress: Progress) ->
     """The results of some partitions, in their order."""
     if not parts:
         return
+    plan = read_plan(conversion.destination)
     workers = conversion.workers(gather_memory(conversion))
     room = threading.Semaphore(workers)  # the next partition begins while files of the last still go up
     failed = threading.Event()
@@ -121,7 +122,7 @@ def _gather_all(conversion: Conversion, parts: list[int], progress: Progress) ->
         with ExitStack() as taken:
             taken.callback(room.release)
             try:
-                return gather_part(conversion, part, made=taken.close)
+                return gather_part(conversion, part, plan=plan, made=taken.close)
             except BaseException:
                 failed.set()  # before there is room for the next
                 raise

@@ -81,24 +81,34 @@ def gather_part(
     part: int,
     progress: Progress | None = None,
     *,
+    plan: Plan | None = None,
     made: Callable[[], object] = lambda: None,
 ) -> StageResult:
-    """As `gather_partition`; ``made`` is called when the last files are on their way to storage.
+    """As `gather_partition`.
+
+    Args:
+        conversion: Whose partition.
+        part: Which.
+        progress: Shows the files written.
+        plan: Where it is known that its groups have been scattered, of what is there now.
+        made: Called when the last files are on their way to storage.
 
     Peak memory: `gather_memory`, beside that of the conversion; until ``made`` is called.
     """
     if not 0 <= part < conversion.num_parts:
         raise UsageError(f"There is no partition {part}", expected=f"0 to {conversion.num_parts - 1}")
-    if done := find_part(conversion, part):
-        return done
-    plan = _scattered(conversion)
+    if plan is None:
+        if done := find_part(conversion, part):
+            return done
+        plan = _scattered(conversion)
+    groups = plan
 
     def work(task: Task) -> dict[str, Any]:
-        buckets = Buckets(task.destination, conversion.metadata, plan.edge_groups, conversion.num_parts)
+        buckets = Buckets(task.destination, conversion.metadata, groups.edge_groups, conversion.num_parts)
         graph = PartitionGraph(conversion, buckets, part)
         files = len(artifacts.PARTITION_FILES)
         with (progress or NoProgress()).step(f"Writing partition {part}", files, "files") as advance:
-            counters = _Gather(conversion, graph, plan, part, task).run(advance)
+            counters = _Gather(conversion, graph, groups, part, task).run(advance)
         made()
         return counters
 

@@ -55,7 +55,7 @@ def prepare(job: Job) -> StageEstimate | None:
     merged = (half_edge + sizes.id_bytes) * largest(ranges, job.cores) + 8 * largest(ranges, job.cores + 1)
     return StageEstimate(
         stage="prepare",
-        memory=job.base + 40 * sizes.nodes + max(dealt, merged),
+        memory=job.base + 32 * sizes.nodes + max(dealt, merged),
         mapped=LIBRARIES,
         output=graph + 8 * sizes.nodes,
         temporary=half_edge * sizes.half_edges,

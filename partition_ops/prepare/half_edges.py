@@ -76,6 +76,7 @@ class HalfEdges:
 
     def read(self, number: int) -> tuple[symmetric.Rows, symmetric.Neighbours]:
         """Rows and neighbours of all half-edges of a range, of one block after the other."""
+        self._room.clear()  # nothing is added any more
         counts = [int(bounds[number + 1] - bounds[number]) for _, bounds in self._blocks]
         rows = np.empty(sum(counts), self._rows)
         neighbours = np.empty(sum(counts), self._neighbours)

@@ -53,7 +53,7 @@ def prepare_graph(
     Raises:
         InvalidInputError: An edge file cannot be read.
 
-    Peak memory: 32 bytes a node, and for each core a block of edges with a copy, or 18 bytes a half-edge of
+    Peak memory: 32 bytes a node, and for each core a block of edges with a copy, or 20 bytes a half-edge of
     one of 512 ranges of nodes (up to twice that beyond 2**31 nodes). 12 to 16 bytes an edge go through a
     temporary file (below ``TMPDIR``).
     """

@@ -12,6 +12,7 @@ import pytest
 
 from partition_ops.config import ConvertConfig, PartitionConfig
 from partition_ops.convert import context, convert, convert_graph
+from partition_ops.convert.plan import Plan
 from partition_ops.partition import partition_nodes
 from partition_ops.storage import Store, open_store
 from partition_ops.tasks import StageResult
@@ -44,7 +45,7 @@ class Watched:
     making: set[int] = field(default_factory=set)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def __call__(self, conversion: Any, part: int, *, made: Callable[[], object]) -> StageResult:
+    def __call__(self, conversion: Any, part: int, *, plan: Plan, made: Callable[[], object]) -> StageResult:
         with self.changed:
             self.begun.append(part)
             self.making.add(part)
@@ -58,7 +59,7 @@ class Watched:
             made()
             self.then(part)
 
-        return GATHER(conversion, part, made=files_made)
+        return GATHER(conversion, part, plan=plan, made=files_made)
 
     def wait_for(self, *parts: int) -> None:
         """Until some partitions have been begun."""

@@ -18,6 +18,7 @@ from partition_ops.partition.two_level.graph import (
     Graph,
     Integers,
     Labels,
+    largest_degree,
     look_around,
     most_looked_up,
 )
@@ -26,7 +27,7 @@ SWEEPS = 3  # more let large clusters swallow small ones that are better by them
 LITTLE = 0.03  # share of the nodes; a sweep that moves fewer was the last
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
-FREE = -1
+FREE = 0  # what untouched memory holds: a slot has its label and one
 NO_HOMES = np.zeros(0, np.int32)
 
 
@@ -78,10 +79,8 @@ def _by_degree(graph: Graph) -> Integers:
 
 def _tables(graph: Graph, threads: int) -> Integers:
     """Room for a hash table of the largest degree: (threads, 3, slots)."""
-    most = int(np.diff(graph.offsets).max(initial=1))
-    tables = np.zeros((threads, 3, 1 << (4 * most).bit_length()), np.int64)
-    tables[:, 0] = FREE
-    return tables
+    most = max(largest_degree(graph.offsets), 1)
+    return np.zeros((threads, 3, 1 << (4 * most).bit_length()), np.int64)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -121,7 +120,7 @@ def _count_labels(
         slot = _slot(keys, label, shift, last)
         used[count] = slot
         count += keys[slot] == FREE
-        keys[slot] = label
+        keys[slot] = np.int64(label) + 1
         sums[slot] += graph.edge_weights[begin + i] if len(graph.edge_weights) else 1
     return count, sums[_slot(keys, own, shift, last)]
 
@@ -130,7 +129,7 @@ def _count_labels(
 def _slot(keys: Integers, label: int | np.int32, shift: Any, last: int) -> Any:
     """Where a label is in the hash table, or would be."""
     slot = np.int64((np.uint64(label) * GOLDEN) >> shift)
-    while keys[slot] != label and keys[slot] != FREE:
+    while keys[slot] != FREE and keys[slot] != np.int64(label) + 1:
         slot = (slot + 1) & last
     return slot
 
@@ -150,13 +149,14 @@ def _propose(
     """The heaviest label around each of some nodes, if its cluster has room; else the node's own."""
     table, around = room
     keys, sums, used = table[0], table[1], table[2]
+    most_around = min(LOOKED_UP, len(around))
     looked_up, begin, end = 0, 0, 0
     for i in range(len(nodes)):
         if i == looked_up:
             end = 0
             while looked_up < len(nodes):
                 v = nodes[looked_up]
-                if looked_up > i and end + graph.offsets[v + 1] - graph.offsets[v] > LOOKED_UP:
+                if looked_up > i and end + graph.offsets[v + 1] - graph.offsets[v] > most_around:
                     break
                 end = look_around(graph, v, labels, around, end)
                 looked_up += 1
@@ -170,7 +170,7 @@ def _propose(
         best, best_mix = own, np.uint64(0)
         for place in range(count):
             slot = used[place]
-            label, total = np.int32(keys[slot]), sums[slot]
+            label, total = np.int32(keys[slot] - 1), sums[slot]
             keys[slot], sums[slot] = FREE, 0
             if total < best_sum or (total == best_sum and best == own):
                 continue

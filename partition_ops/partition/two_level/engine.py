@@ -43,7 +43,8 @@ def partition_two_level(problem: Problem) -> Parts:
         EngineError: METIS failed.
 
     Peak memory: 60 bytes a node, and 180 bytes a half-edge of the graph of clusters, which has a tenth of
-    the graph's where that has communities and at most 2**24; the graph itself stays mapped.
+    the graph's where that has communities and at most 2**24; for each thread up to 200 bytes times the
+    largest degree. The graph itself stays mapped.
     """
     return _partition(problem, always=True)
 

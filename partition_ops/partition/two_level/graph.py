@@ -112,7 +112,16 @@ class Constraints(NamedTuple):
 
 def most_looked_up(graph: Graph) -> int:
     """Room for `LOOKED_UP` neighbours, or for those of the node that has most."""
-    return max(LOOKED_UP, int(np.diff(graph.offsets).max(initial=0)))
+    return max(LOOKED_UP, largest_degree(graph.offsets))
+
+
+@njit(cache=True, nogil=True)
+def largest_degree(offsets: Integers) -> int:
+    """Without an array of all degrees."""
+    largest = 0
+    for v in range(len(offsets) - 1):
+        largest = max(largest, offsets[v + 1] - offsets[v])
+    return largest
 
 
 @njit(cache=True, nogil=True, inline="always")
