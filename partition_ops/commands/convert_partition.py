@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, get_args
 
 from partition_ops.commands import common
@@ -73,13 +74,15 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.convert import convert_parmetis
     from partition_ops.schema.schema import read_schema
 
-    if arguments.workspace is not None:
-        _use_workspace(common.local_folder(arguments.workspace, "--workspace"))
     settings = common.settings(arguments)
     root, name = common.split_file_uri(arguments.schema, "--schema")
     with open_store(root, settings) as folder:
         schema = read_schema(folder, name)
-    with open_store(arguments.input_dir, settings) as source, common.locked_output(arguments) as destination:
+    with (
+        _workspace(arguments),
+        open_store(arguments.input_dir, settings) as source,
+        common.locked_output(arguments) as destination,
+    ):
         result = convert_parmetis(
             config,
             source,
@@ -92,10 +95,20 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     return result.to_json()
 
 
-def _use_workspace(folder: Path) -> None:
+@contextmanager
+def _workspace(arguments: argparse.Namespace) -> Iterator[None]:
+    """Have everybody make temporary folders in the workspace, if one is named."""
+    if arguments.workspace is None:
+        yield
+        return
+    folder = common.local_folder(arguments.workspace, "--workspace")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--workspace cannot be made: {error.strerror}", found=repr(str(folder))) from error
-    tempfile.tempdir = str(folder)  # where everybody makes temporary folders
-    remove_abandoned()
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        remove_abandoned()
+        yield
+    finally:
+        tempfile.tempdir = before

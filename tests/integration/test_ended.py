@@ -223,7 +223,8 @@ def test_a_terminal_that_goes_is_no_trouble(graph: Path, tmp_path: Path, tempora
     finally:
         os.close(terminal)
     status = os.waitpid(process, 0)[1]
-    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+    # 1 where writing to the terminal fails a moment before the signal comes
+    assert os.waitstatus_to_exitcode(status) in (128 + signal.SIGHUP, 1)
     assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
 
 

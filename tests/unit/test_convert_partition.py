@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -356,7 +357,9 @@ def written(tmp_path: Path) -> Path:
 
 
 def test_command(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = tempfile.gettempdir()
     assert main([*_arguments(written, workspace=str(written / "w")), "--json"]) == 0
+    assert tempfile.gettempdir() == before
     assert json.loads(capsys.readouterr().out)["counters"]["num_parts"] == 2
     check(parmetis_output(library(), 2), written / "out/small.json")
 
