@@ -17,6 +17,7 @@ from partition_ops.storage import Store
 from partition_ops.storage.local import LocalStore
 
 KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: what a process that does every stage keeps of earlier ones
+MODULES = 60 << 20  # of other stages: pandas, and the library that draws
 PLACES = {
     "memory": "of memory",
     "disk": "on the disk of the output",
@@ -135,7 +136,7 @@ def _stages(job: Job) -> tuple[StageEstimate, ...]:
 
 def _whole(job: Job, found: tuple[StageEstimate, ...]) -> StageEstimate:
     """All stages in one process: memory of the largest, disk of all."""
-    kept = min(KEPT_BYTES * job.sizes.edges, MOST_KEPT)
+    kept = min(KEPT_BYTES * job.sizes.edges, MOST_KEPT) + MODULES
     memory = max(stage.memory for stage in found) + kept
     held = max(stage.held for stage in found) + kept
     source = job.fetched(job.sizes.input_bytes)

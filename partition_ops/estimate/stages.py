@@ -11,7 +11,7 @@ from partition_ops.estimate.result import StageEstimate
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy that is sorted, both
 PAIR_FILE = 16  # ... in a bucket on the disk
-CLUSTERED = 8  # bytes a half-edge of the whole graph, for the graph of the clusters
+CLUSTERED = 4  # bytes a half-edge of the whole graph, for the graph of the clusters
 METIS = 110  # bytes a half-edge, beside the graph itself, which is mapped
 SMALL = 256 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
