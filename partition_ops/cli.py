@@ -30,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             ending.unwinds()
             code = run_verb(words)
         except KeyboardInterrupt:
-            return ending.told()
-        return ending.told() if code and ending.signal else code
+            return ending.ended()
+        return ending.ended() if code and ending.signal else code
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 from contextlib import suppress
 
 TYPE_CHECKING = False  # that of typing takes milliseconds to import
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    import psutil
+
 PATIENCE = 8.0  # seconds; who stops a container commonly kills it after ten
-GRACE = 2.0
+GRACE = 1.5  # for children, so that the ten are kept
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNTOUCHED = (signal.SIG_DFL, signal.default_int_handler)  # nohup, for one, has a signal ignored
 
@@ -72,6 +75,22 @@ class Ending:
             threading.Thread(target=self._watch, args=(ear, self._over), daemon=True).start()
         self._at_once = False
 
+    def ended(self) -> int:
+        """Give back what is left, and say what has ended the command; the exit code.
+
+        The signal may have come while something was being given back, which ended that.
+        """
+        if self.signal is not None:  # else the process is somebody else's, and goes on
+            if "partition_ops.runs.lock" in sys.modules:
+                from partition_ops.runs import lock
+
+                lock.release_all()
+            if "partition_ops.temporary" in sys.modules:
+                from partition_ops import temporary
+
+                temporary.remove_own()
+        return self.told()
+
     def told(self) -> int:
         """Say what has ended the command; the exit code."""
         number = self.signal or signal.SIGINT
@@ -118,13 +137,19 @@ class Ending:
             os._exit(128 + (self.signal or signal.SIGINT))
 
     def _give_all_back(self) -> None:
+        import threading
+
         from partition_ops import temporary
         from partition_ops.runs import lock
 
-        _end_children()
+        children = _children_told_to_end()
+        # children may take their time, and so may storage
+        locks = threading.Thread(target=lock.release_all, daemon=True)
+        locks.start()
+        _end(children)
         temporary.remove_own()
         self.told()
-        lock.release_all()
+        locks.join()
 
 
 def leave_to_system() -> None:
@@ -139,15 +164,24 @@ def _write(stream: int, text: str) -> None:
             os.write(stream, text.encode())
 
 
-def _end_children() -> None:
+def _children_told_to_end() -> list[psutil.Process]:
     import psutil
 
     children = psutil.Process().children(recursive=True)
-    for end in (psutil.Process.terminate, psutil.Process.kill):  # mpirun ends its ranks on other hosts first
-        for child in children:
-            with suppress(psutil.Error):
-                end(child)
-        _, children = psutil.wait_procs(children, GRACE)
+    for child in children:
+        with suppress(psutil.Error):
+            child.terminate()
+    return children
+
+
+def _end(children: list[psutil.Process]) -> None:
+    """Wait for children, and kill those that stay; mpirun ends its ranks on other hosts before."""
+    import psutil
+
+    for child in psutil.wait_procs(children, GRACE)[1]:
+        with suppress(psutil.Error):
+            child.kill()
+    psutil.wait_procs(children, GRACE)
 
 
 def _forget_terminal() -> None:

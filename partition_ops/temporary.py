@@ -23,16 +23,17 @@ ATTEMPTS = 3
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 # in which the number of a process, and the time of its start, mean something; old systems have no second one
 NAMESPACES = (Path("/proc/self/ns/pid"), Path("/proc/self/ns/time"))
+PLACES: set[Path] = set()  # where this process has made folders; a verb may choose one for its own
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder of mode 0700 that goes with its context."""
-    return tempfile.TemporaryDirectory(prefix=_prefix())
+    return tempfile.TemporaryDirectory(prefix=_prefix(), dir=_place())
 
 
 def new_folder() -> Path:
     """A folder of mode 0700 that the caller removes."""
-    return Path(tempfile.mkdtemp(prefix=_prefix()))
+    return Path(tempfile.mkdtemp(prefix=_prefix(), dir=_place()))
 
 
 def remove_abandoned() -> None:
@@ -57,8 +58,14 @@ def remove_own() -> None:
     """Remove the folders of this process, which is about to end, though its threads may still write there."""
     prefix = _prefix()
     for _ in range(ATTEMPTS if prefix != PREFIX else 0):
-        for path in _found(f"{prefix}*"):
+        for path in (path for place in [*PLACES] for path in place.glob(f"{prefix}*")):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _place() -> Path:
+    place = Path(tempfile.gettempdir())
+    PLACES.add(place)
+    return place
 
 
 def _found(pattern: str) -> list[Path]:

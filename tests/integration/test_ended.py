@@ -29,6 +29,7 @@ from partition_ops.partition.child import call_in_child
 from partition_ops.partition.metis import cut_graph
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
+from partition_ops.temporary import PREFIX
 from tests.graphs import library
 
 COMMAND = [sys.executable, "-m", "partition_ops.cli"]
@@ -181,7 +182,8 @@ from partition_ops.commands import common, publish
 from partition_ops.temporary import new_folder
 
 def execute(arguments, console):
-    with common.locked_output(arguments), ExitStack() as stack, ThreadPoolExecutor() as pool:
+    with common.locked_output(arguments), ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()  # a thread whose start is interrupted is not waited for
         stack.callback(rmtree, new_folder())
         stack.callback(Popen(["sleep", "1000"], start_new_session=True).kill)
         console.line("working")
@@ -206,6 +208,59 @@ def test_what_does_not_hear_a_signal_is_ended_all_the_same(
     process = start(out, command=(sys.executable, "-c", DEAF.format(work=work)))
     assert process.stdout is not None and process.stdout.readline() == "working\n"
     assert (out / artifacts.LOCK).exists() and [*temporary.iterdir()]
+    end(process, signal.SIGTERM)
+    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+
+
+WAITS = """
+trap '' TERM; echo deaf
+while [ -e "$0" ]; do sleep 0.02; done
+touch "$0.was-free"
+"""
+
+
+def test_a_lock_does_not_wait_for_children(tmp_path: Path, temporary: Path) -> None:
+    out = tmp_path / "out"
+    child = f"Popen(['sh', '-c', {WAITS!r}, {str(out / artifacts.LOCK)!r}])"
+    work = f"{child}; pbkdf2_hmac('sha256', b'', b'', 10**9)"
+    process = start(out, command=(sys.executable, "-c", DEAF.format(work=work)))
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["working\n", "deaf\n"]
+    end(process, signal.SIGTERM)
+    assert [path.name for path in out.iterdir()] == [f"{artifacts.LOCK}.was-free"]
+
+
+HELD_UP = """
+import sys
+from threading import Event
+
+from partition_ops import cli
+from partition_ops.commands import common, publish
+from partition_ops.temporary import temporary_folder
+
+def execute(arguments, console):
+    with common.locked_output(arguments), temporary_folder():
+        pass
+
+def hold_up(event, arguments):
+    if held_up and event == held_up[0] and held_up[1] in str(arguments[0]):
+        held_up.clear()
+        print("giving back", flush=True)
+        Event().wait()
+
+publish.execute, held_up = execute, sys.argv[2:]
+sys.addaudithook(hold_up)
+sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("held_up", [("os.remove", artifacts.LOCK), ("shutil.rmtree", PREFIX)])
+def test_a_signal_while_something_is_given_back_leaves_nothing(
+    held_up: tuple[str, str], tmp_path: Path, temporary: Path
+) -> None:
+    out = tmp_path / "out"
+    process = start(out, *held_up, command=(sys.executable, "-c", HELD_UP))
+    assert process.stdout is not None and process.stdout.readline() == "giving back\n"
     end(process, signal.SIGTERM)
     assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
 

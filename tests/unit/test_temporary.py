@@ -16,7 +16,14 @@ from pathlib import Path
 import pytest
 
 from partition_ops.cli import main
-from partition_ops.temporary import PREFIX, _has_ended, new_folder, remove_abandoned, temporary_folder
+from partition_ops.temporary import (
+    PREFIX,
+    _has_ended,
+    new_folder,
+    remove_abandoned,
+    remove_own,
+    temporary_folder,
+)
 
 MAKE = """
 from partition_ops.temporary import new_folder
@@ -135,3 +142,14 @@ def test_a_folder_goes_with_its_context(below: Path) -> None:
         remove_abandoned()
         assert Path(folder).exists()
     assert not [*below.iterdir()]
+
+
+def test_what_is_ours_is_removed_wherever_it_was_made(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verb may have a place of its own, and have left it."""
+    monkeypatch.setattr("partition_ops.temporary.PLACES", set())
+    for name in ("one", "other"):
+        (below / name).mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(below / name))
+        (new_folder() / "file").write_text("x")
+    remove_own()
+    assert [path.name for path in sorted(below.rglob("*"))] == ["one", "other"]
