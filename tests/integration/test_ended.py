@@ -212,6 +212,12 @@ def test_what_does_not_hear_a_signal_is_ended_all_the_same(
     assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
 
 
+STUBBORN = """try:
+            Popen(["sh", "-c", {script!r}, {lock!r}])
+            Event().wait()
+        except KeyboardInterrupt:
+            Event().wait()
+"""
 WAITS = """
 trap '' TERM; echo deaf
 while [ -e "$0" ]; do sleep 0.02; done
@@ -221,8 +227,7 @@ touch "$0.was-free"
 
 def test_a_lock_does_not_wait_for_children(tmp_path: Path, temporary: Path) -> None:
     out = tmp_path / "out"
-    child = f"Popen(['sh', '-c', {WAITS!r}, {str(out / artifacts.LOCK)!r}])"
-    work = f"{child}; pbkdf2_hmac('sha256', b'', b'', 10**9)"
+    work = STUBBORN.format(script=WAITS, lock=str(out / artifacts.LOCK))
     process = start(out, command=(sys.executable, "-c", DEAF.format(work=work)))
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["working\n", "deaf\n"]
