@@ -8,6 +8,8 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from partition_ops.ending import leave_to_system
 from partition_ops.errors import EngineError
@@ -18,7 +20,7 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 def call_in_child(name: str, work: Callable[[], int]) -> int:
     """Call a function in a child that is forked from here, and wait for it; a signal to this process ends it.
 
-    Of what the child writes only what lies in shared memory is seen here.
+    Of what the child writes only what lies in shared memory is seen here; files and sockets are closed in it.
 
     Args:
         name: What it is, for the message.
@@ -30,13 +32,18 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
     Raises:
         EngineError: The child was killed, or crashed.
     """
+    parent, prctl = os.getpid(), _prctl()
     child = os.fork()
     if child == 0:
         try:
             leave_to_system()
             for number in (signal.SIGINT, signal.SIGHUP):  # of a terminal, which sends them to its parent too
                 signal.signal(number, signal.SIG_IGN)
-            _end_with_parent()
+            if prctl is not None:
+                prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it had died before
+                os._exit(255)
+            _close_all()
             os._exit(work())
         finally:
             os._exit(255)
@@ -55,6 +62,12 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
     return status
 
 
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def _prctl() -> Any:
+    """What has the system end a child with its parent; loaded before the fork, as another thread may load."""
+    return ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+def _close_all() -> None:
+    """Close all that the parent has open but the standard streams: a lock on a folder would live on here."""
+    with suppress(OSError):  # where it cannot be listed
+        os.closerange(3, max(int(path.name) for path in Path("/dev/fd").iterdir()) + 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import mmap
 import os
 import pty
 import signal
@@ -314,6 +316,53 @@ def test_compiled_code_that_is_killed_is_an_error_with_a_name() -> None:
         call_in_child("It", lambda: os.kill(os.getpid(), signal.SIGKILL) or 0)
     with pytest.raises(EngineError, match="It could not be called"):
         call_in_child("It", lambda: 1 // 0)
+
+
+def test_a_lock_is_not_kept_by_compiled_code(tmp_path: Path) -> None:
+    """Another thread may have one at the fork."""
+    works = mmap.mmap(-1, 1)
+
+    def work() -> int:
+        works[0] = 1
+        time.sleep(MOST_SECONDS)
+        return 0
+
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    before = psutil.Process().children()
+    with ThreadPoolExecutor() as pool:
+        called = pool.submit(call_in_child, "It", work)
+        while not works[0] and not called.done():
+            time.sleep(0.005)
+        os.close(held)
+        again = os.open(tmp_path, os.O_RDONLY)
+        try:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(again)
+            for child in {*psutil.Process().children()} - {*before}:
+                child.kill()
+        with pytest.raises(EngineError, match="It was ended by SIGKILL"):
+            called.result()
+
+
+ORPHAN = """
+import os, signal, time
+from partition_ops.partition import child
+
+def late(parent=os.getpid()):
+    os.kill(parent, signal.SIGKILL)
+    while os.getppid() == parent:
+        time.sleep(0.001)
+
+child.leave_to_system = late
+child.call_in_child("It", lambda: os.write(1, b"works"))
+"""
+
+
+def test_compiled_code_does_not_begin_without_its_parent() -> None:
+    done = subprocess.run([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, timeout=MOST_SECONDS)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 
 
 def test_metis_does_not_keep_sigterm_to_itself() -> None:
