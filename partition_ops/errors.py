@@ -6,7 +6,7 @@ those that a retry cannot help into ``AirflowFailException``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -103,3 +103,9 @@ class VerificationError(PartitionOpsError):
     ) -> None:
         super().__init__(problem, found=found, remedy=remedy)
         self.report = report
+
+
+def some_of(names: Sequence[str], limit: int = 10) -> str:
+    """The first names, for a message, and how many more there are."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

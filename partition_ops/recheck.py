@@ -1,4 +1,4 @@
-"""Artifacts whose content is not what was written: ``run --check-artifacts`` makes them again."""
+"""What ``run`` makes again: what has no sound record and, if asked for, what is not as it was written."""
 
 from __future__ import annotations
 
@@ -7,15 +7,43 @@ from typing import Any
 
 from partition_ops import artifacts
 from partition_ops.errors import InvalidInputError
+from partition_ops.graph.manifest import read_manifest
 from partition_ops.parallel import map_in_threads
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
+from partition_ops.storage.base import REQUESTS
 from partition_ops.storage.digest import sha256_of_object
 from partition_ops.tasks import read_record
 
 logger = logging.getLogger("partition_ops")
 
 Entry = dict[str, Any]
+
+
+def forget_unrecorded(destination: Store) -> list[str]:
+    """Make a task whose record is broken, or gone since publishing, one that has not been done.
+
+    The manifest goes first, then what it lists and no other record does: the task may not write it again.
+
+    Args:
+        destination: Root of a run, which nobody else may write to meanwhile.
+
+    Returns:
+        The names of the tasks.
+    """
+    records = _records(destination)
+    try:
+        manifest = read_manifest(destination)
+    except InvalidInputError:
+        manifest = {"options": {}, "artifacts": []}
+    forgotten = [name for name, record in records.items() if record is None]
+    forgotten += [name for name in manifest["options"] if name not in records]
+    if forgotten:
+        known = {entry["key"] for record in records.values() if record for entry in record["artifacts"]}
+        destination.delete([artifacts.MANIFEST])
+        destination.delete(entry["key"] for entry in manifest["artifacts"] if entry["key"] not in known)
+        destination.delete(artifacts.record(name) for name in forgotten)
+    return forgotten
 
 
 def remove_damaged(destination: Store, progress: Progress) -> list[str]:
@@ -57,12 +85,21 @@ def remove_damaged(destination: Store, progress: Progress) -> list[str]:
 
 def _listed(destination: Store) -> list[Entry]:
     """The artifacts of all records; a broken record counts as none, here as for its task."""
-    found: list[Entry] = []
-    for entry in destination.list(f"{artifacts.RECORDS}/"):
-        task = entry.key.removeprefix(f"{artifacts.RECORDS}/").removesuffix(".json")
-        if entry.key == artifacts.record(task):
-            try:
-                found += read_record(destination, task)["artifacts"]
-            except InvalidInputError:
-                continue
-    return found
+    records = _records(destination).values()
+    return [entry for record in records if record for entry in record["artifacts"]]
+
+
+def _records(destination: Store) -> dict[str, dict[str, Any] | None]:
+    """The record of every task that has left one; None for one that is broken."""
+
+    def read(name: str) -> dict[str, Any] | None:
+        try:
+            return read_record(destination, name)
+        except InvalidInputError as error:
+            logger.warning("%s is done again, as its record is broken: %s", name, error.problem)
+            return None
+
+    keys = [entry.key for entry in destination.list(f"{artifacts.RECORDS}/")]
+    tasks = [key.removeprefix(f"{artifacts.RECORDS}/").removesuffix(".json") for key in keys]
+    tasks = [task for task, key in zip(tasks, keys, strict=True) if key == artifacts.record(task)]
+    return dict(zip(tasks, map_in_threads(read, tasks, workers=REQUESTS), strict=True))

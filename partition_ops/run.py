@@ -33,7 +33,7 @@ from partition_ops.progress import NoProgress, Progress
 from partition_ops.publish import publish_run
 from partition_ops.quality import report_quality
 from partition_ops.quality.history import earlier_entries
-from partition_ops.recheck import remove_damaged
+from partition_ops.recheck import forget_unrecorded, remove_damaged
 from partition_ops.runs.lock import locked
 from partition_ops.schema import write_schema
 from partition_ops.storage import Store
@@ -117,6 +117,7 @@ class _Job:
         if not self.destination.exists(artifacts.MANIFEST):
             import_ahead()  # while it takes the lock, too
         with locked(self.destination):
+            forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)
             self._stages()

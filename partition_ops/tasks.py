@@ -257,15 +257,19 @@ def check_in_step(destination: Store, name: str) -> None:
     record = read_record(destination, name)
     if "after" not in record:  # of an older version
         return
-    inputs = [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record["inputs"]]
     before = _read_records(destination, record["after"])
-    if _fingerprint(name, record["options"], inputs, before) != record["fingerprint"]:
+    if _fingerprint(name, record["options"], stored_objects(record), before) != record["fingerprint"]:
         raise InvalidInputError(
             f"The stage {name!r} of {destination.uri} is not of what is there now",
             found=f"another result of a stage before it ({', '.join(_stages(record['after']))}), or another"
             " version of this package",
             remedy=f"Do {name!r} again and what follows it, or everything with 'partition-ops run'.",
         )
+
+
+def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
+    """The input files of a task as they were when it began."""
+    return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record["inputs"]]
 
 
 def _stages(names: Iterable[str]) -> list[str]:

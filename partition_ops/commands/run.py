@@ -9,7 +9,7 @@ from partition_ops import artifacts
 from partition_ops.checks import parse_actions
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.commands.tables import quality_lines
+from partition_ops.commands.tables import defect_lines, quality_lines
 from partition_ops.tasks import StageResult
 
 NAME = "run"
@@ -63,6 +63,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
     def report(result: StageResult) -> None:
         common.show_result(console, result)
+        if result.task == "validate":
+            for line in defect_lines(destination.read_json(artifacts.VALIDATION_REPORT)):
+                console.line(line)
 
     with (
         common.open_input(arguments) as source,

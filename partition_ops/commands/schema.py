@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from partition_ops import artifacts
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
-from partition_ops.storage import open_store
+from partition_ops.config import SchemaConfig
+from partition_ops.storage import Store, open_store
+from partition_ops.storage.local import LocalStore, check_folder
+from partition_ops.tasks import check_apart
+
+if TYPE_CHECKING:
+    from partition_ops.graph.metadata import GraphMetadata
 
 NAME = "schema"
 SUMMARY = "write the ID ranges of every type"
 DESCRIPTION = """\
 Write the half-open homogeneous ID ranges of every node and edge type, as the DGL guide shows them:
-{"nid": {type: [start, end]}, "eid": {type: [start, end]}}. Only metadata.json is read."""
+{"nid": {type: [start, end]}, "eid": {type: [start, end]}}. Only metadata.json is read.
+
+Where --output is a folder, or the file schema/<graph>.json of an output, it is the stage of a whole job: it
+writes schema/<graph>.json below the root of that output, and its record, and names every edge type
+src:rel:dst. Any other file is written alone."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
-    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write, local or s3://…")
+    parser.add_argument(
+        "--output",
+        metavar="OUT",
+        required=True,
+        help="root of an output, a folder that is there or ends with /, or the file to write; local or s3://…",
+    )
     parser.add_argument(
         "--canonical",
         action="store_true",
@@ -33,25 +46,52 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.graph.metadata import load_metadata
     from partition_ops.schema import schema_of
 
-    folder, name = common.split_file_uri(arguments.output, "--output")
-    with common.open_input(arguments) as source, open_store(folder, common.settings(arguments)) as target:
+    with common.open_input(arguments) as source:
         metadata = load_metadata(source, graph_name=arguments.graph_name)
+        root = _root(arguments, metadata.graph_name)
+        if root is not None:
+            return _do_stage(arguments, console, source, metadata, root)
         schema = schema_of(metadata, plain=not arguments.canonical)
-        with _alone_at(arguments, metadata.graph_name):
-            target.write_json(name, schema)
+    folder, name = common.split_file_uri(arguments.output, "--output")
+    with open_store(folder, common.settings(arguments)) as target:
+        target.write_json(name, schema)
     console.line(f"{len(schema['nid'])} node types and {len(schema['eid'])} edge types in {arguments.output}")
     return schema
 
 
-@contextmanager
-def _alone_at(arguments: argparse.Namespace, graph_name: str) -> Iterator[None]:
-    """Keep other calls out of the output whose own schema the file is; any other file is nobody else's."""
-    key = artifacts.schema_file(graph_name)
-    root = arguments.output.removesuffix(key)
-    if root == arguments.output or not f"/{root}".endswith("/"):
-        yield
-        return
-    with open_store(root or ".", common.settings(arguments)) as output:
-        is_output = output.exists(artifacts.LOCK) or output.exists(artifacts.record("schema"))
-        with common.alone_in(output) if is_output else nullcontext():
-            yield
+def _do_stage(
+    arguments: argparse.Namespace, console: Console, source: Store, metadata: GraphMetadata, root: str
+) -> Any:
+    from partition_ops.schema import write_schema
+
+    with open_store(root, common.settings(arguments)) as destination:
+        check_folder(destination)
+        check_apart(source, destination, metadata)
+        with common.alone_in(destination):
+            result = write_schema(SchemaConfig(graph_name=arguments.graph_name), source, destination)
+    common.show_result(console, result)
+    return result.to_json()
+
+
+def _root(arguments: argparse.Namespace, graph_name: str) -> str | None:
+    """The root of the output to do the stage in; None where ``--output`` is a file of one's own."""
+    given: str = arguments.output
+    if given.endswith("/"):
+        return given
+    common.split_file_uri(given, "--output")  # refuses what names nothing
+    if _is_output(arguments, given):
+        return given
+    above = given.removesuffix(artifacts.schema_file(graph_name))
+    if above == given or not f"/{above}".endswith("/"):
+        return None
+    return above or "." if _is_output(arguments, above or ".", folder=False) else None
+
+
+def _is_output(arguments: argparse.Namespace, uri: str, *, folder: bool = True) -> bool:
+    """Whether a root has been worked in; where ``folder`` is set, a local folder is enough."""
+    with open_store(uri, common.settings(arguments)) as store:
+        if folder and isinstance(store, LocalStore):
+            return store.root.is_dir()
+        if store.exists(artifacts.LOCK) or store.exists(artifacts.MANIFEST):
+            return True
+        return any(True for _ in store.list(f"{artifacts.RECORDS}/"))

@@ -83,6 +83,12 @@ def validation_lines(report: dict[str, Any]) -> list[str]:
     whole = report["metrics"]["graph"][0]
     connected = f"{whole['connected_share']:.2%} of the nodes are in the largest of"
     lines = [*table(nodes), "", *table(edges), "", f"{connected} {whole['components']:,} components", ""]
+    return lines + defect_lines(report)
+
+
+def defect_lines(report: dict[str, Any]) -> list[str]:
+    """What validation has found, with examples."""
+    lines = []
     for defect in report["defects"]:
         noted = defect["severity"] == "information" and defect["action"] == "warn"
         label = "note" if noted else defect["action"]

@@ -14,6 +14,7 @@ from partition_ops.tasks import StageResult, find_done
 PLAN_TASK = "convert-plan"
 PART_TASK = "convert-part"  # then its number
 SCATTER_TASK = "convert-scatter"
+CONFIG_TASK = "convert-config"
 Given = dict[str, Any]
 
 

@@ -10,15 +10,24 @@ import numpy.typing as npt
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
-from partition_ops.convert.given import part_task
+from partition_ops.convert.given import CONFIG_TASK, part_task
 from partition_ops.documents import check_document
+from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.graph.assignment import Assignment
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.parallel import map_in_threads
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
 from partition_ops.storage.base import REQUESTS
-from partition_ops.tasks import StageResult, Task, run_task
+from partition_ops.tasks import (
+    StageResult,
+    Task,
+    forget_task,
+    input_objects,
+    read_record,
+    run_task,
+    stored_objects,
+)
 
 Counts = npt.NDArray[np.int64]
 Ranges = list[list[list[int]]]
@@ -42,7 +51,7 @@ def write_partition_config(
         The key of the file.
 
     Raises:
-        InvalidInputError: A partition is missing.
+        InvalidInputError: A partition is missing, or was built while the input changed.
     """
     return write_config(Conversion(config, source, destination))
 
@@ -51,6 +60,7 @@ def write_config(conversion: Conversion) -> StageResult:
     """As `write_partition_config`."""
     metadata, destination = conversion.metadata, conversion.destination
     parts = range(conversion.num_parts)
+    _check_input(conversion)
 
     def work(task: Task) -> dict[str, Any]:
         key = artifacts.partition_config(metadata.graph_name)
@@ -61,13 +71,36 @@ def write_config(conversion: Conversion) -> StageResult:
         return {"partition_config": key, "num_parts": conversion.num_parts}
 
     return run_task(
-        "convert-config",
+        CONFIG_TASK,
         destination,
         options=conversion.config.options(),
         inputs=conversion.inputs[:1],  # metadata.json, which names the graph
         after=["partition", *map(part_task, parts)],
         work=work,
     )
+
+
+def _check_input(conversion: Conversion) -> None:
+    """Refuse partitions of an input that has changed while they were built, and forget them.
+
+    Raises:
+        InvalidInputError: So it is; the message names the files.
+    """
+    now = {entry.key: entry for entry in input_objects(conversion.source, conversion.metadata)}
+    changed: set[str] = set()
+    for part in range(conversion.num_parts):
+        read = stored_objects(read_record(conversion.destination, part_task(part)))
+        other = {entry.key for entry in read if now.get(entry.key) != entry}
+        if other:
+            forget_task(conversion.destination, part_task(part))
+        changed |= other
+    if changed:
+        raise InvalidInputError(
+            f"The input {conversion.source.uri} has changed while its partitions were built",
+            found=f"another size or time of {some_of(sorted(changed))}",
+            expected="files that stay as they are until the job has ended",
+            remedy="Do it again with the files as they are now; write new ones beside them, not over them.",
+        )
 
 
 def partition_document(

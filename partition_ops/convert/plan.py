@@ -10,6 +10,7 @@ from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.feature_buckets import scattered_chunks
 from partition_ops.convert.given import (
+    CONFIG_TASK,
     PART_TASK,
     PLAN_TASK,
     SCATTER_TASK,
@@ -128,13 +129,25 @@ def _groups(sizes: list[int]) -> list[tuple[int, int]]:
 
 
 def _forget_earlier(conversion: Conversion) -> None:
-    """Remove all groups, of which there may have been more, and the partitions that are to be made anew."""
-    for task in (SCATTER_TASK, PART_TASK):
-        prefix = artifacts.record(task).removesuffix(".json")
-        for entry in list(conversion.destination.list(prefix)):
-            number = entry.key.removeprefix(prefix).removesuffix(".json")
-            if task == SCATTER_TASK or not _stays(conversion, number):
-                forget_task(conversion.destination, f"{task}{number}")
+    """Remove all groups, of which there may have been more, and the partitions that are to be made anew.
+
+    If that is all of them, what DGL would load them by goes first.
+    """
+    destination = conversion.destination
+    for group in _numbers(destination, SCATTER_TASK):
+        forget_task(destination, f"{SCATTER_TASK}{group}")
+    parts = {part: _stays(conversion, part) for part in _numbers(destination, PART_TASK)}
+    if not any(parts.values()):
+        forget_task(destination, CONFIG_TASK)
+    for part, stays in parts.items():
+        if not stays:
+            forget_task(destination, f"{PART_TASK}{part}")
+
+
+def _numbers(destination: Store, task: str) -> list[str]:
+    """What stands behind the name of a task in the records that there are."""
+    prefix = artifacts.record(task).removesuffix(".json")
+    return [entry.key.removeprefix(prefix).removesuffix(".json") for entry in destination.list(prefix)]
 
 
 def _stays(conversion: Conversion, part: str) -> bool:

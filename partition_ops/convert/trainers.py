@@ -19,9 +19,9 @@ from partition_ops.convert.dgl_format import Column
 from partition_ops.convert.partition_graph import PartitionGraph
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.feature_files import ONE_HEADER
+from partition_ops.graph.named import TRAINER, check_no_trainers
 from partition_ops.storage import Store
 
-TRAINER = "trainer_id"
 Ids = npt.NDArray[np.int64]
 
 
@@ -39,12 +39,7 @@ def trainer_features(
     if trainers == 1:
         return {}, {}
     metadata = conversion.metadata
-    for feature in (*metadata.node_features, *metadata.edge_features):
-        if feature.name == TRAINER:
-            raise InvalidInputError(
-                f"The graph has a feature {feature.key!r}, and DGL wants that name for the trainers",
-                remedy="Rename the feature, or partition without --num-trainers-per-machine.",
-            )
+    check_no_trainers(metadata)
     by_type = {
         node_type: _load(conversion.destination, node_type, ids)
         for node_type, ids in graph.nodes.inner_ids_by_type(metadata).items()

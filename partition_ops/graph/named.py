@@ -1,13 +1,14 @@
-"""What a user named that a graph does not have."""
+"""What a user named that a graph does not have, and what it must not have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from partition_ops.errors import UsageError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.metadata import GraphMetadata
 
 SHOWN = 20
+TRAINER = "trainer_id"
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -39,3 +40,17 @@ def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list
             expected=_shown(known) if known else "no such option: no node type of this graph has features",
         )
     return [node_type for node_type in metadata.node_types if node_type in having]
+
+
+def check_no_trainers(metadata: GraphMetadata) -> None:
+    """Refuse a graph that uses the name by which DGL knows the trainers of a machine.
+
+    Raises:
+        InvalidInputError: A feature has it.
+    """
+    for feature in (*metadata.node_features, *metadata.edge_features):
+        if feature.name == TRAINER:
+            raise InvalidInputError(
+                f"The graph has a feature {feature.key!r}, and DGL wants that name for the trainers",
+                remedy="Rename the feature, or partition without --num-trainers-per-machine.",
+            )

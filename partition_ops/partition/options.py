@@ -8,7 +8,7 @@ from partition_ops.config import PartitionConfig
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.graph.features import feature_readers
 from partition_ops.graph.metadata import GraphMetadata
-from partition_ops.graph.named import types_with_feature
+from partition_ops.graph.named import check_no_trainers, types_with_feature
 from partition_ops.parmetis.launch import check_named
 from partition_ops.partition.engines import check_able, find_engine
 from partition_ops.partition.weights import check_classes
@@ -27,11 +27,14 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
         UsageError: There is no such engine, it cannot do what is asked for, there are more partitions than
             nodes, or no node type has the feature ``balance_ntypes``, or it is not one integer a node.
         EngineError: A command or a library that was named is not there.
+        InvalidInputError: A feature has the name that trainers need.
     """
     check_able(find_engine(config.engine), config)
     if config.engine == "parmetis":
         check_named(config.mpi)
     _check_enough_nodes(config, sum(metadata.num_nodes))
+    if config.num_trainers_per_machine > 1:
+        check_no_trainers(metadata)
     if config.balance_ntypes is not None:
         _check_feature(config.balance_ntypes, metadata, source)
 

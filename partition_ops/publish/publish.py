@@ -17,9 +17,9 @@ from partition_ops.graph.manifest import read_partition_config, read_validation_
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import Progress
 from partition_ops.runs.beginning import check_still_latest, point_at
-from partition_ops.storage import Store
+from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.base import json_bytes
-from partition_ops.tasks import StageResult, check_in_step, read_record
+from partition_ops.tasks import StageResult, check_in_step, read_record, stored_objects
 
 MANIFEST_VERSION = 1
 SHOWN = 3  # artifacts in a message
@@ -108,6 +108,7 @@ def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: in
     for name in tasks:
         check_in_step(destination, name)
     records = [read_record(destination, name) for name in tasks]
+    _check_same_input(input_uri, records)
     report = read_validation_report(destination)
     written = [entry for record in records for entry in record["artifacts"]]
     kept = [entry for entry in written if not entry["key"].startswith(f"{artifacts.SCRATCH}/")]
@@ -122,6 +123,22 @@ def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: in
     check_document(manifest, "manifest", where=destination.uri_of(artifacts.MANIFEST))
     _check_there(destination, kept)
     return manifest
+
+
+def _check_same_input(input_uri: str, records: list[dict[str, Any]]) -> None:
+    """Refuse to publish what stages have made of an input that changed between them."""
+    seen: dict[str, tuple[StoredObject, str]] = {}
+    for record in records:
+        for entry in stored_objects(record):
+            first, task = seen.setdefault(entry.key, (entry, record["task"]))
+            if first != entry:
+                raise InvalidInputError(
+                    f"The input {input_uri} has changed while the job was at work",
+                    found=f"{entry.key} was another file for {record['task']!r} than for {task!r}",
+                    expected="files that stay as they are until the job has ended",
+                    remedy="Call 'partition-ops run' again, or the stages from 'validate' on: what was made"
+                    " of the old files is made again.",
+                )
 
 
 def _is_there(destination: Store, manifest: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from partition_ops import artifacts
 from partition_ops.cli import main
 from partition_ops.config import RunConfig
 from partition_ops.documents import check_document, schema_folder
+from partition_ops.errors import InvalidInputError
 from partition_ops.run import run_job
 from partition_ops.storage import Store, open_store
+from partition_ops.tasks import StageResult
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import library
 
@@ -172,3 +175,42 @@ def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -
     }
     for path in schema_folder().glob("*.schema.json"):
         assert json.loads(path.read_text())["title"]
+
+
+@pytest.mark.parametrize("after", ["validate", "prepare", "partition", "convert-plan", "convert-part0"])
+def test_an_input_that_changes_meanwhile_is_not_published(after: str, source: Store, tmp_path: Path) -> None:
+    """And nothing of it stays, whether the old file comes back, with its old time, or not."""
+    file = next((tmp_path / "graph" / "node_data").rglob("*.npy"))
+    old, times = file.read_bytes(), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    new = old[:-8] + bytes(8)
+    out = open_store(str(tmp_path / "out"))
+
+    def change(result: StageResult) -> None:
+        if result.task == after:
+            file.write_bytes(new)
+
+    with pytest.raises(InvalidInputError, match="has changed while"):
+        run_job(CONFIG, source, out, report=change)
+    assert not out.exists(artifacts.MANIFEST)
+    for data, name in ((old, "old"), (new, "new")):
+        file.write_bytes(data)
+        if data == old:
+            os.utime(file, ns=times)
+        fresh = open_store(str(tmp_path / name))
+        run_job(CONFIG, source, out)
+        run_job(CONFIG, source, fresh)
+        assert content(out) == content(fresh)
+
+
+def test_what_dgl_would_load_goes_before_another_partitioning(source: Store, tmp_path: Path) -> None:
+    run_job(CONFIG, source, open_store(str(tmp_path / "out")))
+    config = artifacts.partition_config(source.read_json(artifacts.METADATA)["graph_name"])
+    assert (tmp_path / "out" / config).exists()
+
+    def stop(result: StageResult) -> None:
+        if result.task == "convert-plan":
+            raise Killed
+
+    with pytest.raises(Killed):
+        run_job(RunConfig(num_parts=2), source, open_store(str(tmp_path / "out")), report=stop)
+    assert not (tmp_path / "out" / config).exists()

@@ -84,6 +84,7 @@ def test_a_feature_of_that_name_is_refused(tmp_path: Path) -> None:
     graph = replace(graph, node_values=[Values("_N", "trainer_id", np.zeros(60, np.int64))])
     with pytest.raises(InvalidInputError, match="_N/trainer_id"):
         run(graph, tmp_path, num_trainers_per_machine=TRAINERS)
+    assert not (tmp_path / "out").exists()  # at the start
 
 
 @pytest.mark.parametrize(

@@ -115,19 +115,120 @@ def test_the_verbs_make_up_the_job(graph: Path, output: Path, called: Called) ->
     """Stage by stage is byte by byte what ``run`` writes."""
     steps = graph.parent / "steps"
     assert called("validate", graph, "--output", steps, "--no-data-docs").returncode == 0
+    assert called("schema", graph, "--output", steps).returncode == 0
     assert called("prepare", graph, "--output", steps).returncode == 0
     assert called("partition", graph, "--output", steps, "--num-parts", 2).returncode == 0
     assert called("convert", graph, "--output", steps).returncode == 0
     assert called("idmap", graph, "--output", steps).returncode == 0  # as every stage: it means export
     assert called("quality", graph, "--output", steps).returncode == 0
-    assert called("schema", graph, "--canonical", "--output", steps / "schema/small.json").returncode == 0
+    published = called("publish", graph, "--output", steps)
+    assert published.returncode == 0, published.stderr
     compared = 0
     for path in sorted((output).rglob("*")):
         key = path.relative_to(output)
-        if path.is_file() and key.parts[0] not in ("records", "manifest.json"):
+        if path.is_file() and key.parts[0] != "records":
             assert (steps / key).read_bytes() == path.read_bytes(), key
             compared += 1
     assert compared > 20
+    assert called("verify", graph, steps).returncode == 0
+
+
+SCHEMA, RECORD, LEFT = "schema/small.json", "records/schema.json", "records/validate.json"
+
+
+@pytest.mark.parametrize(
+    ("there", "output"),
+    [
+        ([], "new/"),
+        (["out/"], "out"),
+        ([], "."),
+        ([], "file://HERE/"),
+        ([f"out/{LEFT}"], f"out/{SCHEMA}"),
+        (["out/manifest.json"], f"out/{SCHEMA}"),
+        ([LEFT], SCHEMA),
+        ([LEFT], f"file://HERE/{SCHEMA}"),
+    ],
+)
+def test_schema_is_a_stage_in_an_output(
+    graph: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    called: Called,
+    there: list[str],
+    output: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in there:
+        path = tmp_path / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True)
+        if not name.endswith("/"):
+            path.write_text("{}")
+    done = called("schema", graph, "--output", output.replace("HERE", str(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    root = tmp_path / output.removeprefix("file://HERE/").removesuffix(SCHEMA)
+    left = {LEFT} if any(name.endswith(LEFT) for name in there) else set()
+    assert {str(path.relative_to(root)) for path in root.rglob("*.json")} == {SCHEMA, RECORD, *left}
+    assert "author:writes:paper" in json.loads((root / SCHEMA).read_text())["eid"]
+
+
+@pytest.mark.parametrize("output", ["mine.json", "new", SCHEMA, f"out/{SCHEMA}", "out/other.json"])
+def test_schema_writes_a_file_of_ones_own_and_nothing_else(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: Called, output: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert called("schema", graph, "--output", output).returncode == 0
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == [output]
+    assert "writes" in json.loads((tmp_path / output).read_text())["eid"]
+
+
+def test_schema_leaves_a_finished_output_or_takes_its_manifest(
+    graph: Path, output: Path, called: Called
+) -> None:
+    other = graph.parent / "other-schema"
+    shutil.copytree(output, other)
+    assert called("schema", graph, "--output", other / SCHEMA).returncode == 0
+    assert called("verify", graph, other).returncode == 0
+    (other / SCHEMA).write_text("{}")
+    assert called("schema", graph, "--output", other / SCHEMA).returncode == 0
+    assert not (other / "manifest.json").exists()
+    assert (other / SCHEMA).read_bytes() == (output / SCHEMA).read_bytes()
+    assert called("publish", graph, "--output", other).returncode == 0
+    assert called("verify", graph, other).returncode == 0
+
+
+def test_schema_on_s3(
+    graph: Path,
+    s3_root: str,
+    s3_settings: StorageSettings,
+    called: Called,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_settings.access_key or "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_settings.secret_key or "")
+
+    def schema(output: str) -> set[str]:
+        done = called("schema", graph, "--output", output, "--endpoint-url", s3_settings.endpoint_url)
+        assert done.returncode == 0, done.stderr
+        with open_store(s3_root, s3_settings) as root:
+            found = {entry.key for entry in root.list()}
+            root.delete(found)
+            return found
+
+    stage = {SCHEMA, RECORD}
+    assert schema(f"{s3_root}/x.json") == {"x.json"}
+    assert schema(f"{s3_root}/{SCHEMA}") == {SCHEMA}
+    assert schema(f"{s3_root}/") == stage
+    for place in ("", f"/{SCHEMA}"):
+        with open_store(s3_root, s3_settings) as root:
+            root.write_bytes(LEFT, b"{}")
+        assert schema(f"{s3_root}{place}") == {LEFT, *stage}
+
+
+def test_schema_does_not_write_into_its_input(graph: Path, called: Called) -> None:
+    done = called("schema", graph, "--output", graph)
+    assert done.returncode == 2
+    assert "The input and the output are the same" in done.stderr
+    assert not (graph / "records").exists()
 
 
 def test_convert_takes_an_assignment_made_elsewhere(graph: Path, output: Path) -> None:
@@ -155,7 +256,7 @@ WRONG_USE = {
     "an abbreviated option": ["run", "GRAPH", "out", "--num", "2"],
     "an unknown scheme": ["run", "gs://bucket/in", "out", "--num-parts", "2"],
     "an S3 URI without a bucket": ["run", "s3:///in", "out", "--num-parts", "2"],
-    "a folder for a file": ["schema", "GRAPH", "--output", "schema/"],
+    "a bucket for a file": ["schema", "GRAPH", "--output", "s3://bucket"],
 }
 
 
@@ -436,3 +537,14 @@ def test_a_full_disk_is_named(graph: Path, tmp_path: Path, kilobytes: int, calle
         assert not (disk / "out/manifest.json").exists()
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_the_whole_job_says_what_validation_warns_of(called: Called, graph: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "graph"
+    shutil.copytree(graph, copy)
+    metadata = json.loads((copy / "metadata.json").read_text())
+    (copy / "metadata.json").write_text(json.dumps({**metadata, "node_dta": {}}))
+    done = called("run", copy, tmp_path / "out", "--num-parts", 2)
+    assert done.returncode == 0
+    assert "warn    1 unknown_keys of 'metadata.json'" in done.stdout
+    assert "node_dta" in done.stdout
