@@ -178,6 +178,15 @@ def test_every_verb_that_writes_waits_for_who_works_on_its_output(
     assert f"process {os.getpid()}" in error["found"]
 
 
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version": 1, "hol'])
+def test_who_finds_a_broken_lock_is_told_when_to_remove_it(root: Store, content: bytes) -> None:
+    root.write_bytes(artifacts.LOCK, content)
+    with pytest.raises(InvalidInputError, match=r"lock\.json is broken") as refused, locked(root):
+        pass
+    assert "no other call and no DAG run works there, remove the file" in str(refused.value)
+    assert root.read_bytes(artifacts.LOCK) == content
+
+
 def test_a_verb_that_fails_leaves_no_folder_for_its_lock(tmp_path: Path) -> None:
     assert cli.main(["prepare", str(tmp_path / "nowhere"), "--output", str(tmp_path / "a" / "b")]) == 3
     assert not [*tmp_path.iterdir()]
