@@ -96,7 +96,7 @@ def _records(destination: Store) -> dict[str, dict[str, Any] | None]:
         try:
             return read_record(destination, name)
         except InvalidInputError as error:
-            logger.warning("%s is done again, as its record is broken: %s", name, error.problem)
+            logger.warning("%s", error.problem)
             return None
 
     keys = [entry.key for entry in destination.list(f"{artifacts.RECORDS}/")]

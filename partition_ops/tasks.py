@@ -207,8 +207,17 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
             f"The stage {name!r} has not been done in {destination.uri}",
             remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
         ) from None
-    record: dict[str, Any] = destination.parse_json(key, data)
-    check_document(record, "record", where=destination.uri_of(key))
+    where = destination.uri_of(key)
+    try:
+        record: dict[str, Any] = destination.parse_json(key, data)
+        check_document(record, "record", where=where)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{where} is broken, so that the stage {name!r} counts as not done",
+            found=error.found or error.problem.removeprefix(f"{where}: "),
+            expected="the record that the stage has left",
+            remedy="Do that stage again, with the same --output, or everything with 'partition-ops run'.",
+        ) from error
     return record
 
 
@@ -241,9 +250,10 @@ def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
     Raises:
         InvalidInputError: A task named in ``after`` has left no record.
     """
-    if not destination.exists(artifacts.record(name)):
+    try:
+        options = read_record(destination, name)["options"]
+    except InvalidInputError:
         return False
-    options = read_record(destination, name)["options"]
     before = _read_records(destination, after)
     return _finished(destination, name, _fingerprint(name, options, (), before)) is not None
 

@@ -12,7 +12,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.progress import NoProgress
 from partition_ops.recheck import remove_damaged
 from partition_ops.storage import StorageSettings, Store, StoredObject, open_store
-from partition_ops.tasks import StageResult, Task, check_given, find_done, forget_task, run_task
+from partition_ops.tasks import StageResult, Task, check_given, find_done, forget_task, run_task, still_done
 
 
 @pytest.fixture
@@ -157,7 +157,12 @@ def test_what_tasks_were_given_must_be_what_there_is_now(store: Store) -> None:
         check_given(store, {"two": given})
 
 
-def test_a_broken_record_counts_as_none(store: Store) -> None:
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff"])
+def test_a_broken_record_counts_as_none(store: Store, content: bytes) -> None:
     do(store)
-    store.write_bytes(artifacts.record("one"), b"{}")
+    assert still_done(store, "one", [])
+    store.write_bytes(artifacts.record("one"), content)
+    assert not still_done(store, "one", [])
+    with pytest.raises(InvalidInputError, match=r"one\.json is broken, .* Do that stage again"):
+        run_task("two", store, options={}, after=["one"], work=lambda task: {})
     assert not do(store).skipped
