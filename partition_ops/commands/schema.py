@@ -9,6 +9,7 @@ from partition_ops import artifacts
 from partition_ops.commands import common
 from partition_ops.commands.console import Console
 from partition_ops.config import SchemaConfig
+from partition_ops.errors import UsageError
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local import LocalStore, check_folder
 from partition_ops.tasks import check_apart
@@ -78,13 +79,21 @@ def _root(arguments: argparse.Namespace, graph_name: str) -> str | None:
     given: str = arguments.output
     if given.endswith("/"):
         return given
-    common.split_file_uri(given, "--output")  # refuses what names nothing
+    folder, name = common.split_file_uri(given, "--output")
     if _is_output(arguments, given):
         return given
-    above = given.removesuffix(artifacts.schema_file(graph_name))
-    if above == given or not f"/{above}".endswith("/"):
+    own = artifacts.schema_file(graph_name)
+    above = f"/{folder}".removesuffix(f"/{own.rpartition('/')[0]}").removeprefix("/")
+    root = above or ("/" if given.startswith("/") else ".")
+    if above == folder or not _is_output(arguments, root, folder=False):
         return None
-    return above or "." if _is_output(arguments, above or ".", folder=False) else None
+    if name != own.rpartition("/")[2]:
+        raise UsageError(
+            "--output lies where an output has its schema, and is not that of this graph",
+            found=repr(given),
+            expected=f"{own} below the output {root}, or a file elsewhere",
+        )
+    return root
 
 
 def _is_output(arguments: argparse.Namespace, uri: str, *, folder: bool = True) -> bool:

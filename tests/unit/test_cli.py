@@ -16,7 +16,7 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.commands import COMMANDS
-from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage import StorageSettings, open_store, s3_conditions
 from partition_ops.storage.transfer import upload_folder
 from tests.graphs import Layout, library
 
@@ -196,6 +196,14 @@ def test_schema_leaves_a_finished_output_or_takes_its_manifest(
     assert called("verify", graph, other).returncode == 0
 
 
+def test_schema_of_another_graph_leaves_that_of_an_output(graph: Path, output: Path, called: Called) -> None:
+    before = (output / SCHEMA).read_bytes()
+    done = called("schema", graph, "--graph-name", "other", "--output", output / SCHEMA)
+    assert done.returncode == 2
+    assert "expected: schema/other.json below the output" in done.stderr
+    assert (output / SCHEMA).read_bytes() == before
+
+
 def test_schema_on_s3(
     graph: Path,
     s3_root: str,
@@ -203,6 +211,7 @@ def test_schema_on_s3(
     called: Called,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(s3_conditions, "SETTLE_SECONDS", 0.1)  # the server is near
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_settings.access_key or "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_settings.secret_key or "")
 
