@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,26 @@ def check_document(document: Any, schema: str, *, where: str) -> None:
         expected=_expected(error),
         remedy=f"The whole format is in schemas/{schema}.schema.json.",
     )
+
+
+@contextmanager
+def told_as(where: str, problem: str, *, expected: str, remedy: str) -> Iterator[None]:
+    """Have a broken document told by what it is for, and by what to do about it.
+
+    Args:
+        where: Its URI.
+        problem: What is wrong, in a sentence.
+        expected: What should be there.
+        remedy: What to do.
+
+    Raises:
+        InvalidInputError: With what was found.
+    """
+    try:
+        yield
+    except InvalidInputError as error:
+        found = error.found or error.problem.removeprefix(f"{where}: ")
+        raise InvalidInputError(problem, found=found, expected=expected, remedy=remedy) from error
 
 
 def not_json(where: str, error: Exception) -> InvalidInputError:

@@ -37,7 +37,7 @@ from partition_ops.recheck import forget_unrecorded, remove_damaged
 from partition_ops.runs.lock import locked
 from partition_ops.schema import write_schema
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, all_there
+from partition_ops.tasks import CONFIG_TASK, StageResult, all_there
 from partition_ops.validate import validate_graph
 from partition_ops.validate.expectations.suites import all_suites, read_suites
 
@@ -188,6 +188,6 @@ class _Job:
             manifest = read_manifest(self.destination)
         except InvalidInputError:
             return False
-        if manifest["options"].get("convert-config") != self.config.convert.options():
+        if manifest["options"].get(CONFIG_TASK) != self.config.convert.options():
             return False
         return all_there(self.destination, manifest["artifacts"])

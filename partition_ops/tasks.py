@@ -19,8 +19,8 @@ from typing import Any
 import numpy.typing as npt
 
 from partition_ops import __version__, artifacts
-from partition_ops.documents import check_document
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.documents import check_document, told_as
+from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.memory import peak_memory
 from partition_ops.parallel import map_in_threads
@@ -30,6 +30,8 @@ from partition_ops.storage.base import REQUESTS, sha256_of
 logger = logging.getLogger("partition_ops")
 
 RECORD_VERSION = 1
+PART_TASK = "convert-part"  # then the number of the partition
+CONFIG_TASK = "convert-config"
 Counters = dict[str, Any]
 
 
@@ -183,12 +185,7 @@ def check_given(destination: Store, tasks: Mapping[str, Mapping[str, Any]]) -> N
     for name, given in tasks.items():
         before = [records[other] for other in given["after"]]
         if _fingerprint(name, given["options"], given["inputs"], before) != records[name]["fingerprint"]:
-            raise InvalidInputError(
-                f"The stage {name!r} of {destination.uri} is not of what is there now",
-                found="another input, other options, another result of a stage before it"
-                f" ({', '.join(_stages(given['after']))}), or another version of this package",
-                remedy=f"Do {name!r} again and what follows it, or everything with 'partition-ops run'.",
-            )
+            raise _out_of_step(destination, name, "another input, other options, another", given["after"])
 
 
 def read_record(destination: Store, name: str) -> dict[str, Any]:
@@ -208,16 +205,14 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
             remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
         ) from None
     where = destination.uri_of(key)
-    try:
+    with told_as(
+        where,
+        f"{where} is broken, so that the stage {name!r} counts as not done",
+        expected="the record that the stage has left",
+        remedy="Do that stage again, with the same --output, or everything with 'partition-ops run'.",
+    ):
         record: dict[str, Any] = destination.parse_json(key, data)
         check_document(record, "record", where=where)
-    except InvalidInputError as error:
-        raise InvalidInputError(
-            f"{where} is broken, so that the stage {name!r} counts as not done",
-            found=error.found or error.problem.removeprefix(f"{where}: "),
-            expected="the record that the stage has left",
-            remedy="Do that stage again, with the same --output, or everything with 'partition-ops run'.",
-        ) from error
     return record
 
 
@@ -269,12 +264,17 @@ def check_in_step(destination: Store, name: str) -> None:
         return
     before = _read_records(destination, record["after"])
     if _fingerprint(name, record["options"], stored_objects(record), before) != record["fingerprint"]:
-        raise InvalidInputError(
-            f"The stage {name!r} of {destination.uri} is not of what is there now",
-            found=f"another result of a stage before it ({', '.join(_stages(record['after']))}), or another"
-            " version of this package",
-            remedy=f"Do {name!r} again and what follows it, or everything with 'partition-ops run'.",
-        )
+        raise _out_of_step(destination, name, "another", record["after"])
+
+
+def _out_of_step(destination: Store, name: str, found: str, after: Iterable[str]) -> InvalidInputError:
+    """The error about a task that was given something else than there is now."""
+    stages = ", ".join(dict.fromkeys(other.rstrip("0123456789") for other in after))  # partitions as one
+    return InvalidInputError(
+        f"The stage {name!r} of {destination.uri} is not of what is there now",
+        found=f"{found} result of a stage before it ({stages}), or another version of this package",
+        remedy=f"Do {name!r} again and what follows it, or everything with 'partition-ops run'.",
+    )
 
 
 def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
@@ -282,14 +282,14 @@ def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
     return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record["inputs"]]
 
 
-def _stages(names: Iterable[str]) -> list[str]:
-    """Names of tasks, those of the partitions as one."""
-    return list(dict.fromkeys(name.rstrip("0123456789") for name in names))
-
-
 def conversion_tasks(num_parts: int) -> list[str]:
     """The tasks that what reads the partitions comes after."""
-    return ["convert-config", *(f"convert-part{part}" for part in range(num_parts))]
+    return [CONFIG_TASK, *map(part_task, range(num_parts))]
+
+
+def part_task(part: int) -> str:
+    """The task that builds a partition."""
+    return f"{PART_TASK}{part}"
 
 
 def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:
@@ -322,10 +322,9 @@ def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
     found = source.stat_all(keys)
     missing = [key for key, entry in zip(keys, found, strict=True) if entry is None]
     if missing:
-        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise InvalidInputError(
             f"{len(missing)} of {len(keys)} files that metadata.json names are missing below {source.uri}",
-            found="no " + ", ".join(missing[:10]) + more,
+            found=f"no {some_of(missing)}",
             remedy="Upload them, or correct the paths in metadata.json; they are relative to it.",
         )
     return [entry for entry in found if entry is not None]

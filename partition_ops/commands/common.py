@@ -48,11 +48,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 LEAST_SIZE = 1 << 20
 # with the values that ask for nothing
 OF_PARMETIS = {
-    "mpi_ranks": 2,
-    "hostfile": None,
-    "mpirun": None,
-    "parmetis_library": None,
-    "parmetis_index_bits": 32,
+    "mpi_ranks": MpiOptions.ranks,
+    "hostfile": MpiOptions.hostfile,
+    "mpirun": MpiOptions.mpirun,
+    "parmetis_library": LibraryOptions.path,
+    "parmetis_index_bits": LibraryOptions.index_bits,
 }
 
 
@@ -168,7 +168,13 @@ def parse_words(text: str) -> tuple[str, ...]:
 
 def add_mpi_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine parmetis")
-    group.add_argument("--mpi-ranks", metavar="N", type=int, default=2, help="MPI processes (default 2)")
+    group.add_argument(
+        "--mpi-ranks",
+        metavar="N",
+        type=int,
+        default=MpiOptions.ranks,
+        help="MPI processes (default %(default)s)",
+    )
     group.add_argument("--hostfile", metavar="FILE", help="OpenMPI's list of hosts (default: this machine)")
     group.add_argument("--mpirun", metavar="CMD", help="the command that starts ranks, with its options")
     add_library_options(group)
@@ -184,8 +190,8 @@ def add_library_options(group: argparse._ActionsContainer) -> None:
         "--parmetis-index-bits",
         metavar="N",
         type=int,
-        default=32,
-        help="width of the integers that it was built with, 32 or 64 (default 32)",
+        default=LibraryOptions.index_bits,
+        help="width of the integers that it was built with, 32 or 64 (default %(default)s)",
     )
 
 

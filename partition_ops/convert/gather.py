@@ -22,7 +22,6 @@ from partition_ops.convert.given import (
     given_to_gather,
     given_to_plan,
     given_to_scatter,
-    part_task,
     scatter_task,
 )
 from partition_ops.convert.partition_graph import PartitionGraph
@@ -34,7 +33,7 @@ from partition_ops.graph.features import FeatureReader, feature_readers
 from partition_ops.graph.metadata import Feature
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, check_given, run_task
+from partition_ops.tasks import StageResult, Task, check_given, part_task, run_task
 
 STATS_VERSION = 1
 BYTES_A_NODE = 90  # inner or halo: IDs, types and owners, and what making them takes

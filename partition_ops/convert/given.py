@@ -9,21 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from partition_ops.convert.context import Conversion
-from partition_ops.tasks import StageResult, find_done
+from partition_ops.tasks import StageResult, find_done, part_task
 
 PLAN_TASK = "convert-plan"
-PART_TASK = "convert-part"  # then its number
-SCATTER_TASK = "convert-scatter"
-CONFIG_TASK = "convert-config"
+SCATTER_TASK = "convert-scatter"  # then the number of the group
 Given = dict[str, Any]
 
 
 def scatter_task(group: int) -> str:
     return f"{SCATTER_TASK}{group}"
-
-
-def part_task(part: int) -> str:
-    return f"{PART_TASK}{part}"
 
 
 def given_to_plan(conversion: Conversion) -> Given:

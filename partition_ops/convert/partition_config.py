@@ -10,7 +10,6 @@ import numpy.typing as npt
 from partition_ops import artifacts
 from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
-from partition_ops.convert.given import CONFIG_TASK, part_task
 from partition_ops.documents import check_document
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.graph.assignment import Assignment
@@ -20,10 +19,12 @@ from partition_ops.progress import Progress
 from partition_ops.storage import Store
 from partition_ops.storage.base import REQUESTS
 from partition_ops.tasks import (
+    CONFIG_TASK,
     StageResult,
     Task,
     forget_task,
     input_objects,
+    part_task,
     read_record,
     run_task,
     stored_objects,

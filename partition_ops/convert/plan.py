@@ -10,8 +10,6 @@ from partition_ops.config import ConvertConfig
 from partition_ops.convert.context import Conversion
 from partition_ops.convert.feature_buckets import scattered_chunks
 from partition_ops.convert.given import (
-    CONFIG_TASK,
-    PART_TASK,
     PLAN_TASK,
     SCATTER_TASK,
     find_part,
@@ -20,7 +18,16 @@ from partition_ops.convert.given import (
 from partition_ops.graph.edges import EdgeReader
 from partition_ops.progress import Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, check_apart, forget_task, read_record, run_task
+from partition_ops.tasks import (
+    CONFIG_TASK,
+    PART_TASK,
+    StageResult,
+    Task,
+    check_apart,
+    forget_task,
+    read_record,
+    run_task,
+)
 
 PLAN_VERSION = 1
 MOST_GROUPS = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from partition_ops import artifacts
-from partition_ops.documents import check_document
+from partition_ops.documents import check_document, told_as
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
@@ -28,16 +28,10 @@ def read_manifest(output: Store, *, remedy: str = AGAIN) -> dict[str, Any]:
             remedy="Name the OUTPUT of 'partition-ops run', or wait until the job has been published.",
         )
     where = output.uri_of(artifacts.MANIFEST)
-    try:
+    expected = "the manifest of a finished output, as 'publish' has written it"
+    with told_as(where, f"{where} is damaged", expected=expected, remedy=remedy):
         manifest: dict[str, Any] = output.read_json(artifacts.MANIFEST)
         check_document(manifest, "manifest", where=where)
-    except InvalidInputError as error:
-        raise InvalidInputError(
-            f"{where} is damaged",
-            found=error.found or error.problem.removeprefix(f"{where}: "),
-            expected="the manifest of a finished output, as 'publish' has written it",
-            remedy=remedy,
-        ) from error
     return manifest
 
 

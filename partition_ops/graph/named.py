@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.graph.metadata import GraphMetadata
 
 SHOWN = 20
@@ -17,8 +17,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def _shown(known: list[str]) -> str:
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return "one of " + ", ".join(known[:SHOWN]) + more
+    return f"one of {some_of(known, SHOWN)}"
 
 
 def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list[str]:

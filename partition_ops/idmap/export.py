@@ -26,7 +26,7 @@ from partition_ops.idmap.targets import ParquetTarget, PartMapTarget, Target, Ve
 from partition_ops.parallel import unordered_in_threads
 from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, read_record, run_task
+from partition_ops.tasks import CONFIG_TASK, StageResult, Task, conversion_tasks, read_record, run_task
 
 
 def export_id_maps(
@@ -57,9 +57,8 @@ def export_id_maps(
     an incremental run also that of `write_carry_over`.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, "convert-config")  # says so where convert has not been done
+    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
     book = read_partition_config(destination, metadata.graph_name)
-    parts = range(book["num_parts"])
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
     followed = read_migration(destination)
 
@@ -78,7 +77,7 @@ def export_id_maps(
         "idmap",
         destination,
         options={**config.options(), "dropped": dropped, **_of_followed(followed)},
-        after=["convert-config", *(f"convert-part{part}" for part in parts)],
+        after=conversion_tasks(book["num_parts"]),
         work=work,
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from partition_ops import __version__, artifacts
 from partition_ops.config import PublishConfig
 from partition_ops.documents import check_document
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.gate.check import enforce_gate
 from partition_ops.graph.manifest import read_partition_config, read_validation_report
 from partition_ops.graph.metadata import load_metadata
@@ -19,7 +19,14 @@ from partition_ops.progress import Progress
 from partition_ops.runs.beginning import check_still_latest, point_at
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.base import json_bytes
-from partition_ops.tasks import StageResult, check_in_step, read_record, stored_objects
+from partition_ops.tasks import (
+    CONFIG_TASK,
+    StageResult,
+    check_in_step,
+    conversion_tasks,
+    read_record,
+    stored_objects,
+)
 
 MANIFEST_VERSION = 1
 SHOWN = 3  # artifacts in a message
@@ -59,7 +66,7 @@ def publish_run(
     """
     began = time.monotonic()
     metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, "convert-config")  # says so where convert has not been done
+    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
     book = read_partition_config(destination, metadata.graph_name)
     manifest = _manifest(metadata.graph_name, source.uri, destination, book["num_parts"])
     enforce_gate(config.gate, destination)
@@ -97,9 +104,9 @@ def _tasks(destination: Store, num_parts: int) -> list[str]:
     prepare, probe = (
         [name] if destination.exists(artifacts.record(name)) else [] for name in ("prepare", "probe")
     )
-    gathers = [f"convert-part{part}" for part in range(num_parts)]
+    config, *gathers = conversion_tasks(num_parts)
     before = ["validate", "schema", *prepare, "partition", "convert-plan"]
-    return [*before, *gathers, "convert-config", "idmap", *probe, "quality"]
+    return [*before, *gathers, config, "idmap", *probe, "quality"]
 
 
 def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: int) -> dict[str, Any]:
@@ -152,10 +159,9 @@ def _check_there(destination: Store, kept: list[dict[str, Any]]) -> None:
     sizes = {entry.key: entry.size for entry in destination.list()}
     gone = sorted(entry["key"] for entry in kept if sizes.get(entry["key"]) != entry["size"])
     if gone:
-        more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
         raise InvalidInputError(
             f"Artifacts of {destination.uri} are gone, or have another size than when they were written",
-            found=", ".join(gone[:SHOWN]) + more,
+            found=some_of(gone, SHOWN),
             remedy="Do the stages again that wrote them, or everything with 'partition-ops run'.",
         )
 

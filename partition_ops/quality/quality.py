@@ -16,10 +16,12 @@ from partition_ops.quality.migration import migration_figures
 from partition_ops.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store
 from partition_ops.tasks import (
+    CONFIG_TASK,
     StageResult,
     Task,
     conversion_tasks,
     forget_task,
+    part_task,
     read_record,
     run_task,
     still_done,
@@ -61,7 +63,7 @@ def report_quality(
         InvalidInputError: A partition is missing.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, "convert-config")  # says so where convert has not been done
+    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
     earlier = earlier_entries(previous) if previous is not None else []
     return _write_report(config, metadata.graph_name, destination, earlier)
 
@@ -130,7 +132,7 @@ def _read_stats(destination: Store, part: int) -> Stats:
 
 def _bytes(destination: Store, part: int) -> int:
     files = {artifacts.partition_file(part, name) for name in artifacts.PARTITION_FILES}
-    written = read_record(destination, f"convert-part{part}")["artifacts"]
+    written = read_record(destination, part_task(part))["artifacts"]
     return sum(entry["size"] for entry in written if entry["key"] in files)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from partition_ops.config import RunConfig
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.graph.manifest import read_manifest
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.storage import Store
@@ -49,7 +49,7 @@ class Changes:
         if not self.any:
             return f"none of {self.unchanged} input files has changed"
         lists = {"added": self.added, "changed": self.changed, "removed": self.removed}
-        said = [f"{len(found)} {what} ({_some(found)})" for what, found in lists.items() if found]
+        said = [f"{len(found)} {what} ({some_of(found, SHOWN)})" for what, found in lists.items() if found]
         files = [f"input files: {', '.join(said)}"] if said else []
         return "; ".join([*files, *(f"option {option}" for option in self.options)])
 
@@ -118,8 +118,3 @@ def _other_options(before: Mapping[str, Mapping[str, Any]], wanted: RunConfig) -
 def _plain(value: Any) -> Any:
     """As JSON has it: lists instead of tuples."""
     return list(value) if isinstance(value, tuple) else value
-
-
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more

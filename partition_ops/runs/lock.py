@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from partition_ops import artifacts
-from partition_ops.documents import check_document
+from partition_ops.documents import check_document, told_as
 from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
 from partition_ops.storage import Store
 from partition_ops.storage.base import json_bytes
@@ -102,17 +102,18 @@ def read_lock(root: Store) -> Lock | None:
         return None
     where = root.uri_of(artifacts.LOCK)
     try:
-        lock: Lock = root.read_json(artifacts.LOCK)
-        check_document(lock, "lock", where=where)
-    except InvalidInputError as error:
-        if not root.exists(artifacts.LOCK):
-            return None  # given back in the meantime
-        raise InvalidInputError(
+        with told_as(
+            where,
             f"{where} is broken, so that nobody can tell who works there",
-            found=error.found or error.problem.removeprefix(f"{where}: "),
             expected="the lock of a call or of a DAG run",
             remedy="Make sure that no other call and no DAG run works there, remove the file, and try again.",
-        ) from error
+        ):
+            lock: Lock = root.read_json(artifacts.LOCK)
+            check_document(lock, "lock", where=where)
+    except InvalidInputError:
+        if not root.exists(artifacts.LOCK):
+            return None  # given back in the meantime
+        raise
     return lock
 
 

@@ -10,9 +10,7 @@ from partition_ops import artifacts
 from partition_ops.errors import InvalidInputError
 from partition_ops.graph.manifest import read_manifest
 from partition_ops.storage import Store
-from partition_ops.tasks import read_record
-
-CONVERT = "convert-config"
+from partition_ops.tasks import CONFIG_TASK, part_task, read_record
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def published(output: Store) -> Listing:
         InvalidInputError: The output is not finished.
     """
     manifest = read_manifest(output)
-    options = manifest["options"].get(CONVERT, {})
+    options = manifest["options"].get(CONFIG_TASK, {})
     return Listing(output.uri, manifest["graph_name"], options, _by_key(manifest["artifacts"]))
 
 
@@ -61,10 +59,10 @@ def converted(output: Store) -> Listing:
     Raises:
         InvalidInputError: The partitions are not converted.
     """
-    config = read_record(output, CONVERT)
+    config = read_record(output, CONFIG_TASK)
     (key,) = [entry["key"] for entry in config["artifacts"] if entry["key"].startswith(artifacts.PARTITIONS)]
     parts = range(output.read_json(key)["num_parts"])
-    written = [read_record(output, f"convert-part{part}")["artifacts"] for part in parts]
+    written = [read_record(output, part_task(part))["artifacts"] for part in parts]
     entries = [entry for found in (config["artifacts"], *written) for entry in found]
     return Listing(output.uri, PurePosixPath(key).stem, config["options"], _by_key(entries))
 

@@ -12,7 +12,7 @@ from partition_ops.graph.manifest import read_partition_config
 from partition_ops.graph.metadata import load_metadata
 from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage import Store
-from partition_ops.tasks import StageResult, Task, conversion_tasks, read_record, run_task
+from partition_ops.tasks import CONFIG_TASK, StageResult, Task, conversion_tasks, read_record, run_task
 from partition_ops.temporary import temporary_folder
 from partition_ops.train.graph import PartitionedGraph
 from partition_ops.train.probe_sampling import COUNTED, ProbeConfig, Prober, TrainerFigures
@@ -85,7 +85,7 @@ def probe_run(
     ``TMPDIR`` or ``cache``.
     """
     name = load_metadata(source, graph_name=config.graph_name).graph_name
-    read_record(destination, "convert-config")  # says so where convert has not been done
+    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
     num_parts = read_partition_config(destination, name)["num_parts"]
 
     def work(task: Task) -> dict[str, Any]:
