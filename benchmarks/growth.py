@@ -26,14 +26,14 @@ import numpy as np
 from benchmarks.growing_graph import GrowingGraph
 from benchmarks.growth_page import page
 from benchmarks.processes import machine, measure
-from partition_ops import artifacts
-from partition_ops.config import PartitionConfig
-from partition_ops.graph.growth import Counts, carried
-from partition_ops.graph.metadata import load_metadata
-from partition_ops.partition import ENGINES, Problem
-from partition_ops.partition.edge_cut import edge_cut
-from partition_ops.partition.incremental import Old
-from partition_ops.partition.two_level.graph import Graph
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.growth import Counts, carried
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition import ENGINES, Problem
+from partition_ops.stages.partition.edge_cut import edge_cut
+from partition_ops.stages.partition.engines.two_level.graph import Graph
+from partition_ops.stages.partition.incremental import Old
 from partition_ops.storage import open_store
 
 GROWTHS = (1, 5, 20)
@@ -48,13 +48,13 @@ def say(text: str) -> None:
 
 def partition_stage(graph: Path, run: Path, num_parts: int, previous: Path | None) -> dict[str, Any]:
     """The stage in a process of its own, on a prepared graph: seconds, edge cut, imbalance, nodes moved."""
-    (run / artifacts.record("partition")).unlink(missing_ok=True)
+    (run / layout.record("partition")).unlink(missing_ok=True)
     command = [*CLI, "partition", str(graph), "--output", str(run), "--num-parts", str(num_parts), "--json"]
     follow = ["--previous", str(previous)] if previous else []
     cost = measure([*command, "--engine", ENGINE, *follow])
     result = json.loads(cost.output)
     counters = result["counters"]
-    sidecar = json.loads((run / artifacts.ASSIGNMENT / artifacts.ASSIGNMENT_SIDECAR).read_text())
+    sidecar = json.loads((run / layout.ASSIGNMENT / layout.ASSIGNMENT_SIDECAR).read_text())
     found = {
         "seconds": result["seconds"],
         "peak": cost.peak,
@@ -68,11 +68,9 @@ def partition_stage(graph: Path, run: Path, num_parts: int, previous: Path | Non
 
 def _imbalance(graph: Path, run: Path, num_parts: int) -> float:
     """Of the worst node type."""
-    folder = run / artifacts.ASSIGNMENT
+    folder = run / layout.ASSIGNMENT
     names = load_metadata(open_store(str(graph))).node_types
-    sizes = [
-        np.bincount(np.load(folder / artifacts.assignment_binary(n)), minlength=num_parts) for n in names
-    ]
+    sizes = [np.bincount(np.load(folder / layout.assignment_binary(n)), minlength=num_parts) for n in names]
     return max(float(counts.max() * num_parts / counts.sum()) for counts in sizes)
 
 

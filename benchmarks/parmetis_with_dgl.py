@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from partition_ops.dgl_import import import_dgl
-from partition_ops.graph import parmetis
+from partition_ops.formats.parmetis import file_names as parmetis
+from partition_ops.system.dgl_import import import_dgl
 
 
 def read(folder: Path, name: str, columns: tuple[str, ...]) -> list[pa.Table]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 
 
 def read_edges(graph: Path, data: dict[str, Any]) -> pa.Table:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from partition_ops import artifacts
-from partition_ops.config import PartitionConfig
-from partition_ops.graph.metadata import load_metadata
-from partition_ops.partition import ENGINES, Problem
+from partition_ops.artifacts import layout
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition import ENGINES, Problem
 from partition_ops.storage import open_store
 
 KAMINPAR_TOLERANCE = 0.03
@@ -42,7 +42,7 @@ def main() -> None:
     began = time.monotonic()
     if name.startswith("kaminpar"):
         _, preset, threads = name.split()
-        parts = kaminpar(folder / artifacts.PREPARED_GRAPH, preset, int(threads), num_parts)
+        parts = kaminpar(folder / layout.PREPARED_GRAPH, preset, int(threads), num_parts)
     else:
         parts = ENGINES[name].run(problem)
     seconds = time.monotonic() - began

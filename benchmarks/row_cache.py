@@ -26,7 +26,7 @@ def run_limit(given: argparse.Namespace, limit: int) -> dict[str, Any]:
     """One size of the cache, in this process."""
     import torch
 
-    from partition_ops.dgl_import import import_dgl
+    from partition_ops.system.dgl_import import import_dgl
     from partition_ops.train import PartitionedGraph
 
     dgl = import_dgl()

@@ -46,7 +46,7 @@ def load(graph: Path) -> Any:
     import pyarrow.parquet as pq
     import torch
 
-    from partition_ops.dgl_import import import_dgl
+    from partition_ops.system.dgl_import import import_dgl
 
     document = json.loads((graph / "metadata.json").read_text())
     counts = document.get("num_nodes_per_type") or [sum(n) for n in document["num_nodes_per_chunk"]]
@@ -67,7 +67,7 @@ def run_side(side: str, graph: Path, output: Path, cache: Path, batches: int) ->
     """One side, in this process."""
     import torch
 
-    from partition_ops.dgl_import import import_dgl
+    from partition_ops.system.dgl_import import import_dgl
     from partition_ops.train import PartitionedGraph
 
     dgl = import_dgl()

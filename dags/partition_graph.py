@@ -56,7 +56,7 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.pods import pod
 from graph_partitioning.settings import NUM_PARTS
 
-from partition_ops.checks import choices
+from partition_ops.options.check_actions import choices
 
 
 def uri_param(variable: str, **options: Any) -> Param:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from partition_ops.artifacts import QUALITY_REPORT, RECORDS
+from partition_ops.artifacts.layout import QUALITY_REPORT, RECORDS
 from partition_ops.storage import Store
 
 STAGES = ("validate", "schema", "prepare", "partition", "convert", "idmap", "quality", "publish")

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from partition_ops.errors import EngineError
-from partition_ops.parmetis.library import check_installed
-from partition_ops.parmetis.options import LibraryOptions
+from partition_ops.options.mpi import LibraryOptions
+from partition_ops.stages.partition.engines.parmetis.library import check_installed
 
 
 def _missing() -> str | None:

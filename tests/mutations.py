@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 
 PART = "partitions/part1"
 Change = Callable[[Path], None]

@@ -14,7 +14,7 @@ from examples.python_environment.discover import discover, installation_folders
 from examples.python_environment.grow import keep_ids, previous_classes
 from examples.python_environment.tables import Graph
 from examples.python_environment.write import may_replace, write_graph
-from partition_ops.progress import terminal_progress
+from partition_ops.system.progress import terminal_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

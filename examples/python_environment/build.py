@@ -10,7 +10,7 @@ from examples.python_environment.discover import Environment
 from examples.python_environment.parse import ParsedModule, parse_files
 from examples.python_environment.resolve import Resolver
 from examples.python_environment.tables import Graph, Nodes
-from partition_ops.progress import Progress
+from partition_ops.system.progress import Progress
 
 
 def parse_environment(environment: Environment, workers: int, progress: Progress) -> list[ParsedModule]:

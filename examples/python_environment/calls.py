@@ -9,7 +9,7 @@ import numpy as np
 from examples.python_environment.resolve import FUNCTION, MODULE, Resolver
 from examples.python_environment.scopes import Ref
 from examples.python_environment.tables import Array, Edges, Ints, unique_edges
-from partition_ops.progress import Advance
+from partition_ops.system.progress import Advance
 
 NOT_FOUND, OUTSIDE = np.iinfo(np.int64).min, np.iinfo(np.int64).min + 1
 OUTCOMES = ("resolved", "built in", "outside the environment", "not resolvable by name")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from examples.python_environment import GRAPH_NAME
 from examples.python_environment.tables import Array, Graph
-from partition_ops.progress import Advance, Progress
+from partition_ops.system.progress import Advance, Progress
 
 NUMPY: dict[str, Any] = {"name": "numpy"}
 PARQUET: dict[str, Any] = {"name": "parquet"}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 
 dgl = import_dgl()
 EType = tuple[str, str, str]

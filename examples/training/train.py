@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from examples.training.models import Model
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 
 dgl = import_dgl()

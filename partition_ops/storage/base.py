@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
-from partition_ops.parallel import map_in_threads
 from partition_ops.storage.settings import StorageSettings
+from partition_ops.system.parallel import map_in_threads
 
 REQUESTS = 8  # at a time, where many small ones are to be made
 FULL_DISK = 1 << 20  # bytes left with which nothing useful can be written
@@ -266,7 +266,7 @@ class Store(ABC):
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            from partition_ops.documents import not_json  # brings jsonschema
+            from partition_ops.system.json_documents import not_json  # brings jsonschema
 
             raise not_json(self.uri_of(key), error) from error
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from partition_ops.temporary import new_folder
+from partition_ops.system.temporary_folders import new_folder
 
 
 class FetchCache:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from partition_ops.parallel import map_in_threads
 from partition_ops.storage.base import Store, sha256_of
+from partition_ops.system.parallel import map_in_threads
 
 BLOCK_BYTES = 16 << 20
 READS = 2  # blocks on their way at a time

@@ -7,11 +7,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.progress import Progress
 from partition_ops.storage.base import Store
 from partition_ops.storage.local import LocalStore
 from partition_ops.storage.roots import check_allowed
 from partition_ops.storage.settings import StorageSettings
+from partition_ops.system.progress import Progress
 
 EXPECTED = "a local path or s3://bucket/prefix"
 MISSPELT = re.compile(r"(s3[an]?|file|https?|gs|hdfs|abfss?):", re.IGNORECASE)

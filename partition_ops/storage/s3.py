@@ -14,7 +14,6 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
 from partition_ops.errors import InvalidInputError, StorageError
-from partition_ops.progress import Advance, NoProgress, Progress
 from partition_ops.storage.base import (
     Artifact,
     NewObject,
@@ -34,6 +33,7 @@ from partition_ops.storage.s3_errors import (
     no_bucket,
 )
 from partition_ops.storage.settings import StorageSettings
+from partition_ops.system.progress import Advance, NoProgress, Progress
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

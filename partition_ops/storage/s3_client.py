@@ -10,11 +10,11 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 
 from partition_ops.errors import UsageError
-from partition_ops.progress import Progress
 from partition_ops.storage.cache import FetchCache
 from partition_ops.storage.s3_errors import explained
 from partition_ops.storage.settings import StorageSettings
 from partition_ops.storage.uploads import Uploads
+from partition_ops.system.progress import Progress
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from partition_ops.storage.base import NewObject, Store, StoredObject
 from partition_ops.storage.local import LocalStore
-from partition_ops.temporary import temporary_folder
+from partition_ops.system.temporary_folders import temporary_folder
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.progress import NoProgress, Progress
 from partition_ops.storage.base import Artifact, Store
+from partition_ops.system.progress import NoProgress, Progress
 
 THREADS = 8
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
-from partition_ops.graph.dgl_tensors import read_file_at, tensor_places
+from partition_ops.formats.dgl.array_places import read_file_at, tensor_places
 from partition_ops.train.feature_files import EDGE_FILE, FeatureFiles
 from partition_ops.train.id_vectors import EDGES
 from partition_ops.train.mapped import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
@@ -59,9 +59,9 @@ def edge_columns(
         for part in files.parts:
             _enter(files, part, name, ids, columns, folder)
 
-    keys = [artifacts.partition_file(p, n) for p in files.parts for n in (EDGE_FILE, EDGES)]
+    keys = [layout.partition_file(p, n) for p in files.parts for n in (EDGE_FILE, EDGES)]
     size = 2 * files.scratch_bytes(keys) + sum(num_ids[t] * dtype.itemsize + NPY_HEADER for t in have)
-    config = artifacts.partition_config(files.book.graph_name)
+    config = layout.partition_config(files.book.graph_name)
     entry = files.cache.get(files.name("column", [config, *keys], name, ids, num_ids), size, make)
     folder = files.hold(entry)
     return [map_npy(folder / f"{t}.npy", resident) if t in have else None for t in range(len(names))]
@@ -78,7 +78,7 @@ def _enter(
     files: OutputFiles, part: int, name: str, ids: IdKind, columns: dict[int, Column], folder: Path
 ) -> None:
     """The values of one partition."""
-    features, originals = (artifacts.partition_file(part, n) for n in (EDGE_FILE, EDGES))
+    features, originals = (layout.partition_file(part, n) for n in (EDGE_FILE, EDGES))
     edges = files.book.edges
     for type_id, column in columns.items():
         type_name = edges.names.names[type_id]

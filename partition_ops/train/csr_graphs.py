@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from partition_ops.dgl_import import import_dgl
-from partition_ops.graph.id_values import InvalidIdError, check_range
+from partition_ops.chunked.id_values import InvalidIdError, check_range
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.csc import are_neighbours
 from partition_ops.train.mapped import ResidentLimit
 from partition_ops.train.source import IdKind, OutputFiles

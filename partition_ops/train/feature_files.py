@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import Literal
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
-from partition_ops.graph.dgl_tensors import ArrayPlace
+from partition_ops.formats.dgl.array_places import ArrayPlace
 from partition_ops.train.features import FeatureRows, FileRows, Locator, MappedRows, PartRows
 from partition_ops.train.id_vectors import EDGES, NODES, new_ids
 from partition_ops.train.mapped import MappedFile, ResidentLimit
@@ -100,13 +100,13 @@ class FeatureFiles:
         place = self.places[part][key]
         if self._access == "mapped":
             return MappedRows(partial(self._open, part), place, self._resident)
-        artifact = artifacts.partition_file(part, self._name)
+        artifact = layout.partition_file(part, self._name)
         if self._access == "read":
             return FileRows(partial(self._files.kept, artifact), place, self._files.output.uri_of(artifact))
         return RangeRows(self._blocks, artifact, self._files.size(artifact), place)
 
     def _open(self, part: int) -> MappedFile:
         if part not in self._mapped:
-            path = self._files.kept(artifacts.partition_file(part, self._name))
+            path = self._files.kept(layout.partition_file(part, self._name))
             self._mapped[part] = self._resident.watch(MappedFile(path))
         return self._mapped[part]

@@ -10,10 +10,10 @@ from typing import IO, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.chunked.id_values import InvalidIdError, check_range
 from partition_ops.errors import TransientStorageError
-from partition_ops.graph.dgl_tensors import ArrayPlace
-from partition_ops.graph.id_values import InvalidIdError, check_range
-from partition_ops.parallel import map_in_threads
+from partition_ops.formats.dgl.array_places import ArrayPlace
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.train.mapped import MappedFile, ResidentLimit
 from partition_ops.train.pread import copy_rows, read_rows
 from partition_ops.train.source import Ids

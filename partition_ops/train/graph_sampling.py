@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.csr_graphs import Direction
 from partition_ops.train.graph_features import GraphFeatures
 from partition_ops.train.graph_types import Tensors

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
+from partition_ops.chunked.id_values import check_range
 from partition_ops.errors import UsageError
-from partition_ops.graph.id_values import check_range
 from partition_ops.train.csr_graphs import DglGraphs
 from partition_ops.train.mapped import ResidentLimit
 from partition_ops.train.source import IdKind, OutputFiles
@@ -47,7 +47,7 @@ class GraphTypes:
     @property
     def config_sha256(self) -> str:
         """SHA-256 of the partition config: another one is another partitioning."""
-        return self._files.sha256(artifacts.partition_config(self.book.graph_name))
+        return self._files.sha256(layout.partition_config(self.book.graph_name))
 
     @property
     def parts(self) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from partition_ops import artifacts
-from partition_ops.graph.dgl_tensors import read_file_at, tensor_places
+from partition_ops.artifacts import layout
+from partition_ops.formats.dgl.array_places import read_file_at, tensor_places
 from partition_ops.train.mapped import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
 from partition_ops.train.source import MISSING, Ids, OutputFiles
 
@@ -28,7 +28,7 @@ def new_ids(files: OutputFiles, name: str, sizes: list[int], resident: ResidentL
         Peak memory while they are made: a few MiB, besides mapped files.
     """
     parts = range(files.book.num_partitions()) if name == NODES else files.parts
-    keys = [artifacts.partition_file(part, name) for part in parts]
+    keys = [layout.partition_file(part, name) for part in parts]
     names = (files.book.nodes if name == NODES else files.book.edges).names.names
 
     def make(folder: Path) -> None:
@@ -46,7 +46,7 @@ def new_ids(files: OutputFiles, name: str, sizes: list[int], resident: ResidentL
                     vector[file.array(place.offset, place.dtype, place.shape)] = np.arange(begin, end)
 
     size = files.scratch_bytes(keys) + sum(8 * n + NPY_HEADER for n in sizes)
-    config = artifacts.partition_config(files.book.graph_name)
+    config = layout.partition_config(files.book.graph_name)
     entry = files.cache.get(files.name(name.partition(".")[0], [config, *keys], sizes), size, make)
     folder = files.hold(entry)
     return [map_npy(folder / f"{t}.npy", resident) for t in range(len(sizes))]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.artifacts.tasks import CONFIG_TASK, part_task, read_record
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.manifest import read_manifest
 from partition_ops.storage import Store
-from partition_ops.tasks import CONFIG_TASK, part_task, read_record
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def converted(output: Store) -> Listing:
         InvalidInputError: The partitions are not converted.
     """
     config = read_record(output, CONFIG_TASK)
-    (key,) = [entry["key"] for entry in config["artifacts"] if entry["key"].startswith(artifacts.PARTITIONS)]
+    (key,) = [entry["key"] for entry in config["artifacts"] if entry["key"].startswith(layout.PARTITIONS)]
     parts = range(output.read_json(key)["num_parts"])
     written = [read_record(output, part_task(part))["artifacts"] for part in parts]
     entries = [entry for found in (config["artifacts"], *written) for entry in found]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.graph.book import PartitionBook
-from partition_ops.graph.dgl_tensors import ArrayPlace, GraphPlaces
+from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.formats.dgl.array_places import ArrayPlace, GraphPlaces
 from partition_ops.train.mapped import MappedFile
 from partition_ops.train.source import IdKind, Ids
 

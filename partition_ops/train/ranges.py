@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from partition_ops.graph.dgl_tensors import ArrayPlace
-from partition_ops.parallel import map_in_threads
+from partition_ops.formats.dgl.array_places import ArrayPlace
 from partition_ops.storage import Store
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.train.source import Ids
 
 BLOCK_BYTES = 64 << 10

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import UsageError
+from partition_ops.system.dgl_import import import_dgl
 
 dgl = import_dgl()
 _BlockSampler: Any = dgl.dataloading.BlockSampler

@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.errors import TransientStorageError, UsageError
-from partition_ops.graph.book import PartitionBook
-from partition_ops.graph.dgl_tensors import (
+from partition_ops.formats.dgl.array_places import (
     ArrayPlace,
     GraphPlaces,
     graph_places,
@@ -134,7 +134,7 @@ class OutputFiles:
 
     def tensors(self, part: int, name: str) -> dict[str, ArrayPlace]:
         """Where the arrays of a partition's tensor file are; only the headers are fetched."""
-        key = artifacts.partition_file(part, name)
+        key = layout.partition_file(part, name)
         read = read_object_at(self.output, key, self.size(key))
         if self.is_local:
             read = read_file_at(self._checked_local(key))

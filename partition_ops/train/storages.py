@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.features import FeatureRows
 
 _storages = import_dgl().storages

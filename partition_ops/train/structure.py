@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from partition_ops import artifacts
-from partition_ops.graph.tables import parquet_file
+from partition_ops.artifacts import layout
+from partition_ops.chunked.table_files import parquet_file
 from partition_ops.train.csc import count, fill
 from partition_ops.train.mapped import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
 from partition_ops.train.part_graph import BLOCK, PartGraph, part_graph
@@ -73,7 +73,7 @@ class Structure:
         Peak memory while they are made: 16 bytes a node of a partition and 64 MiB. Disk: 16 bytes an edge,
         and while they are made, where the partitions have no COO, the largest ``graph.dgl``.
         """
-        keys = [artifacts.partition_file(part, "graph.dgl") for part in self._files.parts]
+        keys = [layout.partition_file(part, "graph.dgl") for part in self._files.parts]
         size = self._files.scratch_bytes(keys) + self._unsorting_bytes()
         size += sum(16 * n + 2 * NPY_HEADER for n in self.num_ids)
         folder = self._entry("edges", keys, size, self._make_edges)
@@ -89,7 +89,7 @@ class Structure:
         Peak memory while they are made: 16 bytes a node of the largest type and 64 MiB, besides mapped
         files. Disk: 16 bytes an edge and 8 bytes a node for each edge type.
         """
-        keys = [artifacts.partition_file(part, "graph.dgl") for part in self._files.parts]
+        keys = [layout.partition_file(part, "graph.dgl") for part in self._files.parts]
         size = sum(
             16 * e.num_edges + 8 * (self._num_nodes(t, direction) + 1) + 3 * NPY_HEADER
             for t, e in enumerate(edges)
@@ -104,7 +104,7 @@ class Structure:
         return [Sorted(*(self._map(folder / f"{t}-{name}.npy") for name in names)) for t in range(len(edges))]
 
     def _entry(self, kind: str, keys: list[str], size: int, make: Any) -> Path:
-        config = artifacts.partition_config(self._files.book.graph_name)
+        config = layout.partition_config(self._files.book.graph_name)
         name = self._files.name(kind, [config, *keys], self._ids, self._files.parts)
         return self._files.hold(self._files.cache.get(name, size, make))
 
@@ -114,7 +114,7 @@ class Structure:
     def _count_ids(self, type_id: int) -> int:
         """Number of edge IDs: of the output, or of the input with those edges that validation dropped."""
         book = self._files.book
-        dropped = artifacts.dropped_edge_map(book.edges.names.names[type_id])
+        dropped = layout.dropped_edge_map(book.edges.names.names[type_id])
         if self._ids == "new" or not self._files.output.exists(dropped):
             return book.edges.count(type_id)
         path = self._files.output.local_copy(dropped)
@@ -125,7 +125,7 @@ class Structure:
         """What `part_graph` takes, at most: a graph file has 16 bytes an edge in every format."""
         if "coo" in self._files.formats:
             return 0
-        return max(self._files.size(artifacts.partition_file(p, "graph.dgl")) for p in self._files.parts)
+        return max(self._files.size(layout.partition_file(p, "graph.dgl")) for p in self._files.parts)
 
     def _num_present(self) -> list[int]:
         """Number of edges of each type in the graphs of the open partitions."""
@@ -134,7 +134,7 @@ class Structure:
         owned = (ranges.ends - ranges.starts)[parts].sum(axis=0)
         if self._files.num_hops == 0:  # those from other partitions are owned, and in no graph
             (part,) = parts
-            cut = self._files.output.read_json(artifacts.partition_stats(part))["cut_edges"]
+            cut = self._files.output.read_json(layout.partition_stats(part))["cut_edges"]
             owned = owned - [cut[name] for name in ranges.names.names]
         return [int(n) for n in owned]
 
@@ -160,7 +160,7 @@ class Structure:
     @contextmanager
     def _graph(self, part: int, folder: Path) -> Iterator[PartGraph]:
         """The graph of a partition; what it takes besides its file is in ``folder`` meanwhile."""
-        key = artifacts.partition_file(part, "graph.dgl")
+        key = layout.partition_file(part, "graph.dgl")
         with self._files.passing(key, folder) as path:
             places = self._files.graph_places(key, path)
             with part_graph(MappedFile(path), places, folder) as graph:

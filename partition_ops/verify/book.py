@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import InvalidInputError
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verify.output import Array, Output
 from partition_ops.verify.report import Findings
 from partition_ops.verify.truth import Ranges, Truth

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from partition_ops.graph.metadata import Feature
+from partition_ops.chunked.metadata import Feature
 from partition_ops.storage import Store
 from partition_ops.verify.input import FeatureTable, Ids
 from partition_ops.verify.output import Array, Output

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.dgl_tensors import ArrayPlace, graph_places, read_file_at, tensor_places
+from partition_ops.formats.dgl.array_places import ArrayPlace, graph_places, read_file_at, tensor_places
 
 
 def check_whole(path: Path, where: str) -> None:

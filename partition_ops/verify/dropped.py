@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
-from partition_ops import artifacts
-from partition_ops.graph.metadata import EdgeType, GraphMetadata
+from partition_ops.artifacts import layout
+from partition_ops.chunked.metadata import EdgeType, GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.verify.input import Ids
 from partition_ops.verify.report import Findings
@@ -39,9 +39,9 @@ class Dropped:
 def read_actions(findings: Findings, store: Store) -> dict[str, str]:
     """What was to be done about duplicates and self-loops; nothing where nobody says so."""
     with findings.check(CHECK):
-        actions = store.read_json(artifacts.VALIDATION_REPORT)["actions"]
-        if store.exists(artifacts.MANIFEST):
-            given = store.read_json(artifacts.MANIFEST)["options"]["validate"]["on_defect"]
+        actions = store.read_json(layout.VALIDATION_REPORT)["actions"]
+        if store.exists(layout.MANIFEST):
+            given = store.read_json(layout.MANIFEST)["options"]["validate"]["on_defect"]
             findings.same(CHECK, "the choice of actions in the manifest", given, actions)
         return {check: actions[check] for check in REASONS}
     return {}
@@ -94,8 +94,8 @@ def check_dropped(
 ) -> None:
     """The lists in ``idmap/dropped/`` are those of the dropped edges. Peak memory: one list, thrice."""
     with findings.check(CHECK):
-        keys = {t: artifacts.dropped_edge_map(str(metadata.edge_types[t])) for t in dropped}
-        found = sorted(entry.key for entry in store.list(f"{artifacts.IDMAP}/{artifacts.DROPPED}/"))
+        keys = {t: layout.dropped_edge_map(str(metadata.edge_types[t])) for t in dropped}
+        found = sorted(entry.key for entry in store.list(f"{layout.IDMAP}/{layout.DROPPED}/"))
         findings.same(CHECK, "the list of files of dropped edges", found, sorted(keys.values()))
         for type_id, key in keys.items():
             if key in found:

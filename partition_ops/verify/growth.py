@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from partition_ops import artifacts
-from partition_ops.documents import check_document
+from partition_ops.artifacts import layout
 from partition_ops.storage import open_store
+from partition_ops.system.json_documents import check_document
 from partition_ops.verify.input import Ids
 from partition_ops.verify.output import Array, Output
 from partition_ops.verify.report import Findings
 from partition_ops.verify.truth import Truth
 
-MIGRATION = f"{artifacts.ASSIGNMENT}/{artifacts.MIGRATION}"
+MIGRATION = f"{layout.ASSIGNMENT}/{layout.MIGRATION}"
 COLUMNS = ["old_new_id", "old_type_new_id", "new_id", "type_new_id"]
 Figures = Mapping[str, Any]
 
@@ -35,15 +35,13 @@ def check_growth(findings: Findings, output: Output, truth: Truth, scratch: Path
             migration = output.store.read_json(MIGRATION)
             check_document(migration, "migration", where=MIGRATION)
     with findings.check("carry-over"):
-        maps = sorted(entry.key for entry in output.store.list(f"{artifacts.IDMAP}/carry_over/"))
+        maps = sorted(entry.key for entry in output.store.list(f"{layout.IDMAP}/carry_over/"))
         old = {name: one["old"] for name, one in migration["node_types"].items()} if migration else {}
         holds = any(old.values())
-        wanted = [artifacts.carry_over_map(name) for name in old if holds]
+        wanted = [layout.carry_over_map(name) for name in old if holds]
         extra = [key for key in maps if key not in wanted]
         findings.same("carry-over", "the list of maps that should not be there", extra, [])
-        missing = [
-            name for name, count in old.items() if count and artifacts.carry_over_map(name) not in maps
-        ]
+        missing = [name for name, count in old.items() if count and layout.carry_over_map(name) not in maps]
         findings.same("carry-over", "the list of types without a map", missing, [])
     if migration is None:
         return
@@ -62,7 +60,7 @@ def check_growth(findings: Findings, output: Output, truth: Truth, scratch: Path
 def _earlier(output: Output, migration: Figures, scratch: Path) -> Iterator[Output | None]:
     """The earlier run; None where it has been removed since."""
     with open_store(migration["previous"]["run"], output.store.settings) as store:
-        found = store.exists(artifacts.MANIFEST)
+        found = store.exists(layout.MANIFEST)
         yield Output(store, output.graph_name, scratch) if found else None
 
 
@@ -103,18 +101,18 @@ def _check_bytes(findings: Findings, migration: Figures, output: Output, truth: 
 def _check_map(findings: Findings, name: str, old: int, output: Output, earlier: Output | None) -> None:
     """A map leads from every old node to the same node now."""
     where = f"carry-over map of {name!r}"
-    columns = output.id_map(artifacts.carry_over_map(name))
+    columns = output.id_map(layout.carry_over_map(name))
     if not findings.same("carry-over", f"{where}: the list of columns", list(columns), COLUMNS):
         return
     typed = np.arange(old, dtype=np.int64)
     if not findings.equal("carry-over", f"{where}: old_type_new_id", columns["old_type_new_id"], typed):
         return
-    now = _by_new_id(output.id_map(artifacts.node_id_map(name)))
+    now = _by_new_id(output.id_map(layout.node_id_map(name)))
     originals = now["orig_id"][columns["type_new_id"]]
     findings.equal("carry-over", f"{where}: new_id", columns["new_id"], now["new_id"][columns["type_new_id"]])
     findings.equal("carry-over", f"{where}: old nodes, sorted", np.sort(originals), typed)
     if earlier is not None:
-        before = _by_new_id(earlier.id_map(artifacts.node_id_map(name)))
+        before = _by_new_id(earlier.id_map(layout.node_id_map(name)))
         findings.equal("carry-over", f"{where}: old_new_id", columns["old_new_id"], before["new_id"])
         findings.equal("carry-over", f"{where}: the old node in each row", originals, before["orig_id"])
 

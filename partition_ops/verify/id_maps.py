@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
 from partition_ops.verify.input import Ids
 from partition_ops.verify.output import ID_MAP_COLUMNS, Array, Output
 from partition_ops.verify.report import Findings
@@ -20,7 +20,7 @@ def check_id_maps(findings: Findings, output: Output, truth: Truth) -> None:
     """
     for type_id, node_type in enumerate(truth.metadata.node_types):
         with findings.check("node-id-maps"):
-            columns = output.id_map(artifacts.node_id_map(node_type))
+            columns = output.id_map(layout.node_id_map(node_type))
             where = f"node type {node_type!r}"
             every = np.ones(truth.metadata.num_nodes[type_id], np.bool_)
             if _is_id_map(findings, "node-id-maps", where, columns, truth.nodes, type_id, every):
@@ -29,7 +29,7 @@ def check_id_maps(findings: Findings, output: Output, truth: Truth) -> None:
                     truth.take_node_order(type_id, columns["orig_id"])
     for type_id, edge_type in enumerate(truth.metadata.edge_types):
         with findings.check("edge-id-maps"):
-            columns = output.id_map(artifacts.edge_id_map(str(edge_type)))
+            columns = output.id_map(layout.edge_id_map(str(edge_type)))
             where = f"edge type {str(edge_type)!r}"
             left = truth.left(type_id)
             if _is_id_map(findings, "edge-id-maps", where, columns, truth.edge_ranges, type_id, left):

@@ -1,6 +1,6 @@
 """The input graph, read by readers of our own.
 
-`partition_ops.graph.edges` and `partition_ops.graph.features` are what the conversion reads with: a
+`partition_ops.chunked.edges` and `partition_ops.chunked.features` are what the conversion reads with: a
 mistake in them must not be able to hide itself here.
 """
 
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from partition_ops.chunked.metadata import FileFormat, FileSet, GraphMetadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.metadata import FileFormat, FileSet, GraphMetadata
 from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.integer[Any]]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
+from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
 from partition_ops.verify.report import Findings
 
 SHOWN = 5
-LISTED_FOLDERS = ("schema/", f"{artifacts.ASSIGNMENT}/", f"{artifacts.PARTITIONS}/", "idmap/")
+LISTED_FOLDERS = ("schema/", f"{layout.ASSIGNMENT}/", f"{layout.PARTITIONS}/", "idmap/")
 
 
 def check_manifest(findings: Findings, source: Store, destination: Store, metadata: GraphMetadata) -> None:
@@ -26,7 +26,7 @@ def check_manifest(findings: Findings, source: Store, destination: Store, metada
     files: list[dict[str, Any]] = []
     changed: list[str] = []
     with findings.check("manifest-artifacts"):
-        manifest = destination.read_json(artifacts.MANIFEST)
+        manifest = destination.read_json(layout.MANIFEST)
         _check_files(findings, "manifest-artifacts", destination, manifest["artifacts"])
         listed = {entry["key"] for entry in manifest["artifacts"]}
         _check_complete(findings, destination, metadata, listed)
@@ -34,10 +34,10 @@ def check_manifest(findings: Findings, source: Store, destination: Store, metada
         with findings.check("manifest-input"):
             files = [{**entry, "key": entry["path"]} for entry in manifest["input"]["files"]]
             changed = _check_files(findings, "manifest-input", source, files)
-            listed, needed = {entry["key"] for entry in files}, {artifacts.METADATA, *metadata.files()}
+            listed, needed = {entry["key"] for entry in files}, {layout.METADATA, *metadata.files()}
             findings.same("manifest-input", "the list of input files", sorted(listed), sorted(needed))
             findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)
-    if artifacts.METADATA in changed or 2 * len(changed) > len(files):
+    if layout.METADATA in changed or 2 * len(changed) > len(files):
         raise _another_input(source, destination, manifest["input"], changed)
 
 
@@ -48,7 +48,7 @@ def _another_input(
     return InvalidInputError(
         f"{source.uri} is not the graph that {destination.uri} was made of",
         found=f"{len(changed)} of {len(listed['files'])} files are missing or others: {shown}",
-        expected=f"the files that its {artifacts.MANIFEST} lists, as they were in {listed.get('uri')}",
+        expected=f"the files that its {layout.MANIFEST} lists, as they were in {listed.get('uri')}",
         remedy="Name that input; if it has changed since, run the job again.",
     )
 
@@ -59,10 +59,10 @@ def _check_complete(
     """Every file that a user reads is listed, whether it is there or not."""
     found = {entry.key for folder in LISTED_FOLDERS for entry in destination.list(folder)}
     needed = {
-        artifacts.schema_file(metadata.graph_name),
-        artifacts.partition_config(metadata.graph_name),
-        *(artifacts.node_id_map(name) for name in metadata.node_types),
-        *(artifacts.edge_id_map(str(name)) for name in metadata.edge_types),
+        layout.schema_file(metadata.graph_name),
+        layout.partition_config(metadata.graph_name),
+        *(layout.node_id_map(name) for name in metadata.node_types),
+        *(layout.edge_id_map(str(name)) for name in metadata.edge_types),
     }
     missing = sorted((found | needed) - listed)
     if missing:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from partition_ops import artifacts
-from partition_ops.dgl_import import import_dgl
+from partition_ops.artifacts import layout
 from partition_ops.storage import Store
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verify.dgl_file import check_whole
 
 Array = npt.NDArray[Any]
@@ -59,7 +59,7 @@ class Output:
     @property
     def config(self) -> Path:
         """The file that ``dgl.distributed.load_partition`` takes."""
-        return self._link(artifacts.partition_config(self.graph_name))
+        return self._link(layout.partition_config(self.graph_name))
 
     def graph(self, part: int) -> PartitionGraph:
         """Peak memory: the file's content."""
@@ -84,7 +84,7 @@ class Output:
     def load_as_dgl(self, part: int) -> tuple[Any, ...]:
         """What ``dgl.distributed.load_partition`` gives, with its debug checks on."""
         config = self.config
-        for name in artifacts.PARTITION_FILES:
+        for name in layout.PARTITION_FILES:
             self._dgl_file(part, name)
         with _environment("DGL_DIST_DEBUG", "1"):
             loaded: tuple[Any, ...] = import_dgl().distributed.load_partition(str(config), part)
@@ -101,7 +101,7 @@ class Output:
 
     def assigned(self, node_type: str) -> Array:
         """(nodes,) int64, the text file of one node type."""
-        path = self.store.local_copy(f"{artifacts.ASSIGNMENT}/{artifacts.assignment_text(node_type)}")
+        path = self.store.local_copy(f"{layout.ASSIGNMENT}/{layout.assignment_text(node_type)}")
         if path.stat().st_size == 0:
             return np.empty(0, np.int64)
         options = pa_csv.ReadOptions(column_names=["part"])
@@ -110,12 +110,12 @@ class Output:
 
     def assigned_binary(self, node_type: str) -> Array:
         """(nodes,) the binary twin of the text file."""
-        key = f"{artifacts.ASSIGNMENT}/{artifacts.assignment_binary(node_type)}"
+        key = f"{layout.ASSIGNMENT}/{layout.assignment_binary(node_type)}"
         parts: Array = np.load(self.store.local_copy(key), allow_pickle=False)
         return parts
 
     def _dgl_file(self, part: int, name: str) -> Path:
-        key = artifacts.partition_file(part, name)
+        key = layout.partition_file(part, name)
         path = self._link(key)
         check_whole(path, self.store.uri_of(key))
         return path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from partition_ops import artifacts
-from partition_ops.documents import check_document
+from partition_ops.artifacts import layout
+from partition_ops.system.json_documents import check_document
 from partition_ops.verify.input import Ids
 from partition_ops.verify.output import Output
 from partition_ops.verify.truth import Truth
@@ -45,7 +45,7 @@ def trainers_fit(output: Output, truth: Truth) -> str | None:
 
 
 def _per_machine(output: Output) -> int:
-    key = f"{artifacts.ASSIGNMENT}/{artifacts.ASSIGNMENT_SIDECAR}"
+    key = f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_SIDECAR}"
     if not output.store.exists(key):
         return 1
     sidecar = output.store.read_json(key)
@@ -54,6 +54,6 @@ def _per_machine(output: Output) -> int:
 
 
 def _trainers(output: Output, node_type: str) -> Ids:
-    key = f"{artifacts.ASSIGNMENT}/{artifacts.assignment_trainers(node_type)}"
+    key = f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}"
     trainers: Ids = np.load(output.store.local_copy(key), allow_pickle=False).astype(np.int64)
     return trainers

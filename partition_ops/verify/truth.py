@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.verify.input import Ids
 
 Counts = npt.NDArray[np.int64]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partition_ops.graph.metadata import GraphMetadata, load_metadata
-from partition_ops.progress import NoProgress, Progress
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.storage import Store
-from partition_ops.temporary import temporary_folder
+from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.verify.book import check_book, check_load
 from partition_ops.verify.contents import Features, check_original_ids
 from partition_ops.verify.dropped import check_dropped, find_dropped, read_actions

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from partition_ops import artifacts
-from partition_ops.graph.metadata import GraphMetadata
+from partition_ops.artifacts import layout
+from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.verify.input import Ids, id_dtype
 from partition_ops.verify.output import Array, Output
@@ -20,7 +20,7 @@ PART_FILES = {"part_graph": "graph.dgl", "node_feats": "node_feat.dgl", "edge_fe
 
 def check_schema(findings: Findings, store: Store, metadata: GraphMetadata) -> None:
     with findings.check("schema"):
-        document = store.read_json(artifacts.schema_file(metadata.graph_name))
+        document = store.read_json(layout.schema_file(metadata.graph_name))
         edge_types = [str(edge_type) for edge_type in metadata.edge_types]
         for key, names, counts in (
             ("nid", list(metadata.node_types), metadata.num_nodes),
@@ -38,7 +38,7 @@ def read_assignment(
     """Number of partitions, and the partition of every node by node type ID; None if it cannot be used."""
     found: list[Ids] = []
     with findings.check("assignment"):
-        meta = output.store.read_json(f"{artifacts.ASSIGNMENT}/{artifacts.ASSIGNMENT_META}")
+        meta = output.store.read_json(f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_META}")
         num_parts = meta["num_parts"]
         if not findings.same("assignment", "the type of num_parts", type(num_parts), int):
             return None
@@ -53,7 +53,7 @@ def read_assignment(
 
 
 def _is_assignment(findings: Findings, node_type: str, parts: Array, count: int, num_parts: int) -> bool:
-    where = f"{artifacts.assignment_text(node_type)!r}"
+    where = f"{layout.assignment_text(node_type)!r}"
     if not findings.same("assignment", f"the number of lines of {where}", len(parts), count):
         return False
     wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
@@ -66,7 +66,7 @@ def _is_assignment(findings: Findings, node_type: str, parts: Array, count: int,
 def read_config(findings: Findings, output: Output) -> dict[str, Any] | None:
     """``partitions/<graph>.json``, or None where there is no such JSON object."""
     with findings.check("configuration"):
-        config = output.store.read_json(artifacts.partition_config(output.graph_name))
+        config = output.store.read_json(layout.partition_config(output.graph_name))
         if findings.same("configuration", "its type", type(config), dict):
             return dict(config)
     return None
@@ -75,10 +75,10 @@ def read_config(findings: Findings, output: Output) -> dict[str, Any] | None:
 def read_conversion(findings: Findings, store: Store) -> tuple[int, tuple[str, ...]]:
     """How far the halos go, and the sparse formats, as the manifest or the record of ``convert`` has them."""
     with findings.check("configuration"):
-        if store.exists(artifacts.MANIFEST):
-            options = store.read_json(artifacts.MANIFEST)["options"]["convert-config"]
+        if store.exists(layout.MANIFEST):
+            options = store.read_json(layout.MANIFEST)["options"]["convert-config"]
         else:
-            options = store.read_json(artifacts.record("convert-config"))["options"]
+            options = store.read_json(layout.record("convert-config"))["options"]
         return int(options["num_hops"]), tuple(options["graph_formats"])
     return 1, ("coo",)
 
@@ -108,8 +108,8 @@ def check_config(findings: Findings, output: Output, config: dict[str, Any], tru
         for part in range(truth.num_parts):
             files = {key: f"part{part}/{name}" for key, name in PART_FILES.items()}
             findings.same("configuration", f"part-{part}", config.get(f"part-{part}"), files)
-        found = {entry.key for entry in output.store.list(f"{artifacts.PARTITIONS}/part")}
-        allowed = {f"{artifacts.PARTITIONS}/part{part}" for part in range(truth.num_parts)}
+        found = {entry.key for entry in output.store.list(f"{layout.PARTITIONS}/part")}
+        allowed = {f"{layout.PARTITIONS}/part{part}" for part in range(truth.num_parts)}
         extra = sorted(key for key in found if key.rpartition("/")[0] not in allowed)
         findings.same("configuration", "the list of files of other partitions", extra, [])
 

@@ -19,7 +19,7 @@ def read_graph_list(place: str, storage_conn_id: str | None) -> list[dict[str, A
     Raises:
         InvalidInputError: There is no such list, or it is not as ``schemas/graphs.schema.json`` says.
     """
-    from partition_ops.documents import check_document
+    from partition_ops.system.json_documents import check_document
 
     document = _parsed(_read(place, storage_conn_id), place)
     check_document(document, "graphs", where=place)

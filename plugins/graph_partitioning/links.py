@@ -43,6 +43,6 @@ class DataDocsLink(ArtifactsLink):
     name = "Data Docs"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        from partition_ops.artifacts import data_docs
+        from partition_ops.artifacts.layout import data_docs
 
         return f"{super().get_link(operator, ti_key=ti_key)}/files/{data_docs('index.html')}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from airflow.sdk.observability.stats import gauge, incr, timing
 
 if TYPE_CHECKING:
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
 
 PREFIX = "graph_partitioning"
 
@@ -26,8 +26,8 @@ def report_metrics(result: StageResult, destination: Store) -> None:
         result: What the stage gave back.
         destination: Root of the run, with the task's record.
     """
-    from partition_ops.artifacts import record
-    from partition_ops.tasks import read_record
+    from partition_ops.artifacts.layout import record
+    from partition_ops.artifacts.tasks import read_record
 
     name = f"{PREFIX}.{re.sub(r'[0-9]+$', '', result.task).replace('-', '.')}"
     if result.skipped:

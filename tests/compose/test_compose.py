@@ -113,7 +113,10 @@ def test_stages_see_the_memory_limit_of_their_container(stack: Stack) -> None:
     limits = {
         int(
             stack.execute(
-                worker, "python", "-c", "from partition_ops.memory import memory_limit; print(memory_limit())"
+                worker,
+                "python",
+                "-c",
+                "from partition_ops.system.memory import memory_limit; print(memory_limit())",
             )
         )
         for worker in stack.containers("worker")

@@ -16,10 +16,10 @@ import dgl
 import numpy as np
 import torch
 
-from partition_ops.graph.book import PartitionBook
-from partition_ops.graph.edges import EdgeReader
-from partition_ops.graph.features import feature_readers
-from partition_ops.graph.metadata import EdgeType, GraphMetadata, load_metadata
+from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.chunked.edges import EdgeReader
+from partition_ops.chunked.features import feature_readers
+from partition_ops.chunked.metadata import EdgeType, GraphMetadata, load_metadata
 from partition_ops.storage import Store, open_store
 
 SEEDS = "function"

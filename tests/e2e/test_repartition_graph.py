@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from local_stack.airflow import BUCKET
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
 from partition_ops.storage import Store, open_store
 from partition_ops.verify import verify_output
 from tests.e2e.airflow_site import CONNECTION, REPARTITION, RUN_SECONDS, Run, Site, wait_until
@@ -111,7 +111,7 @@ def approve(site: Site, run: Run, task_id: str) -> None:
 
 def newest(root: Store) -> str | None:
     """The run that ``latest.json`` names."""
-    return root.read_json(artifacts.LATEST)["run"] if root.exists(artifacts.LATEST) else None
+    return root.read_json(layout.LATEST)["run"] if root.exists(layout.LATEST) else None
 
 
 def states(site: Site, run: Run) -> dict[str, str]:
@@ -139,7 +139,7 @@ def test_a_new_graph_is_partitioned(site: Site, story: Story) -> None:
     assert set(states(site, story.looks[0]).values()) == {"success"}
     assert "no published run yet" in reason(site, story.looks[0])
     first = published(site, story.begun[0])
-    assert first.exists(artifacts.MANIFEST)
+    assert first.exists(layout.MANIFEST)
     assert not first.exists("assignment/migration.json")
 
 
@@ -173,6 +173,6 @@ def test_a_graph_that_has_not_changed_is_skipped(site: Site, root: Store, story:
 
 def test_nothing_is_left_behind(root: Store, story: Story) -> None:
     keys = [entry.key for entry in root.list()]
-    assert artifacts.LOCK not in keys
+    assert layout.LOCK not in keys
     assert not [key for key in keys if "/scratch/" in key]
     assert len([key for key in keys if key.endswith("/manifest.json")]) == 3

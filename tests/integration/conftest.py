@@ -10,4 +10,4 @@ def _few_charts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Charts take half the time of a run over a small graph: only what is marked ``charts`` draws them."""
     if request.node.get_closest_marker("charts") is None:
         for name in ("quality_page", "time_chart"):
-            monkeypatch.setattr(f"partition_ops.quality.page.{name}", lambda *given: "")
+            monkeypatch.setattr(f"partition_ops.stages.quality.page.{name}", lambda *given: "")

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.cli import main
-from partition_ops.config import RunConfig
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.book import PartitionBook
-from partition_ops.idmap import carry_over as module
-from partition_ops.idmap.carry_over import carry_over
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig
+from partition_ops.stages.idmap import carry_over as module
+from partition_ops.stages.idmap.carry_over import carry_over
 from partition_ops.storage import Store, open_store
 from tests.graphs import SmallGraph, library
 from tests.strategies import graphs

@@ -14,9 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops import artifacts
-from partition_ops.config import ConvertConfig, PartitionConfig, PublishConfig, RunConfig
-from partition_ops.convert import (
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import StageResult
+from partition_ops.chunked.edges import EdgeReader
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import ConvertConfig, PartitionConfig, PublishConfig, RunConfig
+from partition_ops.stages.convert import (
     convert_graph,
     feature_buckets,
     gather_partition,
@@ -25,15 +29,11 @@ from partition_ops.convert import (
     scatter_edges,
     write_partition_config,
 )
-from partition_ops.dgl_import import import_dgl
-from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.graph.edges import EdgeReader
-from partition_ops.partition import partition_nodes
-from partition_ops.publish import publish_run
-from partition_ops.run import run_job
+from partition_ops.stages.partition import partition_nodes
+from partition_ops.stages.publish import publish_run
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.transfer import upload_folder
-from partition_ops.tasks import StageResult
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verify import verify_output
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import Layout, SmallGraph, library
@@ -85,7 +85,7 @@ def assigned(source: Store, folder: Path, num_parts: int = NUM_PARTS) -> Store:
 
 
 def partitions(store: Store) -> dict[str, bytes]:
-    return {entry.key: store.read_bytes(entry.key) for entry in store.list(f"{artifacts.PARTITIONS}/")}
+    return {entry.key: store.read_bytes(entry.key) for entry in store.list(f"{layout.PARTITIONS}/")}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def expected(source: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(feature_buckets, "READS_WORTH_IT", 1000)
         convert_graph(ConvertConfig(), source, destination)
-    assert destination.read_json(artifacts.CONVERT_PLAN)["features"] == []
+    assert destination.read_json(layout.CONVERT_PLAN)["features"] == []
     return partitions(destination)
 
 
@@ -104,13 +104,11 @@ def test_tiny_memory_means_many_segments_and_the_same_bytes(
 ) -> None:
     destination = assigned(source, tmp_path)
     convert_graph(ConvertConfig(memory=TINY), source, destination)
-    plan = destination.read_json(artifacts.CONVERT_PLAN)
+    plan = destination.read_json(layout.CONVERT_PLAN)
     assert (len(plan["edges"]), len(plan["features"])) == (EDGE_CHUNKS, DECODED_CHUNKS)
-    index = destination.read_json(artifacts.bucket_feature_index(EDGE_CHUNKS))["chunks"][0]
+    index = destination.read_json(layout.bucket_feature_index(EDGE_CHUNKS))["chunks"][0]
     assert len(index["counts"]) > 1
-    segments = [
-        len(destination.read_json(artifacts.bucket_index(g))["edge_types"]) for g in range(EDGE_CHUNKS)
-    ]
+    segments = [len(destination.read_json(layout.bucket_index(g))["edge_types"]) for g in range(EDGE_CHUNKS)]
     assert min(segments) > 1
     assert partitions(destination) == expected
 
@@ -161,26 +159,26 @@ def test_a_published_output_on_s3_is_left_as_it_is(
 
 def test_only_a_lost_partition_is_made_again(source: Store, published: Store) -> None:
     manifest, before, expected = (
-        published.read_bytes(artifacts.MANIFEST),
+        published.read_bytes(layout.MANIFEST),
         tags(published),
         partitions(published),
     )
-    lost = artifacts.partition_file(1, "node_feat.dgl")
+    lost = layout.partition_file(1, "node_feat.dgl")
     published.delete([lost])
     again = done_again(ConvertConfig(memory=TINY), source, published)
-    assert not published.exists(artifacts.MANIFEST)
+    assert not published.exists(layout.MANIFEST)
     assert again == ["convert-plan", "convert-scatter", "convert-part1"]
     assert partitions(published) == expected
     changed = {key for key, tag in tags(published).items() if before.get(key) != tag}
-    ours = (artifacts.partition_folder(1), f"{artifacts.RECORDS}/convert-", artifacts.SCRATCH)
+    ours = (layout.partition_folder(1), f"{layout.RECORDS}/convert-", layout.SCRATCH)
     assert lost in changed and all(key.startswith(ours) for key in changed)
     publish_run(PublishConfig(), source, published)
-    assert published.read_bytes(artifacts.MANIFEST) == manifest
+    assert published.read_bytes(layout.MANIFEST) == manifest
 
 
 def test_a_lost_partition_config_needs_no_buckets(source: Store, published: Store) -> None:
     expected = partitions(published)
-    published.delete([artifacts.partition_config("small")])
+    published.delete([layout.partition_config("small")])
     assert done_again(ConvertConfig(), source, published) == ["convert-config"]
     assert partitions(published) == expected
 
@@ -191,9 +189,9 @@ def test_tasks_of_a_published_run_that_are_cleared(source: Store, published: Sto
     groups = plan_conversion(ConvertConfig(), source, published).counters["groups"]
     for task in tasks(source, ConvertConfig(), groups):
         task(published)
-        assert published.exists(artifacts.MANIFEST)
+        assert published.exists(layout.MANIFEST)
     publish_run(PublishConfig(), source, published)
-    scattered = f"{artifacts.RECORDS}/convert-scatter", artifacts.record("convert-plan")
+    scattered = f"{layout.RECORDS}/convert-scatter", layout.record("convert-plan")
     changed = {key for key, tag in tags(published).items() if before.get(key) != tag}
     assert all(key.startswith(scattered) for key in changed)
 
@@ -221,11 +219,11 @@ def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
     source = open_store(str(graph.write(tmp_path / "in")))
     destination = assigned(source, tmp_path / "out", 2)
     convert_graph(ConvertConfig(), source, destination)
-    metadata = source.read_json(artifacts.METADATA)
-    source.write_json(artifacts.METADATA, {**metadata, "graph_name": "other"})
+    metadata = source.read_json(layout.METADATA)
+    source.write_json(layout.METADATA, {**metadata, "graph_name": "other"})
     convert_graph(ConvertConfig(), source, destination)
     configs = [key for key in partitions(destination) if key.count("/") == 1]
-    assert configs == [artifacts.partition_config("other")]
+    assert configs == [layout.partition_config("other")]
 
 
 def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[Store], Any]]:
@@ -261,8 +259,8 @@ def test_another_assignment_leaves_nothing_of_the_one_before(
     convert_graph(ConvertConfig(), source, destination)
     assigned(source, tmp_path)
     plan_conversion(ConvertConfig(), source, destination)
-    assert not list(destination.list(artifacts.record("convert-part").removesuffix(".json")))
-    assert not list(destination.list(f"{artifacts.PARTITIONS}/part"))
+    assert not list(destination.list(layout.record("convert-part").removesuffix(".json")))
+    assert not list(destination.list(f"{layout.PARTITIONS}/part"))
     convert_graph(ConvertConfig(), source, destination)
     assert partitions(destination) == expected
 
@@ -283,7 +281,7 @@ def test_from_s3_to_s3(
         ):
             tasks(remote, ConvertConfig(), groups)[number](out)
     with open_store(f"{s3_root}/out", s3_settings) as out:
-        assert len(out.read_json(artifacts.CONVERT_PLAN)["features"]) == FEATURE_CHUNKS // 2
+        assert len(out.read_json(layout.CONVERT_PLAN)["features"]) == FEATURE_CHUNKS // 2
         assert partitions(out) == expected
 
 
@@ -322,7 +320,7 @@ def test_every_format_is_the_same_graph(
     assert verify_output(source, asked).passed
     for part in range(NUM_PARTS):
         graphs = [
-            import_dgl().load_graphs(str(store.local_copy(artifacts.partition_file(part, "graph.dgl"))))[0][0]
+            import_dgl().load_graphs(str(store.local_copy(layout.partition_file(part, "graph.dgl"))))[0][0]
             for store in (as_coo, asked)
         ]
         assert set(graphs[1].formats()["created"]) == set(formats)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from partition_ops.config import ConvertConfig, PartitionConfig
-from partition_ops.convert import context, convert, convert_graph
-from partition_ops.convert.plan import Plan
-from partition_ops.partition import partition_nodes
+from partition_ops.artifacts.tasks import StageResult
+from partition_ops.options.config import ConvertConfig, PartitionConfig
+from partition_ops.stages.convert import context, convert, convert_graph
+from partition_ops.stages.convert.plan import Plan
+from partition_ops.stages.partition import partition_nodes
 from partition_ops.storage import Store, open_store
-from partition_ops.tasks import StageResult
 from tests.graphs import library
 
 NUM_PARTS = 5

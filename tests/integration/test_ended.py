@@ -21,17 +21,17 @@ import psutil
 import pytest
 from scipy import sparse
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.cli import main
-from partition_ops.config import PartitionConfig
-from partition_ops.ending import Ending
 from partition_ops.errors import EngineError
-from partition_ops.graph.parhip import ParhipGraph
-from partition_ops.partition.child import call_in_child
-from partition_ops.partition.metis import cut_graph
+from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.engines.child import call_in_child
+from partition_ops.stages.partition.engines.metis import cut_graph
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
-from partition_ops.temporary import PREFIX
+from partition_ops.system.signals import Ending
+from partition_ops.system.temporary_folders import PREFIX
 from tests.graphs import library
 
 COMMAND = [sys.executable, "-m", "partition_ops.cli"]
@@ -103,10 +103,10 @@ def test_a_signal_ends_a_verb_as_ctrl_c_does(
 ) -> None:
     out = tmp_path / "out"
     process = start("validate", graph, "--output", out, "--no-data-docs", "--json")
-    wait_for(process, lambda: (out / artifacts.LOCK).exists() and [*temporary.iterdir()])
+    wait_for(process, lambda: (out / layout.LOCK).exists() and [*temporary.iterdir()])
     said = end(process, number)
     assert f"partition-ops: {json.loads(said[0])['error']['problem']}" == SAID[number]
-    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+    assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
 
 
 @pytest.mark.charts
@@ -114,13 +114,13 @@ def test_a_run_goes_on_after_sigterm(graph: Path, tmp_path: Path, temporary: Pat
     out = tmp_path / "out"
     words = ["run", str(graph), str(out), "--num-parts", "2", "--engine", "random"]
     process = start(*words)
-    wait_for(process, (out / artifacts.record("validate")).exists)
+    wait_for(process, (out / layout.record("validate")).exists)
     end(process, signal.SIGTERM)
-    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
-    assert not (out / artifacts.MANIFEST).exists()
-    done = (out / artifacts.record("validate")).read_bytes()
+    assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
+    assert not (out / layout.MANIFEST).exists()
+    done = (out / layout.record("validate")).read_bytes()
     assert main(words) == 0
-    assert (out / artifacts.record("validate")).read_bytes() == done
+    assert (out / layout.record("validate")).read_bytes() == done
 
 
 def test_no_child_is_left_behind(graph: Path, tmp_path: Path, temporary: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_lock_on_s3_is_given_back(
     with open_store(f"{s3_root}/in") as source, open_store(f"{s3_root}/out") as output:
         upload_folder(graph, source)
         process = start("prepare", source.uri, "--output", output.uri)
-        wait_for(process, lambda: output.exists(artifacts.LOCK))  # it waits to see whether it is its own
+        wait_for(process, lambda: output.exists(layout.LOCK))  # it waits to see whether it is its own
         end(process, signal.SIGTERM)
         assert not [*output.list()]
     assert not [*temporary.iterdir()]
@@ -167,7 +167,7 @@ def test_a_signal_while_modules_are_imported_gets_the_same_line(number: signal.S
             break
     said = end(process, number)
     assert json.loads(said[0]) == {"error": {"problem": SAID[number].removeprefix("partition-ops: ")}}
-    assert "partition_ops.commands.main" not in said[1]
+    assert "partition_ops.cli.dispatch" not in said[1]
 
 
 DEAF = """
@@ -179,9 +179,11 @@ from shutil import rmtree
 from subprocess import Popen
 from threading import Event
 
-from partition_ops import cli, ending
-from partition_ops.commands import common, publish
-from partition_ops.temporary import new_folder
+from partition_ops import cli
+from partition_ops.system import signals as ending
+from partition_ops.cli import common
+from partition_ops.cli.verbs import publish
+from partition_ops.system.temporary_folders import new_folder
 
 def execute(arguments, console):
     with common.locked_output(arguments), ExitStack() as stack, ThreadPoolExecutor(1) as pool:
@@ -209,9 +211,9 @@ def test_what_does_not_hear_a_signal_is_ended_all_the_same(
     out = tmp_path / "out"
     process = start(out, command=(sys.executable, "-c", DEAF.format(work=work)))
     assert process.stdout is not None and process.stdout.readline() == "working\n"
-    assert (out / artifacts.LOCK).exists() and [*temporary.iterdir()]
+    assert (out / layout.LOCK).exists() and [*temporary.iterdir()]
     end(process, signal.SIGTERM)
-    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+    assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
 
 
 STUBBORN = """try:
@@ -229,12 +231,12 @@ touch "$0.was-free"
 
 def test_a_lock_does_not_wait_for_children(tmp_path: Path, temporary: Path) -> None:
     out = tmp_path / "out"
-    work = STUBBORN.format(script=WAITS, lock=str(out / artifacts.LOCK))
+    work = STUBBORN.format(script=WAITS, lock=str(out / layout.LOCK))
     process = start(out, command=(sys.executable, "-c", DEAF.format(work=work)))
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["working\n", "deaf\n"]
     end(process, signal.SIGTERM)
-    assert [path.name for path in out.iterdir()] == [f"{artifacts.LOCK}.was-free"]
+    assert [path.name for path in out.iterdir()] == [f"{layout.LOCK}.was-free"]
 
 
 HELD_UP = """
@@ -242,8 +244,9 @@ import sys
 from threading import Event
 
 from partition_ops import cli
-from partition_ops.commands import common, publish
-from partition_ops.temporary import temporary_folder
+from partition_ops.cli import common
+from partition_ops.cli.verbs import publish
+from partition_ops.system.temporary_folders import temporary_folder
 
 def execute(arguments, console):
     with common.locked_output(arguments), temporary_folder():
@@ -261,7 +264,7 @@ sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """
 
 
-@pytest.mark.parametrize("held_up", [("os.remove", artifacts.LOCK), ("shutil.rmtree", PREFIX)])
+@pytest.mark.parametrize("held_up", [("os.remove", layout.LOCK), ("shutil.rmtree", PREFIX)])
 def test_a_signal_while_something_is_given_back_leaves_nothing(
     held_up: tuple[str, str], tmp_path: Path, temporary: Path
 ) -> None:
@@ -269,7 +272,7 @@ def test_a_signal_while_something_is_given_back_leaves_nothing(
     process = start(out, *held_up, command=(sys.executable, "-c", HELD_UP))
     assert process.stdout is not None and process.stdout.readline() == "giving back\n"
     end(process, signal.SIGTERM)
-    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+    assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
 
 
 def test_a_terminal_that_goes_is_no_trouble(graph: Path, tmp_path: Path, temporary: Path) -> None:
@@ -280,14 +283,14 @@ def test_a_terminal_that_goes_is_no_trouble(graph: Path, tmp_path: Path, tempora
         os.execv(COMMAND[0], [*COMMAND, "validate", str(graph), "--output", str(out)])
     try:
         limit = time.monotonic() + MOST_SECONDS
-        while not (out / artifacts.LOCK).exists() and time.monotonic() < limit:
+        while not (out / layout.LOCK).exists() and time.monotonic() < limit:
             time.sleep(0.005)
     finally:
         os.close(terminal)
     status = os.waitpid(process, 0)[1]
     # 1 where writing to the terminal fails a moment before the signal comes
     assert os.waitstatus_to_exitcode(status) in (128 + signal.SIGHUP, 1)
-    assert not (out / artifacts.LOCK).exists() and not [*temporary.iterdir()]
+    assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
@@ -348,7 +351,7 @@ def test_a_lock_is_not_kept_by_compiled_code(tmp_path: Path) -> None:
 
 ORPHAN = """
 import os, signal, time
-from partition_ops.partition import child
+from partition_ops.stages.partition.engines import child
 
 def late(parent=os.getpid()):
     os.kill(parent, signal.SIGKILL)

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partition_ops.config import ConvertConfig, StageConfig
-from partition_ops.convert import convert_graph
-from partition_ops.dgl_import import import_dgl
-from partition_ops.partition import import_assignment
+from partition_ops.options.config import ConvertConfig, StageConfig
+from partition_ops.stages.convert import convert_graph
+from partition_ops.stages.partition import import_assignment
 from partition_ops.storage import open_store
+from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SmallGraph, library, social
 
 GRAPHS = {"heterogeneous": library(papers=80), "homogeneous": social()}

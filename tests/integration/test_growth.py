@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
 from partition_ops.cli import main
-from partition_ops.config import ConvertConfig, PrepareConfig, RunConfig, StageConfig, ValidateConfig
-from partition_ops.convert import convert_graph
-from partition_ops.partition import import_assignment
-from partition_ops.prepare import prepare_graph
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import ConvertConfig, PrepareConfig, RunConfig, StageConfig, ValidateConfig
+from partition_ops.stages.convert import convert_graph
+from partition_ops.stages.partition import import_assignment
+from partition_ops.stages.prepare import prepare_graph
+from partition_ops.stages.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.validate import validate_graph
 from partition_ops.verify import verify_output
 from tests.graphs import SmallGraph, library
 from tests.growth import grown
@@ -91,10 +91,10 @@ def test_embeddings_carried_over_sit_on_the_right_nodes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for name, count in graph.nodes.items():
         by_name = rng.normal(size=(count, 3))  # what is learned about each original node
-        old = pq.read_table(before.local_copy(artifacts.node_id_map(name)))
+        old = pq.read_table(before.local_copy(layout.node_id_map(name)))
         learned = by_name[old["orig_id"].to_numpy()]  # by type-wise new ID of the run before
-        carried = pq.read_table(after.local_copy(artifacts.carry_over_map(name)))
-        new = pq.read_table(after.local_copy(artifacts.node_id_map(name)))
+        carried = pq.read_table(after.local_copy(layout.carry_over_map(name)))
+        new = pq.read_table(after.local_copy(layout.node_id_map(name)))
         table = np.full((new.num_rows, 3), np.nan)
         table[carried["type_new_id"].to_numpy()] = learned[carried["old_type_new_id"].to_numpy()]
         originals = new["orig_id"].to_numpy()
@@ -118,13 +118,13 @@ def test_new_types_may_come_anywhere_and_edges_may_go(tmp_path: Path) -> None:
 def test_a_run_that_is_gone_or_damaged_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, before = run(library(), tmp_path / "before")
     source, after = run(grown(library()), tmp_path / "after", before)
-    manifest = before.read_bytes(artifacts.MANIFEST)
-    before.delete([artifacts.MANIFEST])
-    after.delete([artifacts.record("idmap")])
+    manifest = before.read_bytes(layout.MANIFEST)
+    before.delete([layout.MANIFEST])
+    after.delete([layout.record("idmap")])
     assert verify_output(source, after).passed  # as far as it can be told without the other one
     export = ["idmap", "export", source.uri, "--output", after.uri]
     assert main(export) == 3
-    before.write_bytes(artifacts.MANIFEST, manifest)
+    before.write_bytes(layout.MANIFEST, manifest)
     flip_a_bit(before, "assignment/paper.npy")
     capsys.readouterr()
     assert main(export) == 3
@@ -186,7 +186,7 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
         patch.setattr(type(after), "copy_from", watch)
         run_job(RunConfig(num_parts=3, on_defect="warn"), larger, after, previous=before)
     assert {f"partitions/part{part}/{name}" for part in range(3) for name in same} <= {*copied}
-    counted = [after.read_json(artifacts.record(f"convert-part{part}"))["counters"] for part in range(3)]
+    counted = [after.read_json(layout.record(f"convert-part{part}"))["counters"] for part in range(3)]
     assert sum(one["files_reused"] for one in counted) == len(copied) - 1
     assert [one.get("damaged_in_previous") for one in counted] == [None, [damaged], None]
     assert f"{damaged} is not as the run has written it" in caplog.text

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from partition_ops import artifacts
-from partition_ops.config import IdMapConfig, RunConfig
-from partition_ops.graph.book import PartitionBook
-from partition_ops.graph.ids import IDConverter
-from partition_ops.graph.metadata import load_metadata
-from partition_ops.idmap import export_id_maps, targets
-from partition_ops.idmap.mapping import return_mapping
-from partition_ops.run import run_job
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.chunked.id_converter import IDConverter
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import IdMapConfig, RunConfig
+from partition_ops.stages.idmap import export_id_maps, targets
+from partition_ops.stages.idmap.mapping import return_mapping
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local import LocalStore
 from tests.graphs import SHAPES, SmallGraph, library
@@ -43,8 +43,8 @@ def test_vectors_are_the_columns_of_the_maps(finished: tuple[Store, Store]) -> N
     source, out = finished
     export_id_maps(ALL, source, out)
     metadata = load_metadata(source)
-    keys = [(artifacts.node_id_map(t), artifacts.node_id_vector(t)) for t in metadata.node_types]
-    keys += [(artifacts.edge_id_map(str(t)), artifacts.edge_id_vector(str(t))) for t in metadata.edge_types]
+    keys = [(layout.node_id_map(t), layout.node_id_vector(t)) for t in metadata.node_types]
+    keys += [(layout.edge_id_map(str(t)), layout.edge_id_vector(str(t))) for t in metadata.edge_types]
     for table, vector in keys:
         column = pq.read_table(out.local_copy(table)).column("orig_id").to_numpy()
         found = np.load(out.local_copy(vector), mmap_mode="r" if len(column) else None)
@@ -57,7 +57,7 @@ def test_part_maps_have_the_partition_of_every_original_id(finished: tuple[Store
     export_id_maps(ALL, source, out)
     metadata = load_metadata(source)
     converter = IDConverter(metadata)
-    nodes, edges = (np.load(out.local_copy(key)) for key in (artifacts.NODE_MAP, artifacts.EDGE_MAP))
+    nodes, edges = (np.load(out.local_copy(key)) for key in (layout.NODE_MAP, layout.EDGE_MAP))
     assert (nodes.dtype, nodes.shape) == (np.int64, (metadata.node_offsets[-1],))
     assert (edges.dtype, edges.shape) == (np.int64, (metadata.edge_offsets[-1],))
     with PartitionBook(out, graph_name="small") as book:
@@ -78,16 +78,16 @@ def test_without_options_there_are_only_parquet_files(finished: tuple[Store, Sto
     export_id_maps(ALL, source, out)
     export_id_maps(IdMapConfig(), source, out)
     assert {entry.key for entry in out.list("idmap/")} == before
-    assert not out.exists(artifacts.NODE_MAP)
+    assert not out.exists(layout.NODE_MAP)
 
 
 def test_rows_are_written_group_by_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, out = run(library(), tmp_path)
-    whole = pq.read_table(out.local_copy(artifacts.node_id_map("paper")))
-    out.delete([artifacts.record("idmap")])
+    whole = pq.read_table(out.local_copy(layout.node_id_map("paper")))
+    out.delete([layout.record("idmap")])
     monkeypatch.setattr(targets, "ROWS", 4)
     export_id_maps(ALL, source, out)
-    with pq.ParquetFile(out.local_copy(artifacts.node_id_map("paper"))) as file:
+    with pq.ParquetFile(out.local_copy(layout.node_id_map("paper"))) as file:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         assert max(sizes) == 4
         assert file.read() == whole
@@ -119,8 +119,8 @@ def test_a_failed_export_leaves_no_record_and_no_half_file(tmp_path: Path, room:
     full.room = room
     with pytest.raises(Full):
         export_id_maps(ALL, source, full)
-    assert not out.exists(artifacts.record("idmap"))
-    assert not out.exists(artifacts.MANIFEST)
+    assert not out.exists(layout.record("idmap"))
+    assert not out.exists(layout.MANIFEST)
     assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
     for entry in out.list("idmap/"):
         if entry.key in expected:

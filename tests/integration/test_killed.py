@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
 from partition_ops.cli import main
-from partition_ops.config import RunConfig, SchemaConfig
-from partition_ops.partition import partition_nodes
-from partition_ops.run import run_job
-from partition_ops.schema import write_schema
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig, SchemaConfig
+from partition_ops.stages.partition import partition_nodes
+from partition_ops.stages.schema import write_schema
+from partition_ops.stages.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local import PARTIAL, LocalStore
 from partition_ops.storage.transfer import upload_folder
-from partition_ops.validate import validate_graph
 from tests.graphs import Edges, Layout, SmallGraph, Values
 
 pytestmark = pytest.mark.charts
@@ -63,7 +63,7 @@ class Place:
         )
 
     def done(self, task: str) -> bool:
-        return self.output.exists(artifacts.record(task))
+        return self.output.exists(layout.record(task))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def place(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_settings.secret_key or "")
     monkeypatch.setenv("AWS_DEFAULT_REGION", s3_settings.region or "")
     with open_store(f"{s3_root}/in") as source, open_store(f"{s3_root}/out") as output:
-        upload_folder(graph.root, source, last=artifacts.METADATA)
+        upload_folder(graph.root, source, last=layout.METADATA)
         yield Place(source, output, tmp_path)
 
 
@@ -115,10 +115,10 @@ def content(output: Store) -> dict[str, Any]:
     """Every byte, but for what differs between two runs: in the records, and where the input was."""
     found: dict[str, Any] = {entry.key: output.read_bytes(entry.key) for entry in output.list()}
     for key in found:
-        if key.startswith(f"{artifacts.RECORDS}/"):  # beside the records there are pictures of times
+        if key.startswith(f"{layout.RECORDS}/"):  # beside the records there are pictures of times
             record = output.read_json(key) if key.endswith(".json") else {}
             found[key] = {name: value for name, value in record.items() if name not in VARYING}
-    found[artifacts.MANIFEST] = manifest = output.read_json(artifacts.MANIFEST)
+    found[layout.MANIFEST] = manifest = output.read_json(layout.MANIFEST)
     del manifest["input"]["uri"]
     return found
 
@@ -147,7 +147,7 @@ def prepare(verb: str, place: Place) -> None:
 
 def call_again(verb: str, place: Place) -> dict[str, Any]:
     """What there is after a second call, and after all that comes behind ``convert``."""
-    assert not place.output.exists(artifacts.MANIFEST)
+    assert not place.output.exists(layout.MANIFEST)
     assert main(place.arguments(verb)) == 0
     results = run_job(CONFIG, place.source, place.output)
     again = [result.task for result in results if not result.skipped]
@@ -160,7 +160,7 @@ def call_again(verb: str, place: Place) -> dict[str, Any]:
 def test_killed_in_scatter(verb: str, place: Place, expected: dict[str, Any]) -> None:
     """Buckets are on the disk before they appear, and while one process makes them, nowhere else."""
     prepare(verb, place)
-    bucket = Path(artifacts.bucket_edges(0)).parent
+    bucket = Path(layout.bucket_edges(0)).parent
     kill_when(place.start(verb), lambda: any(place.folder.glob(f"*/{bucket}/.partial-*")))
     assert place.done("convert-plan") and not place.done("convert-scatter1")  # the last group
     assert call_again(verb, place) == expected

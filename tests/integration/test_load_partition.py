@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from partition_ops.config import RunConfig
-from partition_ops.dgl_import import import_dgl
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
+from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SHAPES, SmallGraph, library, social
 
 GRAPHS = {"library": library(), "social": social(), **SHAPES}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from partition_ops import artifacts
-from partition_ops.config import PartitionConfig, PublishConfig, RunConfig
+from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError, QualityGateError
-from partition_ops.gate.options import Gate
-from partition_ops.partition import partition_nodes
-from partition_ops.publish import publish_run
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import PartitionConfig, PublishConfig, RunConfig
+from partition_ops.options.gate import Gate
+from partition_ops.stages.partition import partition_nodes
+from partition_ops.stages.publish import publish_run
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.base import NewObject, sha256_of
 from partition_ops.storage.local import LocalStore
@@ -26,9 +26,9 @@ CONFIG = {"num_parts": 2, "engine": "two-level"}
 
 def check_manifest(store: LocalStore) -> None:
     """What the manifest lists is there, if there is one."""
-    if not (store.root / artifacts.MANIFEST).exists():
+    if not (store.root / layout.MANIFEST).exists():
         return
-    for entry in store.read_json(artifacts.MANIFEST)["artifacts"]:
+    for entry in store.read_json(layout.MANIFEST)["artifacts"]:
         assert sha256_of(store.root / entry["key"]) == entry["sha256"], entry["key"]
 
 
@@ -80,19 +80,19 @@ def test_a_call_with_other_options(
     if gate == Gate():
         run_job(config, source, output)
         run_job(config, source, fresh)
-        assert output.read_bytes(artifacts.MANIFEST) == fresh.read_bytes(artifacts.MANIFEST)
+        assert output.read_bytes(layout.MANIFEST) == fresh.read_bytes(layout.MANIFEST)
     else:
         with pytest.raises(QualityGateError):
             run_job(config, source, output)
-        assert not output.exists(artifacts.MANIFEST)
+        assert not output.exists(layout.MANIFEST)
     check_manifest(output)
 
 
 def test_a_stricter_gate_takes_nothing_from_what_was_published(source: Store, output: WatchedStore) -> None:
-    before = output.read_bytes(artifacts.MANIFEST)
+    before = output.read_bytes(layout.MANIFEST)
     with pytest.raises(QualityGateError):
         run_job(RunConfig(**CONFIG, gate=Gate(max_edge_cut=0.0001)), source, output)
-    assert output.read_bytes(artifacts.MANIFEST) == before
+    assert output.read_bytes(layout.MANIFEST) == before
     check_manifest(output)
 
 
@@ -120,8 +120,8 @@ def partition_again(source: Store, output: LocalStore) -> None:
 def test_what_does_not_fit_together_is_not_published(
     change: Callable[[Store, LocalStore], None], found: str, source: Store, output: WatchedStore
 ) -> None:
-    output.delete([artifacts.MANIFEST])
+    output.delete([layout.MANIFEST])
     change(source, output)
     with pytest.raises(InvalidInputError, match=found):
         publish_run(PublishConfig(), source, output)
-    assert not output.exists(artifacts.MANIFEST)
+    assert not output.exists(layout.MANIFEST)

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops import artifacts
-from partition_ops.config import IdMapConfig, RunConfig
-from partition_ops.dgl_import import import_dgl
-from partition_ops.idmap import export_id_maps
-from partition_ops.run import run_job
+from partition_ops.artifacts import layout
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import IdMapConfig, RunConfig
+from partition_ops.stages.idmap import export_id_maps
 from partition_ops.storage import Store, open_store
+from partition_ops.system.dgl_import import import_dgl
 from tests.defects import CHECKS, CHOICES, cleaned, findings, kept_edges, with_defects
 from tests.graphs import SHAPES, SmallGraph, library, social
 from tests.strategies import graphs
@@ -54,13 +54,13 @@ def same_bytes(one: Store, other: Store, *prefixes: str) -> None:
 
 
 def tensors(store: Store, part: int, name: str) -> dict[str, Any]:
-    path = store.local_copy(artifacts.partition_file(part, name))
+    path = store.local_copy(layout.partition_file(part, name))
     return {key: t.numpy() for key, t in import_dgl().data.utils.load_tensors(str(path)).items()}
 
 
 def same_graphs(one: Store, clean: Store, part: int, kept: dict[str, list[int]]) -> None:
     """``graph.dgl`` and its original edge IDs; ``kept`` translates those of the clean graph."""
-    dgl, key = import_dgl(), artifacts.partition_file(part, "graph.dgl")
+    dgl, key = import_dgl(), layout.partition_file(part, "graph.dgl")
     found, expected = (dgl.load_graphs(str(store.local_copy(key)))[0][0] for store in (one, clean))
     fields = [(end.tolist(), g.ndata, g.edata) for g in (found, expected) for end in g.edges(order="eid")]
     assert fields[0][0] == fields[2][0]
@@ -77,7 +77,7 @@ def same_graphs(one: Store, clean: Store, part: int, kept: dict[str, list[int]])
 def same_edge_maps(one: Store, clean: Store, kept: dict[str, list[int]]) -> None:
     for name, ids in kept.items():
         found, expected = (
-            pq.read_table(store.local_copy(artifacts.edge_id_map(name))) for store in (one, clean)
+            pq.read_table(store.local_copy(layout.edge_id_map(name))) for store in (one, clean)
         )
         assert found["orig_id"].to_pylist() == [ids[i] for i in expected["orig_id"].to_pylist()]
         assert sorted(found["orig_id"].to_pylist()) == ids
@@ -145,14 +145,14 @@ def test_the_partitioner_does_not_see_excluded_edges(name: str) -> None:
     ):
         same_bytes(one, clean, "prepare/", "assignment/")
         total = sum(len(ends.src) for ends in graph.edges.values())
-        assert one.read_json(artifacts.partition_config("small"))["num_edges"] == total
-        assert not list(one.list(f"{artifacts.IDMAP}/{artifacts.DROPPED}/"))
+        assert one.read_json(layout.partition_config("small"))["num_edges"] == total
+        assert not list(one.list(f"{layout.IDMAP}/{layout.DROPPED}/"))
 
 
 def test_the_partitioner_counts_the_in_edges_of_which_it_only_warns() -> None:
     graph = GRAPHS["social"]
     with output(graph, config_of("exclude")) as excluded, output(graph, config_of("warn")) as warned:
-        degrees = [np.load(store.local_copy(artifacts.PREPARED_IN_DEGREES)) for store in (excluded, warned)]
+        degrees = [np.load(store.local_copy(layout.PREPARED_IN_DEGREES)) for store in (excluded, warned)]
     wrong = sum(bool(found) for name, ends in graph.edges.items() for found in findings(name, ends))
     assert int(degrees[1].sum() - degrees[0].sum()) == wrong > 0
 
@@ -164,7 +164,7 @@ def test_who_is_dropped_and_why_is_listed(choice: dict[str, str]) -> None:
         listed = {
             name: pq.read_table(out.local_copy(key)).to_pydict()
             for name in graph.edges
-            if out.exists(key := artifacts.dropped_edge_map(name))
+            if out.exists(key := layout.dropped_edge_map(name))
         }
     expected: dict[str, dict[str, list[Any]]] = {}
     for name, ends in graph.edges.items():
@@ -197,10 +197,10 @@ def test_the_run_says_how_many_edges_each_action_affects(choice: dict[str, str],
     counts = expected_counts(graph, choice)
     assert sum(counts.values()) > 10
     assert {name: first.counters[name] for name in counts} == counts
-    options = out.read_json(artifacts.MANIFEST)["options"]["validate"]
+    options = out.read_json(layout.MANIFEST)["options"]["validate"]
     given = options["on_defect"]
     assert {check: given[check] for check in CHECKS} == choice
-    assert given == out.read_json(artifacts.VALIDATION_REPORT)["actions"]
+    assert given == out.read_json(layout.VALIDATION_REPORT)["actions"]
     assert set(given) > set(CHECKS)  # in full: also those that were not chosen
 
 
@@ -209,12 +209,12 @@ def test_part_maps_have_no_partition_for_dropped_edges(tmp_path: Path) -> None:
     source, out = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
     run_job(config_of("drop"), source, out)
     export_id_maps(IdMapConfig(vectors=True, part_maps=True), source, out)
-    parts = np.load(out.local_copy(artifacts.EDGE_MAP))
+    parts = np.load(out.local_copy(layout.EDGE_MAP))
     dropped = [bool(wrong) for name, ends in graph.edges.items() for wrong in findings(name, ends)]
     assert (parts == -1).tolist() == dropped
     assert parts.max() == PARTS - 1
     for name, kept in kept_edges(graph, CHECKS).items():
-        assert sorted(np.load(out.local_copy(artifacts.edge_id_vector(name))).tolist()) == kept
+        assert sorted(np.load(out.local_copy(layout.edge_id_vector(name))).tolist()) == kept
 
 
 def test_another_choice_leaves_nothing_of_the_one_before(tmp_path: Path) -> None:
@@ -225,4 +225,4 @@ def test_another_choice_leaves_nothing_of_the_one_before(tmp_path: Path) -> None
     run_job(other, source, used)
     run_job(other, source, fresh)
     same_bytes(used, fresh, *(f"{folder}/" for folder in ("validation", "partitions", "idmap", "quality")))
-    assert used.read_bytes(artifacts.MANIFEST) == fresh.read_bytes(artifacts.MANIFEST)
+    assert used.read_bytes(layout.MANIFEST) == fresh.read_bytes(layout.MANIFEST)

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops import artifacts
-from partition_ops.config import IdMapConfig, RunConfig
-from partition_ops.dgl_import import import_dgl
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.errors import InvalidInputError
-from partition_ops.graph.book import PartitionBook
-from partition_ops.idmap import export_id_maps
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import IdMapConfig, RunConfig
+from partition_ops.stages.idmap import export_id_maps
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SHAPES, Edges, SmallGraph, library
 from tests.strategies import graphs
 
@@ -39,7 +39,7 @@ def partitioned(graph: SmallGraph, num_parts: int, engine: str = "random") -> It
 
 def compare_with_dgl(output: Path, graph: SmallGraph, num_parts: int) -> None:
     """Every method, for every ID, from every partition's book."""
-    config = output / artifacts.partition_config(graph.name)
+    config = output / layout.partition_config(graph.name)
     with PartitionBook(open_store(str(output))) as ours:
         for part in range(num_parts):
             theirs = import_dgl().distributed.load_partition_book(str(config), part)[0]
@@ -140,7 +140,7 @@ def check_original_ids(output: Path, graph: SmallGraph) -> None:
             every = np.arange(len(edges.src))
             assert book.eid_new2orig(book.eid_orig2new(every, name), name).tolist() == every.tolist()
         for part in range(book.num_partitions()):
-            path = output / artifacts.partition_file(part, "graph.dgl")
+            path = output / layout.partition_file(part, "graph.dgl")
             stored = import_dgl().load_graphs(str(path))[0][0]
             _check_fields(book, stored.ndata, book.map_to_per_ntype, book.nid_new2orig)
             _check_fields(book, stored.edata, book.map_to_per_etype, book.eid_new2orig)
@@ -237,7 +237,7 @@ def test_unfinished_and_broken_outputs(output: Path, tmp_path: Path) -> None:
 def test_a_map_that_is_no_bijection_is_refused(output: Path, tmp_path: Path, orig: list[int]) -> None:
     store = open_store(str(tmp_path))
     store.write_bytes("partitions/small.json", (output / "partitions/small.json").read_bytes())
-    path = tmp_path / artifacts.node_id_map("venue")
+    path = tmp_path / layout.node_id_map("venue")
     path.parent.mkdir(parents=True)
     new = np.arange(len(orig))
     pq.write_table(pa.table({"orig_id": np.array(orig), "type_new_id": new}), path)
@@ -253,7 +253,7 @@ def test_edges_that_validation_dropped_leave_gaps(tmp_path: Path) -> None:
     graph = SmallGraph({"a": 4}, {"a:r:a": Edges([0, 0, 0, 1, 2, 2], [1, 1, 1, 1, 3, 2])})
     source, store = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
     run_job(RunConfig(num_parts=2, on_defect="drop"), source, store)
-    dropped = np.load(store.local_copy(artifacts.edge_list(artifacts.DROPPED, "a:r:a"))).tolist()
+    dropped = np.load(store.local_copy(layout.edge_list(layout.DROPPED, "a:r:a"))).tolist()
     kept = [edge for edge in range(6) if edge not in dropped]
     assert 0 < len(kept) < 6
     with PartitionBook(store) as book:
@@ -265,5 +265,5 @@ def test_edges_that_validation_dropped_leave_gaps(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"Found: 6\. Expected: 0 to 5"):
             book.eid_orig2new(6, "r")
     export_id_maps(IdMapConfig(part_maps=True), source, store)
-    parts = np.load(store.local_copy(artifacts.EDGE_MAP))
+    parts = np.load(store.local_copy(layout.EDGE_MAP))
     assert np.flatnonzero(parts < 0).tolist() == dropped

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from partition_ops import artifacts
-from partition_ops.config import PublishConfig, RunConfig
-from partition_ops.graph.manifest import read_manifest
-from partition_ops.publish import publish_run
-from partition_ops.run import run_job
-from partition_ops.runs.beginning import begin_run, latest_run
-from partition_ops.runs.lock import release_lock, take_lock
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.latest import begin_run, latest_run
+from partition_ops.artifacts.lock import release_lock, take_lock
+from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import PublishConfig, RunConfig
+from partition_ops.stages.publish import publish_run
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local import LocalStore
 from partition_ops.verify import verify_output
@@ -36,7 +36,7 @@ RECORDS = [
     ),
     *("idmap", "quality"),
 ]
-STEPS = [artifacts.LOCK, artifacts.BEGINNING, *map(artifacts.record, RECORDS), artifacts.MANIFEST]
+STEPS = [layout.LOCK, layout.BEGINNING, *map(layout.record, RECORDS), layout.MANIFEST]
 ALONE = """
 import os, signal, sys
 from partition_ops.storage.local import LocalStore
@@ -62,7 +62,7 @@ class Place:
         self.root = open_store(f"{folder}/out/small")
 
     def run(self, name: str) -> Store:
-        return self.root.child(f"{artifacts.RUNS}/{name}")
+        return self.root.child(f"{layout.RUNS}/{name}")
 
 
 def publish(place: Place, name: str) -> None:
@@ -124,7 +124,7 @@ def test_between_any_two_steps(place: Place, after: bool) -> None:
         else:  # the same run, cleared
             publish(place, f"killed{number}")
             whole(place, f"killed{number}")
-    assert not place.root.exists(artifacts.LOCK)
+    assert not place.root.exists(layout.LOCK)
 
 
 def test_with_a_real_kill_before_latest_is_written(place: Place) -> None:
@@ -132,7 +132,7 @@ def test_with_a_real_kill_before_latest_is_written(place: Place) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     ended = subprocess.run([sys.executable, "-c", ALONE, folder], env=env, capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert place.run("killed").exists(artifacts.MANIFEST)
+    assert place.run("killed").exists(layout.MANIFEST)
     whole(place, "old")
     publish(place, "next")
     whole(place, "next")

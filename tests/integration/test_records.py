@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
 from partition_ops.cli import main
-from partition_ops.config import RunConfig
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig
 from partition_ops.storage import Store, open_store
 from tests.graphs import library
 
@@ -48,9 +48,9 @@ def test_the_task_is_done_again(source: Store, out: Store, name: str) -> None:
     expected = content(out)
     broken = BROKEN[name]
     if broken is None:
-        out.delete([artifacts.record(name)])
+        out.delete([layout.record(name)])
     else:
-        out.write_bytes(artifacts.record(name), broken)
+        out.write_bytes(layout.record(name), broken)
     results = run_job(replace(CONFIG, check_artifacts=name == "idmap"), source, out)
     again = {result.task for result in results if not result.skipped}
     more = {"convert-plan", "convert-scatter"} if name.startswith("convert-part") else set()
@@ -64,6 +64,6 @@ def test_what_the_task_does_not_write_again_goes(source: Store, out: Store) -> N
     assert main(["idmap", "export", *words, "--vectors", "--part-maps"]) == 0
     assert main(["publish", *words]) == 0
     assert content(out).keys() > expected.keys()
-    out.write_bytes(artifacts.record("idmap"), b"")
+    out.write_bytes(layout.record("idmap"), b"")
     run_job(CONFIG, source, out)
     assert content(out) == expected

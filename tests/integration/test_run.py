@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from partition_ops import artifacts
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli import main
-from partition_ops.config import RunConfig
-from partition_ops.documents import check_document, schema_folder
 from partition_ops.errors import InvalidInputError
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig
 from partition_ops.storage import Store, open_store
-from partition_ops.tasks import StageResult
+from partition_ops.system.json_documents import check_document, schema_folder
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import library
 
@@ -80,7 +80,7 @@ def test_a_job_killed_at_any_write_and_run_again_gives_the_same_bytes(source: St
         folder = tmp_path / f"killed-{lives}"
         with pytest.raises(Killed):
             run_job(CONFIG, source, DyingStore(folder, lives))
-        assert not (folder / artifacts.MANIFEST).exists()
+        assert not (folder / layout.MANIFEST).exists()
         run_job(CONFIG, source, open_store(str(folder)))
         assert content(open_store(str(folder))) == expected, lives
 
@@ -98,7 +98,7 @@ def test_a_manifest_that_is_broken_is_written_again(source: Store, tmp_path: Pat
     out = open_store(str(tmp_path / "out"))
     run_job(CONFIG, source, out)
     expected = content(out)
-    out.write_bytes(artifacts.MANIFEST, expected[artifacts.MANIFEST][:99])
+    out.write_bytes(layout.MANIFEST, expected[layout.MANIFEST][:99])
     results = run_job(CONFIG, source, out)
     assert [result.task for result in results if not result.skipped] == ["publish"]
     assert content(out) == expected
@@ -139,10 +139,10 @@ def test_asking_for_a_check_where_all_is_well_changes_nothing(source: Store, tmp
 
 
 SCHEMAS = {
-    artifacts.MANIFEST: "manifest",
-    artifacts.VALIDATION_REPORT: "validation_report",
-    artifacts.QUALITY_REPORT: "quality_report",
-    artifacts.QUALITY_HISTORY: "history",
+    layout.MANIFEST: "manifest",
+    layout.VALIDATION_REPORT: "validation_report",
+    layout.QUALITY_REPORT: "quality_report",
+    layout.QUALITY_HISTORY: "history",
     "schema/small.json": "schema",
     "partitions/small.json": "partition_config",
     "partitions/part0/stats.json": "partition_stats",
@@ -191,7 +191,7 @@ def test_an_input_that_changes_meanwhile_is_not_published(after: str, source: St
 
     with pytest.raises(InvalidInputError, match="has changed while"):
         run_job(CONFIG, source, out, report=change)
-    assert not out.exists(artifacts.MANIFEST)
+    assert not out.exists(layout.MANIFEST)
     for data, name in ((old, "old"), (new, "new")):
         file.write_bytes(data)
         if data == old:
@@ -204,7 +204,7 @@ def test_an_input_that_changes_meanwhile_is_not_published(after: str, source: St
 
 def test_what_dgl_would_load_goes_before_another_partitioning(source: Store, tmp_path: Path) -> None:
     run_job(CONFIG, source, open_store(str(tmp_path / "out")))
-    config = artifacts.partition_config(source.read_json(artifacts.METADATA)["graph_name"])
+    config = layout.partition_config(source.read_json(layout.METADATA)["graph_name"])
     assert (tmp_path / "out" / config).exists()
 
     def stop(result: StageResult) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from partition_ops.dgl_import import import_dgl
-from partition_ops.graph.id_values import InvalidIdError
+from partition_ops.chunked.id_values import InvalidIdError
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from tests.graphs import Edges, SmallGraph, Values
 from tests.train_graphs import edges_of, partitioned, same_bits

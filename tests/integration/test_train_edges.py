@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from partition_ops.train.reverse import ReverseTypes
 from tests.graphs import Edges, SmallGraph, library, social

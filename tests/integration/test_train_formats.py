@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from partition_ops.dgl_import import import_dgl
+from partition_ops.chunked.id_values import InvalidIdError
 from partition_ops.errors import UsageError
-from partition_ops.graph.id_values import InvalidIdError
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from tests.graphs import Edges, SmallGraph, library, social
 from tests.train_graphs import assert_blocks_equal, edges_of, in_memory, partitioned, same_bits

@@ -22,7 +22,7 @@ CHILD = """
 import json, re, sys
 from pathlib import Path
 import torch
-from partition_ops.dgl_import import import_dgl
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 dgl = import_dgl()
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from partition_ops.dgl_import import import_dgl
 from partition_ops.errors import UsageError
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from partition_ops.train.samplers import (
     DropoutSampler,

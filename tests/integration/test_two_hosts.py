@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from partition_ops import artifacts
-from partition_ops.config import PartitionConfig, PrepareConfig
-from partition_ops.graph.assignment import read_assignment
-from partition_ops.graph.metadata import load_metadata
-from partition_ops.parmetis.options import MpiOptions
-from partition_ops.partition import partition_nodes
-from partition_ops.prepare import prepare_graph
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import read_assignment
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.options.config import PartitionConfig, PrepareConfig
+from partition_ops.options.mpi import MpiOptions
+from partition_ops.stages.partition import partition_nodes
+from partition_ops.stages.prepare import prepare_graph
 from partition_ops.storage import open_store
 from tests.graphs import library
 from tests.mpi import needs_parmetis
@@ -87,9 +87,9 @@ def test_ranks_on_two_hosts_give_what_they_give_on_one(hosts: tuple[str, str], t
     )
     found = []
     for mpi in (MpiOptions(ranks=3), MpiOptions(ranks=3, hostfile=str(hostfile), mpirun=mpirun)):
-        destination.delete([artifacts.record("partition")])
+        destination.delete([layout.record("partition")])
         partition_nodes(PartitionConfig(num_parts=3, engine="parmetis", mpi=mpi), source, destination)
-        folder = destination.child(artifacts.ASSIGNMENT)
+        folder = destination.child(layout.ASSIGNMENT)
         found.append(read_assignment(folder, load_metadata(source)).parts)
     assert f"{net}.2" in log.read_text()
     np.testing.assert_array_equal(found[0], found[1])

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partition_ops import artifacts
-from partition_ops.config import ValidateConfig
+from partition_ops.artifacts import layout
+from partition_ops.options.config import ValidateConfig
+from partition_ops.stages.validate import validate_graph
 from partition_ops.storage import open_store
-from partition_ops.validate import validate_graph
 from tests.graphs import Edges, Layout, SmallGraph
 
 TYPES = ("author:writes:paper", "paper:cites:paper", "paper:has:author", "author:reads:paper")
@@ -68,12 +68,12 @@ def plant(case: Case) -> Planted:
 
 def validated(graph: Path, out: Path, **options: Any) -> dict[str, Any]:
     validate_graph(ValidateConfig(**options), open_store(str(graph)), open_store(str(out)))
-    report: dict[str, Any] = json.loads((out / artifacts.VALIDATION_REPORT).read_text())
+    report: dict[str, Any] = json.loads((out / layout.VALIDATION_REPORT).read_text())
     return report
 
 
 def dropped(out: Path, edge_type: str) -> list[int]:
-    path = out / artifacts.edge_list(artifacts.DROPPED, edge_type)
+    path = out / layout.edge_list(layout.DROPPED, edge_type)
     return np.load(path).tolist() if path.exists() else []
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from partition_ops import artifacts
-from partition_ops.config import RunConfig
+from partition_ops.artifacts import layout
 from partition_ops.errors import PartitionOpsError
-from partition_ops.run import run_job
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
 from tests.damage import base_graphs, damage
@@ -38,7 +38,7 @@ def run_damaged(folder: Path, seed: int) -> str:
     except PartitionOpsError as error:
         assert error.exit_code == 3, f"{what}: {error!r}"
         assert not error.transient, what
-        assert not destination.exists(artifacts.MANIFEST), what
+        assert not destination.exists(layout.MANIFEST), what
         outcome = "refused"
     else:
         report = verify_output(source, destination)

@@ -11,13 +11,13 @@ import pytest
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from partition_ops import artifacts
-from partition_ops.config import ValidateConfig
+from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
+from partition_ops.options.config import ValidateConfig
+from partition_ops.stages.validate import validate_graph
+from partition_ops.stages.validate.connectivity import Connectivity
+from partition_ops.stages.validate.tables import DEGREE_BINS
 from partition_ops.storage import open_store
-from partition_ops.validate import validate_graph
-from partition_ops.validate.connectivity import Connectivity
-from partition_ops.validate.tables import DEGREE_BINS
 from tests.graphs import SHAPES, SmallGraph, library, social
 
 GRAPHS = {
@@ -43,7 +43,7 @@ def homogeneous(graph: SmallGraph) -> tuple[np.ndarray, np.ndarray, dict[str, sl
 def report_of(graph: SmallGraph, folder: Path) -> dict[str, Any]:
     source = open_store(str(graph.write(folder / "graph")))
     validate_graph(ValidateConfig(on_defect="warn"), source, open_store(str(folder / "out")))
-    report: dict[str, Any] = json.loads((folder / "out" / artifacts.VALIDATION_REPORT).read_text())
+    report: dict[str, Any] = json.loads((folder / "out" / layout.VALIDATION_REPORT).read_text())
     return report
 
 

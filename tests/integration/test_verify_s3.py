@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partition_ops import artifacts
-from partition_ops.config import RunConfig
-from partition_ops.run import run_job
+from partition_ops.artifacts import layout
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.verify import verify_output
 from tests.graphs import library
@@ -27,6 +27,6 @@ def test_an_output_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: P
     ):
         report = verify_output(source, destination)
         assert report.passed, report.summary()
-        destination.delete([artifacts.edge_id_map("paper:cites:paper")])
+        destination.delete([layout.edge_id_map("paper:cites:paper")])
         failed = {check.name for check in verify_output(source, destination).failed}
     assert failed == {"edge-id-maps", "manifest-artifacts"}

@@ -12,8 +12,8 @@ from airflow.sdk import BaseHook
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
 
-    from partition_ops.progress import Progress
     from partition_ops.storage import StorageSettings, Store
+    from partition_ops.system.progress import Progress
 
 CHUNK_BYTES = 1 << 20
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from partition_ops.progress import Progress
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
+    from partition_ops.system.progress import Progress
 
 LATEST_RUN = "latest"
 
@@ -64,7 +64,7 @@ class GraphRunOperator(BaseOperator):
     def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
         """The input and the root of the run; failures inside are explained."""
         from partition_ops.storage.local import check_folder
-        from partition_ops.tmpdir import check_tmpdir
+        from partition_ops.system.tmpdir import check_tmpdir
 
         hook = GraphStorageHook(self.storage_conn_id)
         with failures_explained(self.log):
@@ -82,7 +82,7 @@ class GraphRunOperator(BaseOperator):
         return GraphStorageHook(self.storage_conn_id).open(destination.uri.rpartition("/runs/")[0])
 
     def _root(self, source: Store) -> str:
-        from partition_ops.graph.metadata import load_metadata
+        from partition_ops.chunked.metadata import load_metadata
 
         if not self.run_id:
             return self.output_uri
@@ -110,7 +110,7 @@ class GraphStageOperator(GraphRunOperator):
         """Call the stage's function of the library."""
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.progress import LineProgress
+        from partition_ops.system.progress import LineProgress
 
         progress = LineProgress(self.log.info)
         with self.opened(progress) as (source, destination):
@@ -133,7 +133,7 @@ class GraphStageOperator(GraphRunOperator):
             previous: Its URI, or that of the root of a graph's runs, of which it is the one published last;
                 ``latest`` for the one that was published last when this run began; ``""`` for none.
         """
-        from partition_ops.runs.beginning import previous_of, run_at
+        from partition_ops.artifacts.latest import previous_of, run_at
 
         uri = previous_of(destination) if previous == LATEST_RUN else previous
         if not uri:
@@ -151,9 +151,9 @@ class GraphStageOperator(GraphRunOperator):
 
         None where nobody has looked, and where it is not whole any more: no run depends on figures of others.
         """
+        from partition_ops.artifacts.latest import read_beginning
         from partition_ops.errors import InvalidInputError
-        from partition_ops.quality.history import earlier_entries
-        from partition_ops.runs.beginning import read_beginning
+        from partition_ops.stages.quality.history import earlier_entries
 
         beginning = read_beginning(destination)
         with self.open_previous(destination, (beginning and beginning["latest"]) or "") as store:
@@ -191,7 +191,7 @@ def failures_explained(log: Logger) -> Iterator[None]:
 
 def count_partitions(destination: Store) -> int:
     """Number of partitions of the run's assignment."""
-    from partition_ops.artifacts import ASSIGNMENT, ASSIGNMENT_META
+    from partition_ops.artifacts.layout import ASSIGNMENT, ASSIGNMENT_META
 
     num_parts: int = destination.read_json(f"{ASSIGNMENT}/{ASSIGNMENT_META}")["num_parts"]
     return num_parts

@@ -13,7 +13,7 @@ from graph_partitioning.operators.base import GraphRunOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from partition_ops.runs.lock import Lock
+    from partition_ops.artifacts.lock import Lock
 
 WAIT = timedelta(seconds=30)
 PATIENCE = timedelta(hours=24)
@@ -45,9 +45,9 @@ class LockGraphOperator(GraphRunOperator):
         self.patience = patience
 
     def execute(self, context: Context) -> Any:
+        from partition_ops.artifacts.latest import begin_run, check_still_latest
+        from partition_ops.artifacts.lock import release_lock, take_lock
         from partition_ops.errors import ConflictError
-        from partition_ops.runs.beginning import begin_run, check_still_latest
-        from partition_ops.runs.lock import release_lock, take_lock
 
         holder = lock_holder(context)
         with self.opened() as (_, destination), self.graph_of(destination) as root:
@@ -63,7 +63,7 @@ class LockGraphOperator(GraphRunOperator):
         return self._wait(held, context)
 
     def _wait(self, held: Lock, context: Context) -> None:
-        from partition_ops.runs.lock import described
+        from partition_ops.artifacts.lock import described
 
         now = timezone.utcnow()
         since = context["ti"].get_first_reschedule_date(context) or now
@@ -73,7 +73,7 @@ class LockGraphOperator(GraphRunOperator):
         raise AirflowRescheduleException(now + self.wait)
 
     def _abandoned(self, lock: Lock, context: Context) -> str | None:
-        from partition_ops.runs.lock import too_old
+        from partition_ops.artifacts.lock import too_old
 
         holder = lock["holder"]
         if not {"dag_id", "run_id"} <= holder.keys():
@@ -95,7 +95,7 @@ class RemoveScratchOperator(GraphRunOperator):
     """
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.artifacts import SCRATCH
+        from partition_ops.artifacts.layout import SCRATCH
 
         with self.opened() as (_, destination):
             destination.delete_prefix(f"{SCRATCH}/")
@@ -108,8 +108,8 @@ class ReleaseGraphOperator(GraphRunOperator):
     """
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.artifacts import SCRATCH
-        from partition_ops.runs.lock import release_lock
+        from partition_ops.artifacts.layout import SCRATCH
+        from partition_ops.artifacts.lock import release_lock
 
         with self.opened() as (_, destination), self.graph_of(destination) as root:
             destination.delete_prefix(f"{SCRATCH}/")

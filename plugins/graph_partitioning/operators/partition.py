@@ -9,9 +9,9 @@ from graph_partitioning.operators.base import GraphStageOperator
 from graph_partitioning.settings import is_true, number, whole_number
 
 if TYPE_CHECKING:
-    from partition_ops.progress import Progress
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
+    from partition_ops.system.progress import Progress
 
 
 class PartitionNodesOperator(GraphStageOperator):
@@ -30,7 +30,7 @@ class PartitionNodesOperator(GraphStageOperator):
 
     Args:
         num_parts: Number of partitions.
-        engine: Name of an engine of `partition_ops.partition`.
+        engine: Name of an engine of `partition_ops.stages.partition`.
         balance: ``node-types``, ``edges`` or ``none``.
         seed: The same seed gives the same assignment.
         balance_ntypes: Name of a node feature of integers, such as a train mask: every partition gets the
@@ -108,9 +108,9 @@ class PartitionNodesOperator(GraphStageOperator):
         self.hostfile = hostfile
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import PartitionConfig
-        from partition_ops.parmetis.options import MpiOptions
-        from partition_ops.partition import partition_nodes
+        from partition_ops.options.config import PartitionConfig
+        from partition_ops.options.mpi import MpiOptions
+        from partition_ops.stages.partition import partition_nodes
 
         config = PartitionConfig(
             **self.graph,

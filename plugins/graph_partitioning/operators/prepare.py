@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from graph_partitioning.operators.base import GraphStageOperator
 
 if TYPE_CHECKING:
-    from partition_ops.progress import Progress
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
+    from partition_ops.system.progress import Progress
 
 
 class PrepareGraphOperator(GraphStageOperator):
@@ -28,7 +28,7 @@ class PrepareGraphOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import PrepareConfig
-        from partition_ops.prepare import prepare_graph
+        from partition_ops.options.config import PrepareConfig
+        from partition_ops.stages.prepare import prepare_graph
 
         return prepare_graph(PrepareConfig(**self.graph), source, destination, progress=progress)

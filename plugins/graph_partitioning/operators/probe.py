@@ -13,9 +13,9 @@ from graph_partitioning.settings import is_true, whole_number
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from partition_ops.progress import Progress
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
+    from partition_ops.system.progress import Progress
 
 
 class ProbePartitionsOperator(GraphStageOperator):
@@ -71,8 +71,8 @@ class ProbePartitionsOperator(GraphStageOperator):
         return super().execute(context)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.train.probe import probe_run
-        from partition_ops.train.probe_sampling import ProbeConfig
+        from partition_ops.stages.probe.probe import probe_run
+        from partition_ops.stages.probe.sampling import ProbeConfig
 
         fanouts = self.fanouts.split(",") if isinstance(self.fanouts, str) else self.fanouts
         config = ProbeConfig(

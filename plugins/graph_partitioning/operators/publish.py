@@ -12,9 +12,9 @@ from graph_partitioning.operators.base import GraphStageOperator, count_partitio
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from partition_ops.progress import Progress
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
+    from partition_ops.system.progress import Progress
 
 
 class PublishRunOperator(GraphStageOperator):
@@ -43,8 +43,8 @@ class PublishRunOperator(GraphStageOperator):
         super().__init__(outlets=[PARTITIONED_GRAPHS, PUBLISHED, *outlets], **kwargs)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import PublishConfig
-        from partition_ops.publish import publish_run
+        from partition_ops.options.config import PublishConfig
+        from partition_ops.stages.publish import publish_run
 
         config = PublishConfig(**self.graph, run_id=self.run_id or None)
         with ExitStack() as stack:
@@ -54,7 +54,7 @@ class PublishRunOperator(GraphStageOperator):
             return publish_run(config, source, destination, latest=latest, progress=progress)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
-        from partition_ops.artifacts import MANIFEST, partition_config
+        from partition_ops.artifacts.layout import MANIFEST, partition_config
 
         graph_name = destination.read_json(MANIFEST)["graph_name"]
         extra = {

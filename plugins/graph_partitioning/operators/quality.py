@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from graph_partitioning.operators.base import GraphStageOperator
 
 if TYPE_CHECKING:
-    from partition_ops.progress import Progress
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
+    from partition_ops.system.progress import Progress
 
 
 class ReportQualityOperator(GraphStageOperator):
@@ -30,8 +30,8 @@ class ReportQualityOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import QualityConfig
-        from partition_ops.quality import report_quality
+        from partition_ops.options.config import QualityConfig
+        from partition_ops.stages.quality import report_quality
 
         config = QualityConfig(**self.graph)
         with self.open_published(destination) as previous:

@@ -73,8 +73,8 @@ class LookForChangesOperator(BaseOperator):
 
     def _look(self) -> tuple[bool, str, str]:
         """Whether there is something to do, why, and the previous run to begin from."""
-        from partition_ops.graph.metadata import load_metadata
-        from partition_ops.runs.beginning import latest_run
+        from partition_ops.artifacts.latest import latest_run
+        from partition_ops.chunked.metadata import load_metadata
 
         hook = GraphStorageHook(self.graph["storage_conn_id"])
         with failures_explained(self.log), hook.open(self.graph["input_uri"]) as source:
@@ -87,8 +87,8 @@ class LookForChangesOperator(BaseOperator):
                 return self._compare(source, run)
 
     def _compare(self, source: Store, run: Store) -> tuple[bool, str, str]:
-        from partition_ops.artifacts import MANIFEST
-        from partition_ops.runs.changes import find_changes
+        from partition_ops.artifacts.layout import MANIFEST
+        from partition_ops.jobs.changes import find_changes
 
         if not run.exists(MANIFEST):
             return True, f"{run.uri} was published, and is not finished any more", ""

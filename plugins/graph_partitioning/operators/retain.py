@@ -37,7 +37,7 @@ class RetainRunsOperator(GraphRunOperator):
         self.grace_days = grace_days
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.runs.retention import RetentionConfig, retain_runs
+        from partition_ops.jobs.retention import RetentionConfig, retain_runs
 
         if self.keep in ("", None):
             raise AirflowSkipException("All runs are kept: the param 'keep' is empty")

@@ -12,9 +12,9 @@ from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
 from graph_partitioning.settings import is_true, run_config
 
 if TYPE_CHECKING:
-    from partition_ops.progress import Progress
+    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.tasks import StageResult
+    from partition_ops.system.progress import Progress
 
 
 class ValidateGraphOperator(GraphStageOperator):
@@ -31,7 +31,7 @@ class ValidateGraphOperator(GraphStageOperator):
 
     Args:
         on_defect: What to do about duplicate and self-loop edges: ``fail``, ``exclude``, ``drop`` or
-            ``warn``; or a dict with the action of each check of `partition_ops.checks`.
+            ``warn``; or a dict with the action of each check of `partition_ops.options.check_actions`.
         expectations_uri: Folder with expectation suites of your own, local or ``s3://…``; None or ``""``
             for none.
         data_docs: Whether to write Data Docs where there are no expectations of your own.
@@ -75,8 +75,8 @@ class ValidateGraphOperator(GraphStageOperator):
         self.previous = previous
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.config import ValidateConfig
-        from partition_ops.validate import validate_graph
+        from partition_ops.options.config import ValidateConfig
+        from partition_ops.stages.validate import validate_graph
 
         self._check_plan(source, destination)
         self._check_previous(destination)
@@ -86,9 +86,9 @@ class ValidateGraphOperator(GraphStageOperator):
 
     def _check_plan(self, source: Store, destination: Store) -> None:
         """Refuse at the start what would be refused, or killed, later on."""
-        from partition_ops.estimate import check_job
-        from partition_ops.graph.metadata import load_metadata
-        from partition_ops.partition.options import check_options
+        from partition_ops.chunked.metadata import load_metadata
+        from partition_ops.jobs.estimate import check_job
+        from partition_ops.stages.partition.options import check_options
 
         if self.planned is None:
             return
@@ -99,7 +99,7 @@ class ValidateGraphOperator(GraphStageOperator):
 
     def _check_previous(self, destination: Store) -> None:
         """Refuse an earlier run that cannot be followed."""
-        from partition_ops.partition.incremental import check_previous
+        from partition_ops.stages.partition.incremental import check_previous
 
         if self.previous != LATEST_RUN:
             with self.open_previous(destination, self.previous) as previous:

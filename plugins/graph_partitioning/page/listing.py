@@ -12,10 +12,10 @@ from typing import Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.runs import GraphRun
-from partition_ops.artifacts import MANIFEST, SCRATCH
-from partition_ops.documents import check_document
+from partition_ops.artifacts.layout import MANIFEST, SCRATCH
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import StoredObject
+from partition_ops.system.json_documents import check_document
 
 RECORD = re.compile(r"records/[A-Za-z0-9_.-]+\.json")
 FINDINGS = re.compile(r"validation/(report\.json|data_docs/([a-z_]+/)?[a-z_]+\.html)")

@@ -1,0 +1,1 @@
+"""What a run leaves on storage: keys, records, assignment, partition book, ID maps, manifest, locks."""

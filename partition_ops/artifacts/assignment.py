@@ -1,0 +1,170 @@
+"""Reading an assignment: the partition of every node."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.chunked.feature_files import read_numpy
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store
+from partition_ops.storage.base import sha256_of
+from partition_ops.system.json_documents import check_document
+
+NUMBER = re.compile(rb"\s*-?[0-9]{1,18}\s*")
+LINES = "Line i is for the node of this type with the ID i, counted from 0: one partition number each."
+Parts = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The partition of every node.
+
+    Attributes:
+        num_parts: Number of partitions; some may be empty.
+        algo_name: ``random`` or ``metis``, as DGL's tools name it.
+        parts: (nodes,) int32, partition by homogeneous ID of the input graph.
+    """
+
+    num_parts: int
+    algo_name: str
+    parts: Parts
+
+    def digest(self) -> str:
+        """SHA-256 of the number of partitions and the assignment."""
+        digest = hashlib.sha256(f"{self.num_parts} {self.algo_name} ".encode())
+        digest.update(self.parts.data)
+        return digest.hexdigest()
+
+
+def read_assignment(folder: Store, metadata: GraphMetadata) -> Assignment:
+    """Read an assignment in DGL's text format, or its binary twin where that is known to be the same.
+
+    Args:
+        folder: Folder with ``partition_meta.json`` and ``<node type>.txt``.
+        metadata: The graph's metadata.
+
+    Raises:
+        InvalidInputError: A file is missing, a node has no partition or one that is out of range.
+
+    Peak memory: 4 bytes a node, and the text of one type.
+    """
+    meta = _read_meta(folder)
+    num_parts = int(meta["num_parts"])
+    counts = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
+    return Assignment(num_parts, meta["algo_name"], read_parts(folder, counts, num_parts))
+
+
+def num_parts_of(folder: Store) -> int:
+    """The number of partitions of an assignment, of which nothing else is read.
+
+    Raises:
+        InvalidInputError: ``partition_meta.json`` is missing or broken.
+    """
+    return int(_read_meta(folder)["num_parts"])
+
+
+def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Parts:
+    """As `read_assignment`, by the number of nodes of each type.
+
+    Returns:
+        (nodes,) int32, partition by homogeneous ID.
+    """
+    parts = np.empty(sum(counts.values()), np.int32)
+    digests = _text_digests(folder)
+    for (node_type, count), end in zip(counts.items(), accumulate(counts.values()), strict=True):
+        found = _read_type(folder, node_type, count, num_parts, digests.get(node_type))
+        parts[end - count : end] = found
+    return parts
+
+
+def _read_meta(folder: Store) -> dict[str, Any]:
+    meta: dict[str, Any] = folder.read_json(layout.ASSIGNMENT_META)
+    check_document(meta, "partition_meta", where=folder.uri_of(layout.ASSIGNMENT_META))
+    return meta
+
+
+def _text_digests(folder: Store) -> dict[str, str]:
+    """SHA-256 of each text file when its binary twin was written; empty for one made elsewhere."""
+    if not folder.exists(layout.ASSIGNMENT_SIDECAR):
+        return {}
+    sidecar = folder.read_json(layout.ASSIGNMENT_SIDECAR)
+    check_document(sidecar, "assignment", where=folder.uri_of(layout.ASSIGNMENT_SIDECAR))
+    digests: dict[str, str] = sidecar["text_sha256"]
+    return digests
+
+
+def _read_type(folder: Store, node_type: str, nodes: int, num_parts: int, digest: str | None) -> Parts:
+    key = layout.assignment_text(node_type)
+    path = folder.local_copy(key)
+    twin = layout.assignment_binary(node_type)
+    # somebody may have edited the text since: only the one that the twin was made with will do
+    parts = None
+    if digest is not None and folder.exists(twin) and sha256_of(path) == digest:
+        parts = _read_twin(folder.local_copy(twin), nodes)
+    if parts is None:
+        parts = _parse(path.read_bytes(), folder.uri_of(key), node_type, nodes, num_parts)
+    return _checked(parts, folder.uri_of(key), node_type, nodes, num_parts)
+
+
+def _read_twin(path: Path, nodes: int) -> Parts | None:
+    """What is in the binary twin; None where it is damaged: the text says the same."""
+    try:
+        parts = read_numpy(path, str(path))
+    except InvalidInputError:
+        return None
+    return parts if parts.dtype == np.int32 and parts.shape == (nodes,) else None
+
+
+def _parse(text: bytes, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:
+    words = text.split()
+    try:
+        parts = np.array(words, dtype="S20").astype(np.int64).clip(-1, 2**31 - 1).astype(np.int32)
+    except (ValueError, OverflowError) as error:
+        raise _bad_line(text, where, node_type, num_parts) from error
+    # as many lines as nodes, and yet not as many numbers: a line is blank, or has two
+    if len(words) != nodes and len(text.splitlines()) == nodes:
+        raise _bad_line(text, where, node_type, num_parts)
+    return parts
+
+
+def _bad_line(text: bytes, where: str, node_type: str, num_parts: int) -> InvalidInputError:
+    """The error for the first line that is not one number."""
+    lines = text.splitlines()
+    bad = next(i for i, line in enumerate(lines) if not NUMBER.fullmatch(line))
+    return InvalidInputError(
+        f"{where}: line {bad + 1} (node type {node_type!r}, ID {bad}) is no partition number",
+        found=repr(lines[bad][:50].decode(errors="replace")),
+        expected=f"a whole number from 0 to {num_parts - 1}",
+        remedy=LINES,
+    )
+
+
+def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:
+    if parts.shape != (nodes,):
+        raise InvalidInputError(
+            f"{where}: the number of lines is not the number of nodes of type {node_type!r}",
+            found=f"{parts.shape[0] if parts.ndim else 0}",
+            expected=f"{nodes}",
+            remedy=LINES,
+        )
+    wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
+    if len(wrong):
+        node = int(wrong[0])
+        raise InvalidInputError(
+            f"{where}: line {node + 1} (node type {node_type!r}, ID {node}) names no partition",
+            found=f"{int(parts[node])}",
+            expected=f"0 to {num_parts - 1}",
+            remedy=f"Correct the line, or num_parts in {layout.ASSIGNMENT_META}.",
+        )
+    return parts

@@ -1,0 +1,168 @@
+"""``beginning.json``: what a run began from, so that it publishes on top of nothing else."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.lock import Holder, described, holds_lock, read_lock
+from partition_ops.errors import ConflictError, InvalidInputError
+from partition_ops.storage import Store
+from partition_ops.storage.base import json_bytes
+from partition_ops.system.json_documents import check_document
+
+BEGINNING_VERSION = 1
+
+
+def begin_run(destination: Store, root: Store, holder: Holder) -> dict[str, Any]:
+    """Write down which run was published last when this one began.
+
+    A run that begins a second time, because it failed or was cleared, keeps what it began from.
+
+    Args:
+        destination: Root of the run.
+        root: Root of the graph, where ``latest.json`` is.
+        holder: Who holds the lock of the graph.
+
+    Returns:
+        ``latest`` (URI of that run's root, or None), ``holder``.
+
+    Raises:
+        InvalidInputError: ``latest.json`` or ``beginning.json`` is broken.
+    """
+    known = read_beginning(destination)
+    if known is not None:
+        return known
+    latest = latest_run(root)
+    beginning = {"version": BEGINNING_VERSION, "latest": latest, "holder": dict(holder)}
+    destination.write_json(layout.BEGINNING, beginning)
+    return beginning
+
+
+def read_beginning(destination: Store) -> dict[str, Any] | None:
+    """What a run began from; None where it began without looking.
+
+    Raises:
+        InvalidInputError: ``beginning.json`` is broken.
+    """
+    if not destination.exists(layout.BEGINNING):
+        return None
+    beginning: dict[str, Any] = destination.read_json(layout.BEGINNING)
+    check_document(beginning, "beginning", where=destination.uri_of(layout.BEGINNING))
+    return beginning
+
+
+def latest_run(root: Store) -> str | None:
+    """URI of the root of the run that was published last, or None.
+
+    Raises:
+        InvalidInputError: ``latest.json`` is broken, or names a run by a relative path that is not below it.
+    """
+    return _run_of(root, _read_pointer(root))
+
+
+def run_at(root: Store) -> str:
+    """URI of the run that somebody means who names a root: itself, or the one published last where it is the
+    root of a graph's runs.
+
+    Raises:
+        InvalidInputError: There are runs and no ``latest.json``; or as of `latest_run`.
+    """
+    if root.exists(layout.MANIFEST):
+        return root.uri
+    latest = latest_run(root)
+    if latest is None and any(True for _ in root.list(f"{layout.RUNS}/")):
+        raise InvalidInputError(
+            f"{root.uri} has runs, and nothing says which of them was published last",
+            found=f"no {root.uri_of(layout.LATEST)}",
+            remedy=f"Name a run itself, {root.uri_of(layout.RUNS)}/…, or publish one.",
+        )
+    return latest or root.uri
+
+
+def check_still_latest(destination: Store, root: Store) -> bytes | None:
+    """Refuse to publish a run that is not the newest any more, or that has lost the lock of its graph.
+
+    Args:
+        destination: Root of the run.
+        root: Root of the graph.
+
+    Returns:
+        The content of ``latest.json`` as it was looked at; None where there is none.
+
+    Raises:
+        ConflictError: Another run was published since this one began, or has taken the lock.
+    """
+    pointer = _read_pointer(root)
+    beginning = read_beginning(destination)
+    if beginning is None:
+        return pointer
+    if not holds_lock(root, beginning["holder"]):
+        lock = read_lock(root)
+        raise ConflictError(
+            f"{destination.uri} does not hold the lock of its graph",
+            found=described(lock) if lock else f"no {root.uri_of(layout.LOCK)}",
+            remedy="Clear the task that takes the lock, and what follows it.",
+        )
+    latest = _run_of(root, pointer)
+    if latest not in (beginning["latest"], destination.uri):
+        raise ConflictError(
+            f"Another run was published since {destination.uri} began",
+            found=latest,
+            expected=beginning["latest"] or "no published run",
+            remedy="Start a new run: it begins from that one.",
+        )
+    return pointer
+
+
+def point_at(root: Store, pointer: dict[str, Any], *, expected: bytes | None) -> None:
+    """Let ``latest.json`` point at a run, if it still is what it was.
+
+    Raises:
+        ConflictError: It is not.
+    """
+    check_document(pointer, "latest", where=root.uri_of(layout.LATEST))
+    if not root.compare_and_set(layout.LATEST, json_bytes(pointer), expected=expected):
+        raise ConflictError(
+            f"{root.uri_of(layout.LATEST)} was written while {pointer['run']} was being published",
+            found=latest_run(root),
+            remedy="Start a new run: it begins from that one.",
+        )
+
+
+def _read_pointer(root: Store) -> bytes | None:
+    return root.read_bytes(layout.LATEST) if root.exists(layout.LATEST) else None
+
+
+def _run_of(root: Store, pointer: bytes | None) -> str | None:
+    if pointer is None:
+        return None
+    document = root.parse_json(layout.LATEST, pointer)
+    check_document(document, "latest", where=root.uri_of(layout.LATEST))
+    run: str = document["run"]
+    if "://" in run or run.startswith("/"):
+        return run
+    key = posixpath.normpath(run)
+    if key.split("/")[0] in (".", ".."):
+        raise InvalidInputError(
+            f"{root.uri_of(layout.LATEST)} names a run that is not below its folder",
+            found=repr(run),
+            expected="a URI, or a path from that folder to one below it",
+        )
+    return root.uri_of(key)
+
+
+def previous_of(destination: Store) -> str:
+    """URI of the run that was published last when this one began; ``""`` where there was none.
+
+    Raises:
+        InvalidInputError: It began without looking.
+    """
+    beginning = read_beginning(destination)
+    if beginning is None:
+        raise InvalidInputError(
+            f"{destination.uri} has not looked which run was published last",
+            remedy="Run the task that takes the lock first, or name the previous run by its URI.",
+        )
+    return beginning["latest"] or ""

@@ -1,0 +1,70 @@
+"""The manifest of an output, its partition config, and the report of its validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document, told_as
+
+AGAIN = "Run the job once more: what is finished stays, and the manifest is written anew."
+
+
+def read_manifest(output: Store, *, remedy: str = AGAIN) -> dict[str, Any]:
+    """The checked ``manifest.json`` of an output.
+
+    Args:
+        output: Its root.
+        remedy: What to do about a broken one.
+
+    Raises:
+        InvalidInputError: There is none, so the output is not finished; or it is broken.
+    """
+    if not output.exists(layout.MANIFEST):
+        raise InvalidInputError(
+            f"{output.uri} is not a finished output: there is no {layout.MANIFEST}",
+            remedy="Name the OUTPUT of 'partition-ops run', or wait until the job has been published.",
+        )
+    where = output.uri_of(layout.MANIFEST)
+    expected = "the manifest of a finished output, as 'publish' has written it"
+    with told_as(where, f"{where} is damaged", expected=expected, remedy=remedy):
+        manifest: dict[str, Any] = output.read_json(layout.MANIFEST)
+        check_document(manifest, "manifest", where=where)
+    return manifest
+
+
+def read_partition_config(output: Store, graph_name: str) -> dict[str, Any]:
+    """The checked ``partitions/<graph>.json`` of an output, finished or not.
+
+    Raises:
+        InvalidInputError: There is none by that name, or it is broken.
+    """
+    key = layout.partition_config(graph_name)
+    if not output.exists(key):
+        raise InvalidInputError(
+            f"There is no {key} in {output.uri}",
+            expected=f"the graph {graph_name!r}, as 'convert' leaves it",
+            remedy="Give the --graph-name that 'convert' was given, or do that first.",
+        )
+    config: dict[str, Any] = output.read_json(key)
+    check_document(config, "partition_config", where=output.uri_of(key))
+    return config
+
+
+def read_validation_report(output: Store) -> dict[str, Any]:
+    """``validation/report.json`` of an output, finished or not.
+
+    Raises:
+        InvalidInputError: There is none, or it is broken.
+    """
+    report: Any = output.read_json(layout.VALIDATION_REPORT)
+    # not against its schema: it is long, and every task that builds a partition reads it
+    if not isinstance(report, dict) or not isinstance(report.get("files"), list):
+        raise InvalidInputError(
+            f"{output.uri_of(layout.VALIDATION_REPORT)} is not what 'validate' writes",
+            expected="an object with the list 'files'",
+            remedy="Do 'validate' again, or everything with 'partition-ops run'.",
+        )
+    return report

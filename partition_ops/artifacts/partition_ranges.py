@@ -1,0 +1,125 @@
+"""The ranges of new IDs: by partition, and by type inside a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from partition_ops.chunked.id_values import Ids, check_range, read_ids
+from partition_ops.chunked.type_ranges import TypeNames
+from partition_ops.errors import InvalidInputError
+
+
+class PartRanges:
+    """New IDs of all nodes, or of all edges, of a partitioned graph.
+
+    IDs are given as one or many, and answered in the same form; see `GivenIds`. Every method raises
+    `InvalidIdError` for an ID outside its range.
+
+    Args:
+        names: The types.
+        ranges: By type name, the half-open range of new IDs of each partition.
+        num_parts: Number of partitions.
+        where: URI of the partition config, for messages.
+
+    Raises:
+        InvalidInputError: The ranges do not tile the IDs by partition and by type inside a partition.
+
+    Peak memory: 24 bytes for each type and partition.
+    """
+
+    def __init__(
+        self, names: TypeNames, ranges: Mapping[str, Sequence[Sequence[int]]], num_parts: int, where: str
+    ) -> None:
+        self.names = names
+        try:
+            bounds = np.array([ranges[name] for name in names.names], np.int64)
+            bounds = bounds.reshape(len(names), num_parts, 2).transpose(1, 0, 2)
+        except (KeyError, ValueError) as error:
+            raise InvalidInputError(
+                f"{where}: not every {names.kind} type has a range for each of {num_parts} partitions"
+            ) from error
+        self.starts: Ids = bounds[:, :, 0]
+        self.ends: Ids = bounds[:, :, 1]
+        if not np.array_equal(np.concatenate([[0], self.ends.reshape(-1)[:-1]]), self.starts.reshape(-1)):
+            raise InvalidInputError(
+                f"{where}: the ranges of {names.kind} IDs leave gaps or overlap",
+                expected="ranges that follow each other by partition, and by type inside a partition",
+            )
+        counts = self.ends - self.starts
+        if (counts < 0).any():
+            raise InvalidInputError(f"{where}: a range of {names.kind} IDs ends before it begins")
+        self.typed_ends: Ids = np.cumsum(counts, axis=0)
+        self.typed_starts: Ids = self.typed_ends - counts
+
+    @property
+    def num_parts(self) -> int:
+        return len(self.starts)
+
+    @property
+    def total(self) -> int:
+        """Number of all nodes or edges."""
+        return int(self.ends[-1, -1])
+
+    def count(self, type_name: Any) -> int:
+        """Number of nodes or edges of one type."""
+        return int(self.typed_ends[-1, self.names.id_of(type_name)])
+
+    def part_of(self, ids: Any, type_name: Any = None) -> Any:
+        """int64 partition of homogeneous new IDs, or of type-wise ones where a type is given."""
+        given = read_ids(ids, self._what(type_name))
+        ends, total = self._ends(type_name)
+        check_range(given.values, total, self._what(type_name))
+        return given.like(np.searchsorted(ends, given.values, side="right").astype(np.int64))
+
+    def to_typed(self, ids: Any) -> tuple[Any, Any]:
+        """int64 type IDs and type-wise new IDs of homogeneous new IDs."""
+        given = read_ids(ids, self._what(None))
+        check_range(given.values, self.total, self._what(None))
+        parts, type_ids = self._places(given.values)
+        typed = given.values - self.starts[parts, type_ids] + self.typed_starts[parts, type_ids]
+        return given.like(type_ids), given.like(typed)
+
+    def to_homogeneous(self, ids: Any, type_name: Any) -> Any:
+        """Homogeneous new IDs of the type-wise new IDs of one type."""
+        given = read_ids(ids, self._what(type_name))
+        check_range(given.values, self.count(type_name), self._what(type_name))
+        type_id = self.names.id_of(type_name)
+        parts = np.searchsorted(self.typed_ends[:, type_id], given.values, side="right")
+        shift = self.starts[parts, type_id] - self.typed_starts[parts, type_id]
+        return given.like(np.asarray(given.values + shift))
+
+    def bounds(self, part: int, type_name: Any = None) -> tuple[int, int]:
+        """Half-open range of a partition: homogeneous new IDs, or type-wise ones where a type is given."""
+        part = int(read_ids(part, "The partition").values)
+        check_range(np.asarray(part), self.num_parts, "The partition")
+        ends, _ = self._ends(type_name)
+        return int(ends[part - 1]) if part else 0, int(ends[part])
+
+    def to_local(self, ids: Any, part: int, type_name: Any = None) -> Any:
+        """Position of new IDs among those of their partition, all types or one."""
+        begin, end = self.bounds(part, type_name)
+        given = read_ids(ids, self._what(type_name))
+        check_range(given.values, end - begin, f"{self._what(type_name)} of partition {part}", first=begin)
+        return given.like(np.asarray(given.values - begin))
+
+    def _ends(self, type_name: Any) -> tuple[Ids, int]:
+        """Where each partition ends, and the number of all IDs."""
+        if type_name is None:
+            return self.ends[:, -1], self.total
+        type_id = self.names.id_of(type_name)
+        return self.typed_ends[:, type_id], int(self.typed_ends[-1, type_id])
+
+    def _places(self, ids: Ids) -> tuple[Ids, Ids]:
+        """Partition and type ID of homogeneous new IDs."""
+        # the first range that ends behind the ID: an empty one ends where it begins, and is passed over
+        place = np.searchsorted(self.ends.reshape(-1), ids, side="right")
+        parts, type_ids = np.divmod(place, len(self.names))
+        return parts.astype(np.int64), type_ids.astype(np.int64)
+
+    def _what(self, type_name: Any) -> str:
+        if type_name is None:
+            return f"The homogeneous new {self.names.kind} ID"
+        return f"The new ID of {self.names.kind} type {self.names.name_of(type_name)!r}"

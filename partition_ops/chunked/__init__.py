@@ -1,0 +1,1 @@
+"""DGL's chunked graph format: metadata, edges, features, ID ranges."""

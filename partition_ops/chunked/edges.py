@@ -1,0 +1,261 @@
+"""Reading edge chunks, block by block, with every ID checked."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from partition_ops.chunked.metadata import FileFormat, GraphMetadata
+from partition_ops.chunked.table_files import (
+    PARQUET_BATCH,
+    csv_layout,
+    csv_options,
+    first_sentence,
+    parquet_file,
+)
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store
+
+Ids = npt.NDArray[np.int64]
+COLUMNS = ["src", "dst"]
+
+
+@dataclass(frozen=True)
+class EdgeBlock:
+    """Some consecutive edges of one chunk.
+
+    Attributes:
+        edge_ids: (n,) int64, type-wise IDs of the edges, ascending.
+        src: (n,) int64, type-wise IDs of the sources.
+        dst: (n,) int64, type-wise IDs of the destinations.
+    """
+
+    edge_ids: Ids
+    src: Ids
+    dst: Ids
+
+
+@dataclass(frozen=True)
+class EdgeChunk:
+    """One edge file: chunk ``index`` of the edge type ``edge_type_id``."""
+
+    edge_type_id: int
+    index: int
+    key: str
+
+
+class EdgeReader:
+    """Reads the edges of a graph.
+
+    A block of at most some 16 MiB of text or a million Parquet rows is in memory at a time. Usable from
+    several threads, a chunk for each.
+
+    Args:
+        source: The graph's root.
+        metadata: Its metadata.
+        dropped: By edge type ID, ascending type-wise IDs of edges to leave out.
+        starts: Type-wise ID of the first edge of every chunk, where another reader has found them already.
+    """
+
+    def __init__(
+        self,
+        source: Store,
+        metadata: GraphMetadata,
+        dropped: Mapping[int, Ids] | None = None,
+        *,
+        starts: Sequence[int] | None = None,
+    ) -> None:
+        self._source = source
+        self._metadata = metadata
+        self._dropped = dropped or {}
+        self._starts = starts
+
+    def chunks(self) -> list[EdgeChunk]:
+        """All chunks, in the order of their edges' homogeneous IDs."""
+        return [
+            EdgeChunk(type_id, index, key)
+            for type_id, data in enumerate(self._metadata.edges)
+            for index, key in enumerate(data.files)
+        ]
+
+    def blocks(self, chunk: EdgeChunk) -> Iterator[EdgeBlock]:
+        """The edges of one chunk, in order.
+
+        Raises:
+            InvalidInputError: A row has no two integers, an ID is outside its type's range, or the number
+                of rows is not what the metadata says; with file, edge type, row and value.
+        """
+        first = self.chunk_starts[chunk]
+        row = 0
+        for src, dst in self._pairs(chunk):
+            self._check_range(chunk, row, src, dst)
+            yield self._kept(chunk, EdgeBlock(np.arange(first + row, first + row + len(src)), src, dst))
+            row += len(src)
+        self._check_count(chunk, row)
+
+    def batches(self, chunk: EdgeChunk) -> Iterator[pa.RecordBatch]:
+        """The rows of one chunk as they are in the file: two integer columns, nothing else checked.
+
+        Raises:
+            InvalidInputError: The file cannot be read, or a row has not two integers.
+        """
+        file_format = self._metadata.edges[chunk.edge_type_id].format
+        path = self._source.local_copy(chunk.key)
+        if file_format.name == "parquet":
+            return _parquet_batches(path, self.where(chunk))
+        return _csv_batches(path, file_format, self.where(chunk))
+
+    @cached_property
+    def chunk_starts(self) -> dict[EdgeChunk, int]:
+        """Type-wise ID of the first edge of every chunk.
+
+        Chunks whose counts are not in the metadata are counted, which means reading them.
+        """
+        if self._starts is not None:
+            return dict(zip(self.chunks(), self._starts, strict=True))
+        starts: dict[EdgeChunk, int] = {}
+        for type_id, data in enumerate(self._metadata.edges):
+            counts = self._metadata.num_edges_per_chunk[type_id]
+            start = 0
+            for index, key in enumerate(data.files):
+                chunk = EdgeChunk(type_id, index, key)
+                starts[chunk] = start
+                if counts is not None:
+                    start += counts[index]
+                elif index + 1 < len(data.files):
+                    start += sum(batch.num_rows for batch in self.batches(chunk))
+        return starts
+
+    def where(self, chunk: EdgeChunk) -> str:
+        """A chunk's file, edge type and number, for messages."""
+        edge_type = self._metadata.edge_types[chunk.edge_type_id]
+        return f"{self._source.uri_of(chunk.key)} (edge type {str(edge_type)!r}, chunk {chunk.index})"
+
+    def _pairs(self, chunk: EdgeChunk) -> Iterator[tuple[Ids, Ids]]:
+        start = 0
+        for batch in self.batches(chunk):
+            where = self.where(chunk)
+            yield _ids(batch.column(0), start, where), _ids(batch.column(1), start, where)
+            start += batch.num_rows
+
+    def _kept(self, chunk: EdgeChunk, block: EdgeBlock) -> EdgeBlock:
+        dropped = self._dropped.get(chunk.edge_type_id)
+        if dropped is None or len(block.edge_ids) == 0:
+            return block
+        first, last = block.edge_ids[[0, -1]]
+        here = dropped[np.searchsorted(dropped, first) : np.searchsorted(dropped, last, side="right")]
+        keep = np.ones(len(block.edge_ids), np.bool_)
+        keep[here - first] = False
+        return EdgeBlock(block.edge_ids[keep], block.src[keep], block.dst[keep])
+
+    def _check_range(self, chunk: EdgeChunk, start: int, src: Ids, dst: Ids) -> None:
+        edge_type = self._metadata.edge_types[chunk.edge_type_id]
+        for role, node_type, ids in (
+            ("source", edge_type.src, src),
+            ("destination", edge_type.dst, dst),
+        ):
+            count = self._metadata.num_nodes[self._metadata.node_type_id(node_type)]
+            if len(ids) == 0 or (ids.min() >= 0 and ids.max() < count):
+                continue
+            row = int(np.flatnonzero((ids < 0) | (ids >= count))[0])
+            raise InvalidInputError(
+                f"{self.where(chunk)}: the {role} ID of row {start + row} is outside the range of node"
+                f" type {node_type!r}",
+                found=f"{int(ids[row])} in the edge {int(src[row])} -> {int(dst[row])}",
+                expected=f"an ID from 0 to {count - 1}" if count else "no edge at all, the type has no nodes",
+                remedy="IDs are type-wise and begin at 0; correct the file or the counts in metadata.json.",
+            )
+
+    def _check_count(self, chunk: EdgeChunk, rows: int) -> None:
+        counts = self._metadata.num_edges_per_chunk[chunk.edge_type_id]
+        if counts is not None and counts[chunk.index] != rows:
+            raise InvalidInputError(
+                f"{self.where(chunk)}: the number of edges is not what metadata.json says",
+                found=f"{rows} rows",
+                expected=f"{counts[chunk.index]} (num_edges_per_chunk)",
+            )
+
+
+def _csv_batches(path: Path, file_format: FileFormat, where: str) -> Iterator[pa.RecordBatch]:
+    columns, header = csv_layout(path, file_format, where)
+    if columns == 0:
+        return
+    if columns != 2:
+        raise InvalidInputError(
+            f"{where}: wrong number of columns in the first line",
+            found=f"{columns} with the delimiter {file_format.delimiter!r}",
+            expected="2: source and destination",
+            remedy="Correct the file, or the delimiter in metadata.json.",
+        )
+    read, parse = csv_options(file_format, COLUMNS, header)
+    # only an empty field is a null, so that a stray word is an error of its own
+    convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.int64()), null_values=[""])
+    try:
+        with pa_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as reader:
+            yield from reader
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):  # a header and nothing behind it
+            return
+        raise _bad_csv_row(path, file_format, header, where, error) from error
+
+
+def _parquet_batches(path: Path, where: str) -> Iterator[pa.RecordBatch]:
+    with parquet_file(path, where) as file:
+        schema = file.schema_arrow
+        if len(schema) != 2 or not all(pa.types.is_integer(field.type) for field in schema):
+            raise InvalidInputError(
+                f"{where}: the columns are not those of edges",
+                found=", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns",
+                expected="two integer columns, source and destination",
+            )
+        yield from file.iter_batches(batch_size=PARQUET_BATCH)
+
+
+def _ids(column: pa.Array, start: int, where: str) -> Ids:
+    if column.null_count:
+        row = start + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InvalidInputError(
+            f"{where}: an ID is missing in row {row}", found="null", expected="an integer"
+        )
+    try:
+        ids: Ids = column.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(
+            f"{where}: an ID from row {start} on does not fit 64 bits: {first_sentence(error)}"
+        ) from error
+    return ids
+
+
+def _bad_csv_row(
+    path: Path, file_format: FileFormat, header: bool, where: str, error: BaseException
+) -> InvalidInputError:
+    """Read the file again, slowly, for the line that pyarrow could not convert."""
+    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
+        lines = csv.reader(stream, delimiter=file_format.delimiter)
+        row = -1 - int(header)
+        for fields in lines:
+            if not fields:
+                continue
+            row += 1
+            if row >= 0 and not _is_edge(fields):
+                return InvalidInputError(
+                    f"{where}: row {row} (line {lines.line_num}) is not an edge",
+                    found=repr(file_format.delimiter.join(fields)[:100]),
+                    expected=f"two integers with {file_format.delimiter!r} between them",
+                )
+    return InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}")
+
+
+def _is_edge(fields: list[str]) -> bool:
+    try:
+        return len(fields) == 2 and all(-(2**63) <= int(field) < 2**63 for field in fields)
+    except ValueError:
+        return False

@@ -1,0 +1,236 @@
+"""Reading one feature file of each format into an array."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import threading
+from collections.abc import Iterator
+from io import RawIOBase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from partition_ops.chunked.bad_text import bad_value
+from partition_ops.chunked.metadata import FileFormat
+from partition_ops.chunked.table_files import csv_layout, csv_options, first_sentence, parquet_file
+from partition_ops.errors import InvalidInputError
+from partition_ops.system.temporary_folders import temporary_folder
+
+Values = npt.NDArray[Any]
+NUMPY = b"\x93NUMPY"
+LONGEST_HEADER = 10_000 + 12  # what NumPy reads of one, and what is before it
+ONE_HEADER = threading.Lock()  # NumPy parses it with ast, and CPython 3.11 fails if two threads do at once
+
+
+def read_numpy(path: Path, where: str) -> Values:
+    try:
+        with ONE_HEADER:
+            values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy parses the header as Python, and opens what looks like a zip file
+        raise _not_numpy(path, where) from error
+    if not isinstance(values, np.ndarray):  # an archive of arrays
+        raise _not_numpy(path, where)
+    if values.ndim == 0:
+        raise InvalidInputError(f"{where}: the array has no rows", expected="at least one dimension")
+    return values
+
+
+def numpy_layout(head: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype, shape of a row and number of rows, from the first `LONGEST_HEADER` bytes of a file."""
+    try:
+        dtype, shape, _ = _parse_header(head)
+    except Exception as error:
+        raise _refusal(_why_no_header(head), where) from error
+    return dtype, shape[1:], math.prod(shape[:1])
+
+
+def _parse_header(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype and shape of the array, and where its values begin."""
+    stream = io.BytesIO(head)
+    with ONE_HEADER:
+        version = np.lib.format.read_magic(stream)
+        old = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    return dtype, shape, stream.tell()
+
+
+def _not_numpy(path: Path, where: str) -> InvalidInputError:
+    """Why a file is not an array that can be mapped."""
+    with path.open("rb") as stream:
+        head = stream.read(LONGEST_HEADER)
+    try:
+        dtype, shape, begin = _parse_header(head)
+    except Exception:
+        return _refusal(_why_no_header(head), where)
+    if dtype.hasobject:
+        return _refusal("Python objects, which are never read", where)
+    needed, size = begin + math.prod(shape) * dtype.itemsize, path.stat().st_size
+    if size < needed:
+        return _refusal(f"{size:,} bytes, where its header says {needed:,}", where)
+    return _refusal(f"an array of {dtype} with the shape {shape}", where)
+
+
+def _why_no_header(head: bytes) -> str:
+    if not head:
+        return "an empty file"
+    if head.startswith(b"PK"):
+        return "an archive, as numpy.savez writes it"
+    if not head.startswith(NUMPY):
+        return f"a file that begins with {head[:8]!r}"
+    return "the beginning of a .npy file, but a header that is damaged or cut short"
+
+
+def _refusal(found: str, where: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{where} cannot be read as .npy",
+        found=found,
+        expected="an array of numbers, as numpy.save writes it",
+        remedy="Write the file again, or correct its format in metadata.json.",
+    )
+
+
+def read_parquet(path: Path, where: str) -> Values:
+    with parquet_file(path, where) as file:
+        values = _matrix(file.read(), where)
+        shape = _written_shape(file.schema_arrow, where)
+    return values if shape is None else _reshaped(values, shape, where)
+
+
+def parquet_blocks(path: Path, where: str, rows: int) -> Iterator[Values]:
+    """The values as `read_parquet` gives them, but not reshaped, at most ``rows`` at a time."""
+    with parquet_file(path, where) as file:
+        for batch in file.iter_batches(batch_size=rows):
+            yield _matrix(pa.Table.from_batches([batch]), where)
+
+
+def parquet_rows(path: Path, where: str) -> int:
+    """Number of rows of the table, from the file's footer alone."""
+    with parquet_file(path, where) as file:
+        return int(file.metadata.num_rows)
+
+
+def parquet_layout(path: Path | RawIOBase, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype, shape of a row and number of rows, from the file's footer alone."""
+    with parquet_file(path, where) as file:
+        empty = _matrix(file.schema_arrow.empty_table(), where)
+        shape = _written_shape(file.schema_arrow, where)
+        rows = file.metadata.num_rows
+    return empty.dtype, empty.shape[1:] if shape is None else shape[1:], rows if shape is None else shape[0]
+
+
+def _matrix(table: pa.Table, where: str) -> Values:
+    columns = [
+        _column(field, column, where) for field, column in zip(table.schema, table.columns, strict=True)
+    ]
+    if not columns:
+        raise InvalidInputError(f"{where}: no columns", expected="at least one column of numbers")
+    return columns[0] if len(columns) == 1 else _side_by_side(columns, where)
+
+
+def _column(field: pa.Field, column: pa.ChunkedArray, where: str) -> Values:
+    if column.null_count:
+        raise InvalidInputError(
+            f"{where}: the column {field.name!r} has missing values", found=f"{column.null_count} nulls"
+        )
+    kind, shape = field.type, []
+    array = column.combine_chunks()
+    while pa.types.is_fixed_size_list(kind):
+        shape.append(kind.list_size)
+        kind = kind.value_type
+        array = array.flatten()
+        if array.null_count:
+            raise InvalidInputError(f"{where}: the column {field.name!r} has missing values inside its lists")
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise InvalidInputError(
+            f"{where}: the column {field.name!r} holds no numbers",
+            found=str(field.type),
+            expected="a number, a boolean, or a fixed-size list of them",
+        )
+    values: Values = array.to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), *shape)
+
+
+def _side_by_side(columns: list[Values], where: str) -> Values:
+    if any(column.ndim != 1 or column.dtype != columns[0].dtype for column in columns):
+        raise InvalidInputError(
+            f"{where}: several columns of different types",
+            found=", ".join(f"{column.dtype} {column.shape[1:]}" for column in columns[:10]),
+            expected="one column, or several scalar columns of one type",
+        )
+    return np.stack(columns, axis=1)
+
+
+def _written_shape(schema: pa.Schema, where: str) -> tuple[int, ...] | None:
+    """DGL's own writer flattens an array into columns and leaves its shape in the file's metadata."""
+    text = (schema.metadata or {}).get(b"shape")
+    if text is None:
+        return None
+    if not re.fullmatch(rb"\(\s*\d{1,18}(\s*,\s*\d{1,18})*\s*,?\s*\)", text):
+        raise InvalidInputError(
+            f"{where}: the 'shape' in the file's metadata is none",
+            found=repr(text[:100]),
+            expected="'(n, …)'",
+        )
+    return tuple(int(length) for length in re.findall(rb"\d+", text))
+
+
+def _reshaped(values: Values, shape: tuple[int, ...], where: str) -> Values:
+    try:
+        return values.reshape(shape)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{where}: the 'shape' in the file's metadata does not fit",
+            found=f"{shape}",
+            expected=f"a shape with {values.size} values",
+        ) from error
+
+
+def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
+    columns, header = csv_layout(path, file_format, where)
+    if columns == 0:
+        return np.empty((0,), np.float64)
+    names = [f"column {index}" for index in range(columns)]
+    read, parse = csv_options(file_format, names, header)
+    convert = pa_csv.ConvertOptions(null_values=[""])  # "nan" is a number here, which validation reports
+    try:
+        table = pa_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" not in str(error):
+            raise InvalidInputError(
+                f"{where} cannot be read as CSV",
+                found=bad_value(path, file_format, columns, header) or first_sentence(error),
+                expected=_numbers(columns),
+            ) from error
+        table = pa.table({})
+    if table.num_rows == 0:  # a header alone: the columns have no type yet
+        return np.empty((0,) if columns == 1 else (0, columns), np.float64)
+    try:
+        values = [_column(field, column, where) for field, column in zip(table.schema, table, strict=True)]
+    except InvalidInputError as error:
+        found = bad_value(path, file_format, columns, header)
+        if found is None:
+            raise
+        raise InvalidInputError(
+            f"{where} has a line without its numbers", found=found, expected=_numbers(columns)
+        ) from error
+    return values[0] if columns == 1 else np.stack(values, axis=1)
+
+
+def csv_beginning(head: bytes, file_format: FileFormat, where: str) -> Values:
+    """The values of the whole lines among the first bytes of a file."""
+    lines, newline, _ = head.rpartition(b"\n")
+    with temporary_folder() as folder:
+        path = Path(folder) / "beginning.csv"
+        path.write_bytes(lines + newline or head)
+        return read_csv(path, file_format, where)
+
+
+def _numbers(columns: int) -> str:
+    return f"{columns} numbers in every line, as in the first" if columns > 1 else "one number in every line"

@@ -1,0 +1,328 @@
+"""Reading features of nodes and edges by type-wise ID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.chunked.feature_files import (
+    LONGEST_HEADER,
+    Values,
+    csv_beginning,
+    numpy_layout,
+    parquet_blocks,
+    parquet_layout,
+    parquet_rows,
+    read_csv,
+    read_numpy,
+    read_parquet,
+)
+from partition_ops.chunked.metadata import Feature, GraphMetadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store
+from partition_ops.storage.ranged import RangedFile
+from partition_ops.system.memory import drop_pages
+
+TAKE_BYTES = 1 << 20
+DROP_BYTES = 64 << 20
+FEW_LINES = 64 << 10
+KINDS = "biuf"  # what DGL's tensor files hold: booleans, integers and floating-point numbers
+
+
+@dataclass(frozen=True)
+class ChunkLayout:
+    """Dtype, shape of a row and number of rows of one chunk."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.dtype} rows of shape {self.shape}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Dtype, shape of a row and number of rows by chunk of a whole feature."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    rows_per_chunk: tuple[int, ...]
+
+
+class FeatureReader:
+    """The values of one feature, over all its chunks.
+
+    NumPy chunks are memory-mapped, Parquet chunks read as a stream, CSV chunks whole, one at a time.
+
+    Args:
+        source: The graph's root.
+        feature: Which feature.
+        rows: Number of nodes or edges of its type.
+        rows_per_chunk: The same by chunk, where the metadata has it.
+
+    Raises:
+        InvalidInputError: From every method: a file cannot be read, has other rows than the type has nodes
+            or edges, another dtype or shape than the chunk before it, or a dtype that DGL cannot hold.
+    """
+
+    def __init__(
+        self, source: Store, feature: Feature, rows: int, rows_per_chunk: tuple[int, ...] | None
+    ) -> None:
+        self._source = source
+        self._feature = feature
+        self.rows = rows
+        self.rows_per_chunk = rows_per_chunk
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Dtype, shape of a row and rows by chunk, without reading what can be mapped or described."""
+        layouts = [self._chunk_layout(index) for index in range(len(self._feature.data.files))]
+        # an empty CSV says nothing about its columns
+        telling = [(i, chunk) for i, chunk in enumerate(layouts) if chunk.rows or not self._is_csv]
+        for index, chunk in telling:
+            first = telling[0][1]
+            if chunk.shape != first.shape or (chunk.dtype != first.dtype and not self._is_csv):
+                raise InvalidInputError(
+                    f"{self.where(index)}: dtype or shape differ from those of chunk {telling[0][0]}",
+                    found=f"{chunk}",
+                    expected=f"{first}",
+                )
+        counts = tuple(chunk.rows for chunk in layouts)
+        self._check_counts(counts)
+        if not telling:
+            return Layout(np.dtype(np.float32), (), counts)
+        dtype = np.result_type(*(chunk.dtype for _, chunk in telling))
+        return Layout(dtype, telling[0][1].shape, counts)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row, by the first chunk; of one in NumPy's format nothing but the header is read."""
+        if self._feature.data.format.name == "numpy":
+            header = self.header()
+            if header is None:
+                return 0
+            dtype, shape = header
+        else:
+            first = self._chunk_layout(0)
+            dtype, shape = first.dtype, first.shape
+        return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+    def header(self) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+        """Dtype and shape of a row, by the beginning or the end of the first chunk that has rows.
+
+        The values are not read, nor fetched; of a CSV, a few lines are, and later ones may have other dtypes.
+        None where there are no rows.
+        """
+        for index in range(len(self._feature.data.files) if self.rows else 0):
+            dtype, shape, rows = self._chunk_header(index)
+            if rows:
+                return dtype, shape
+        return None
+
+    def _chunk_header(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+        """Dtype, shape of a row and number of rows; of a CSV, the rows that were read."""
+        data, where = self._feature.data, self.where(index)
+        key = data.files[index]
+        found = self._source.stat(key)
+        if found is not None and found.size == 0:  # S3 has no range of it
+            return np.dtype(np.float64), (), 0
+        if data.format.name == "numpy":
+            return numpy_layout(self._source.read_range(key, 0, LONGEST_HEADER), where)
+        if data.format.name == "parquet":
+            with RangedFile(self._source, key) as file:
+                return parquet_layout(file, where)
+        values = csv_beginning(self._source.read_range(key, 0, FEW_LINES), data.format, where)
+        return values.dtype, values.shape[1:], len(values)
+
+    def take(self, ids: npt.NDArray[np.int64]) -> Values:
+        """The rows of some IDs.
+
+        Args:
+            ids: (n,) int64, type-wise, ascending.
+
+        Returns:
+            (n, ...) array of the feature's dtype. Peak memory: that array, and what `stream` takes.
+        """
+        rows = np.empty((len(ids), *self.layout.shape), self.layout.dtype)
+        begin = 0
+        for block in self.stream([ids]):
+            rows[begin : begin + len(block)] = block
+            begin += len(block)
+        return rows
+
+    def stream(self, ids: Iterable[npt.NDArray[np.int64]]) -> Iterator[Values]:
+        """The rows of some IDs, block by block.
+
+        Args:
+            ids: (n,) int64 each, type-wise, ascending over all of them.
+
+        Yields:
+            (m, ...) arrays of the feature's dtype, of about 1 MiB, in the order of the IDs.
+
+        Peak memory: two such arrays; also a row group of a Parquet chunk, or a whole CSV chunk.
+        """
+        ends = np.cumsum(self.layout.rows_per_chunk, dtype=np.int64)
+        row_bytes = max(1, int(np.prod(self.layout.shape)) * self.layout.dtype.itemsize)
+        step = max(1, TAKE_BYTES // row_bytes)
+        current = -1
+        rows: _Rows | _StreamedRows = _Rows(np.empty(0))
+        for block in ids:
+            begin = 0
+            while begin < len(block):
+                index = int(np.searchsorted(ends, block[begin], side="right"))
+                if index != current:
+                    current, rows = index, self._open(index)
+                first = int(ends[index]) - self.layout.rows_per_chunk[index]
+                end = min(begin + step, int(np.searchsorted(block, ends[index])))
+                # the cast also turns foreign byte order into the machine's own
+                yield rows.take(block[begin:end] - first).astype(self.layout.dtype, copy=False)
+                begin = end
+
+    def chunk_blocks(self, index: int, nbytes: int) -> Iterator[Values]:
+        """The rows of one chunk in blocks of about so many bytes; other chunks are not looked at.
+
+        Peak memory: a block; also a row group of a Parquet chunk, or a whole CSV chunk.
+        """
+        if self._feature.data.format.name == "parquet":
+            path, where = self._source.local_copy(self._feature.data.files[index]), self.where(index)
+            dtype, shape, rows = parquet_layout(path, where)
+            self._check_dtype(index, dtype)
+            if parquet_rows(path, where) == rows:
+                step = max(1, nbytes // max(1, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
+                for block in parquet_blocks(path, where, step):
+                    yield block.reshape(len(block), *shape)
+                return
+        values = self.read_chunk(index)
+        self._check_dtype(index, values.dtype)
+        step = max(1, nbytes * len(values) // max(1, values.nbytes))
+        for begin in range(0, len(values), step):
+            yield values[begin : begin + step]
+
+    def _open(self, index: int) -> _Rows | _StreamedRows:
+        """A chunk, to take ascending rows of."""
+        if self._feature.data.format.name == "parquet":
+            path, where = self._source.local_copy(self._feature.data.files[index]), self.where(index)
+            if parquet_rows(path, where) == self.layout.rows_per_chunk[index]:
+                step = max(1, TAKE_BYTES // max(1, int(np.prod(self.layout.shape)) * 8))
+                return _StreamedRows(parquet_blocks(path, where, step), self.layout.shape)
+        return _Rows(self.read_chunk(index))
+
+    def where(self, index: int) -> str:
+        """A chunk's file and feature, for messages."""
+        file = self._source.uri_of(self._feature.data.files[index])
+        return f"{file} (feature {self._feature.name!r} of {self._feature.type_name!r}, chunk {index})"
+
+    @property
+    def _is_csv(self) -> bool:
+        return self._feature.data.format.name == "csv"
+
+    def _chunk_layout(self, index: int) -> ChunkLayout:
+        if self._feature.data.format.name == "parquet":
+            path = self._source.local_copy(self._feature.data.files[index])
+            dtype, shape, rows = parquet_layout(path, self.where(index))
+        else:
+            values = self.read_chunk(index)
+            dtype, shape, rows = values.dtype, values.shape[1:], len(values)
+        self._check_dtype(index, dtype)
+        return ChunkLayout(dtype.newbyteorder("="), shape, rows)
+
+    def read_chunk(self, index: int) -> Values:
+        """The values of one chunk, mapped where the format can be: (rows, ...)."""
+        path = self._source.local_copy(self._feature.data.files[index])
+        file_format, where = self._feature.data.format, self.where(index)
+        if file_format.name == "numpy":
+            return read_numpy(path, where)
+        if file_format.name == "parquet":
+            return read_parquet(path, where)
+        return read_csv(path, file_format, where)
+
+    def _check_dtype(self, index: int, dtype: np.dtype[Any]) -> None:
+        if not is_supported(dtype):
+            raise InvalidInputError(
+                f"{self.where(index)}: DGL cannot hold this dtype",
+                found=str(dtype),
+                expected="booleans, integers or floating-point numbers of at most 64 bits",
+                remedy="Encode the values as numbers before partitioning.",
+            )
+
+    def _check_counts(self, counts: tuple[int, ...]) -> None:
+        expected = self.rows_per_chunk
+        if expected is not None and len(counts) == len(expected):
+            for index, (found, rows) in enumerate(zip(counts, expected, strict=True)):
+                if found != rows:
+                    raise InvalidInputError(
+                        f"{self.where(index)}: the number of rows is not what metadata.json says",
+                        found=f"{found} rows",
+                        expected=f"{rows}",
+                    )
+        if sum(counts) != self.rows:
+            raise InvalidInputError(
+                f"Feature {self._feature.name!r} of {self._feature.type_name!r} has a wrong number of rows",
+                found=f"{sum(counts)} rows in {len(counts)} files",
+                expected=f"{self.rows}, as many as the type has nodes or edges",
+            )
+
+
+class _Rows:
+    """A chunk in memory, or mapped into it."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._taken = 0
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Values:
+        found: Values = np.take(self._values, rows, axis=0)
+        self._taken += found.nbytes
+        if self._taken > DROP_BYTES:  # of a mapped file they would all stay in this process's memory
+            drop_pages(self._values)
+            self._taken = 0
+        return found
+
+
+class _StreamedRows:
+    """A chunk that is read from the beginning to the end."""
+
+    def __init__(self, blocks: Iterator[Values], shape: tuple[int, ...]) -> None:
+        self._blocks = blocks
+        self._shape = shape
+        self._block: Values = np.empty((0, *shape))
+        self._begin = 0
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Values:
+        """Rows behind all those that were taken before."""
+        found = []
+        while len(rows):
+            end = self._begin + len(self._block)
+            here = int(np.searchsorted(rows, end))
+            if here:
+                found.append(self._block[rows[:here] - self._begin])
+                rows = rows[here:]
+            else:
+                self._begin, block = end, next(self._blocks)
+                self._block = block.reshape(len(block), *self._shape)
+        return np.concatenate(found)
+
+
+def is_supported(dtype: np.dtype[Any]) -> bool:
+    """Whether DGL's tensor files hold such values."""
+    return dtype.kind in KINDS and dtype.itemsize <= 8
+
+
+def feature_readers(source: Store, metadata: GraphMetadata) -> dict[str, FeatureReader]:
+    """A reader of every feature of nodes and edges, by its key (``type/name``)."""
+    readers = {}
+    for feature in metadata.node_features:
+        type_id = metadata.node_type_id(feature.type_name)
+        counts = metadata.num_nodes[type_id], metadata.num_nodes_per_chunk[type_id]
+        readers[feature.key] = FeatureReader(source, feature, *counts)
+    for feature in metadata.edge_features:
+        type_id = metadata.edge_type_id(feature.type_name)
+        counts = metadata.num_edges[type_id], metadata.num_edges_per_chunk[type_id]
+        readers[feature.key] = FeatureReader(source, feature, *counts)
+    return readers

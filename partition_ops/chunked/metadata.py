@@ -1,0 +1,340 @@
+"""``metadata.json`` of DGL's chunked graph format, parsed and checked.
+
+Format: DGL guide, chapter 7.1, and ``tools/chunk_graph.py``. Both spellings of the counts are read:
+``num_nodes_per_chunk``/``num_edges_per_chunk`` (a list for each type) and ``num_nodes_per_type``/
+``num_edges_per_type`` (one number for each type).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import PurePosixPath
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.chunked.counts import read_counts
+from partition_ops.chunked.metadata_document import read_metadata_document
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.storage import Store
+from partition_ops.storage.base import check_key
+from partition_ops.system.json_documents import check_document
+
+GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DELIMITER = re.compile(r"[\t !#-*,/:-@\[-^`{-~]")
+LONGEST_NAME = 200  # bytes; with its ending it must fit the 255 of common file systems
+LONGEST_PART = 255
+
+
+@dataclass(frozen=True)
+class EdgeType:
+    """A canonical edge type.
+
+    Attributes:
+        src: Node type of the sources.
+        rel: Name of the relation.
+        dst: Node type of the destinations.
+    """
+
+    src: str
+    rel: str
+    dst: str
+
+    def __str__(self) -> str:
+        return f"{self.src}:{self.rel}:{self.dst}"
+
+    @property
+    def triple(self) -> tuple[str, str, str]:
+        return (self.src, self.rel, self.dst)
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How the files of an edge type or a feature are written.
+
+    Attributes:
+        name: ``csv``, ``parquet`` or ``numpy``.
+        delimiter: One character, for CSV.
+        header: Whether the first line of a CSV names its columns; None means look at the line.
+    """
+
+    name: str
+    delimiter: str = " "
+    header: bool | None = None
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """The chunks of an edge type or a feature, in the order of their IDs; keys relative to the root."""
+
+    format: FileFormat
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One named feature of one type.
+
+    Attributes:
+        type_name: The node type, or the edge type as ``src:rel:dst``.
+        name: Name of the feature.
+        data: Its files.
+    """
+
+    type_name: str
+    name: str
+    data: FileSet
+
+    @property
+    def key(self) -> str:
+        """The key in DGL's feature files: ``type/name``."""
+        return f"{self.type_name}/{self.name}"
+
+
+@dataclass(frozen=True)
+class GraphMetadata:
+    """A heterogeneous graph as its ``metadata.json`` describes it.
+
+    Type IDs follow the order of the lists. Counts by chunk are None where the file gives totals only.
+
+    Attributes:
+        graph_name: Name that DGL uses for the graph.
+        node_types: Names, by node type ID.
+        edge_types: Canonical edge types, by edge type ID.
+        num_nodes: Nodes by node type ID.
+        num_edges: Edges by edge type ID.
+        num_nodes_per_chunk: Nodes of each chunk, by node type ID.
+        num_edges_per_chunk: Edges of each chunk, by edge type ID.
+        edges: Edge files by edge type ID.
+        node_features: Features of nodes, in the order of the file.
+        edge_features: Features of edges, in the order of the file.
+    """
+
+    graph_name: str
+    node_types: tuple[str, ...]
+    edge_types: tuple[EdgeType, ...]
+    num_nodes: tuple[int, ...]
+    num_edges: tuple[int, ...]
+    num_nodes_per_chunk: tuple[tuple[int, ...] | None, ...]
+    num_edges_per_chunk: tuple[tuple[int, ...] | None, ...]
+    edges: tuple[FileSet, ...]
+    node_features: tuple[Feature, ...]
+    edge_features: tuple[Feature, ...]
+
+    @cached_property
+    def node_offsets(self) -> tuple[int, ...]:
+        """First homogeneous node ID of each type, and the number of all nodes at the end."""
+        return tuple(accumulate(self.num_nodes, initial=0))
+
+    @cached_property
+    def edge_offsets(self) -> tuple[int, ...]:
+        """First homogeneous edge ID of each type, and the number of all edges at the end."""
+        return tuple(accumulate(self.num_edges, initial=0))
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """One node type and one edge type, as DGL means it."""
+        return len(self.node_types) == 1 and len(self.edge_types) == 1
+
+    def node_type_id(self, node_type: str) -> int:
+        return self.node_types.index(node_type)
+
+    def edge_type_id(self, edge_type: str) -> int:
+        return [str(known) for known in self.edge_types].index(edge_type)
+
+    def files(self) -> tuple[str, ...]:
+        """Every data file of the graph, once, in the order of the metadata."""
+        sets = [*self.edges, *(f.data for f in self.node_features), *(f.data for f in self.edge_features)]
+        return tuple(dict.fromkeys(file for data in sets for file in data.files))
+
+
+def load_metadata(source: Store, *, graph_name: str | None = None) -> GraphMetadata:
+    """Read and check the ``metadata.json`` at the root of a graph.
+
+    Args:
+        source: The graph's root.
+        graph_name: Used instead of the name in the file.
+
+    Raises:
+        InvalidInputError: The file is missing, is no JSON, or says what cannot be.
+    """
+    where = source.uri_of(layout.METADATA)
+    document = read_metadata_document(source)
+    try:
+        metadata = parse_metadata(document, where=where, root=source.uri)
+    except RecursionError as error:
+        raise InvalidInputError(f"{where} is nested too deeply", expected="lists of lists at most") from error
+    if graph_name is None or graph_name == "":
+        return metadata
+    try:
+        return replace(metadata, graph_name=check_graph_name(graph_name, "--graph-name"))
+    except InvalidInputError as error:
+        raise UsageError(error.problem, found=error.found, expected=error.expected) from error
+
+
+def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadata:
+    """Check a parsed ``metadata.json`` and turn it into `GraphMetadata`.
+
+    Args:
+        document: The JSON document.
+        where: Its URI, for messages.
+        root: Absolute paths below this folder are taken as relative to it.
+
+    Raises:
+        InvalidInputError: With the place in the document.
+    """
+    check_document(document, "metadata", where=where)
+    node_types = tuple(document["node_type"])
+    edge_types = tuple(_edge_type(name, node_types, where) for name in document["edge_type"])
+    _check_names(node_types, "node type", where)
+    _check_names([str(edge_type) for edge_type in edge_types], "edge type", where)
+    nodes_per_chunk, num_nodes = read_counts(document, "nodes", node_types, where)
+    edges_per_chunk, num_edges = read_counts(document, "edges", [str(e) for e in edge_types], where)
+    reader = _FileSets(where, root)
+    return GraphMetadata(
+        graph_name=check_graph_name(document["graph_name"], where),
+        node_types=node_types,
+        edge_types=edge_types,
+        num_nodes=num_nodes,
+        num_edges=num_edges,
+        num_nodes_per_chunk=nodes_per_chunk,
+        num_edges_per_chunk=edges_per_chunk,
+        edges=tuple(reader.edges(document, str(edge_type)) for edge_type in edge_types),
+        node_features=tuple(reader.features(document, "node_data", node_types)),
+        edge_features=tuple(reader.features(document, "edge_data", [str(e) for e in edge_types])),
+    )
+
+
+def check_graph_name(name: str, where: str) -> str:
+    """Refuse a graph name that DGL could not use.
+
+    Raises:
+        InvalidInputError: With the name.
+    """
+    if not GRAPH_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        raise InvalidInputError(
+            f"{where}: DGL cannot use the graph name",
+            found=repr(name),
+            expected=f"letters, digits and underscores, not beginning with a digit, at most {LONGEST_NAME}",
+            remedy="Rename the graph in metadata.json, or give another name with --graph-name.",
+        )
+    return name
+
+
+def _edge_type(text: str, node_types: Sequence[str], where: str) -> EdgeType:
+    parts = text.split(":")
+    if len(parts) != 3 or not all(parts):
+        raise InvalidInputError(
+            f"{where}: an edge type is not canonical", found=repr(text), expected="'src:rel:dst'"
+        )
+    for node_type in (parts[0], parts[2]):
+        if node_type not in node_types:
+            raise InvalidInputError(
+                f"{where}: edge type {text!r} names an unknown node type",
+                found=repr(node_type),
+                expected="one of " + ", ".join(map(repr, node_types)),
+            )
+    return EdgeType(*parts)
+
+
+def _check_names(names: Sequence[str], kind: str, where: str) -> None:
+    for name in names:
+        plain = name.replace(":", "") if kind == "edge type" else name
+        bad = "/" in plain or "\\" in plain or ":" in plain or not plain.isprintable() or not plain.strip()
+        if bad or name in (".", "..") or len(name.encode()) > LONGEST_NAME:
+            raise InvalidInputError(
+                f"{where}: the {kind} {name!r} cannot be the name of a file or a key of DGL",
+                expected=f"printable, at most {LONGEST_NAME} bytes, without '/', '\\' and ':'",
+            )
+    ambiguous = {"node type": "_N", "edge type": "_N:_E:_N"}[kind]
+    if ambiguous in names and len(names) > 1:
+        raise InvalidInputError(
+            f"{where}: the {kind} {ambiguous!r} is DGL's own name for the only one of a homogeneous graph",
+            found=f"it among {len(names)}",
+            expected="another name, where there are several",
+            remedy="DGL's partition book would answer wrongly for it: rename it in metadata.json.",
+        )
+    twice = next((name for name in names if list(names).count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInputError(f"{where}: the {kind} {twice!r} is listed twice", expected="each name once")
+
+
+class _FileSets:
+    """Reads the specifications of edge and feature files out of a metadata document."""
+
+    def __init__(self, where: str, root: str) -> None:
+        self.where = where
+        self.root = root
+
+    def edges(self, document: Mapping[str, Any], edge_type: str) -> FileSet:
+        specs = document["edges"]
+        if edge_type not in specs:
+            raise InvalidInputError(
+                f"{self.where}: 'edges' has no files for edge type {edge_type!r}",
+                found="files for " + (", ".join(map(repr, specs)) or "no edge type"),
+            )
+        return self._file_set(specs[edge_type], f"edge type {edge_type!r}", ("csv", "parquet"))
+
+    def features(self, document: Mapping[str, Any], key: str, types: Sequence[str]) -> list[Feature]:
+        found = []
+        for type_name, specs in document.get(key, {}).items():
+            if type_name not in types:
+                raise InvalidInputError(
+                    f"{self.where}: {key!r} has features of an unknown type",
+                    found=repr(type_name),
+                    expected="one of " + ", ".join(map(repr, types)),
+                )
+            for name, spec in specs.items():
+                if "/" in name or not name.strip() or not name.isprintable():
+                    raise InvalidInputError(
+                        f"{self.where}: {key!r} of {type_name!r} names a feature that DGL cannot hold",
+                        found=repr(name),
+                        expected="a printable name without '/'",
+                    )
+                what = f"feature {name!r} of {type_name!r}"
+                data = self._file_set(spec, what, ("numpy", "parquet", "csv"))
+                found.append(Feature(type_name, name, data))
+        return found
+
+    def _file_set(self, spec: Mapping[str, Any], what: str, readable: Sequence[str]) -> FileSet:
+        given = spec["format"]
+        name, delimiter = given["name"], given.get("delimiter", " ")
+        if name not in readable:
+            raise InvalidInputError(
+                f"{self.where}: {what} has a format that is not read",
+                found=repr(name),
+                expected="one of " + ", ".join(map(repr, readable)),
+            )
+        if not DELIMITER.fullmatch(delimiter):
+            raise InvalidInputError(
+                f"{self.where}: {what} has a delimiter that is not read",
+                found=repr(delimiter),
+                expected="one ASCII character that is no part of a number or a word: no letter, digit, quote,"
+                " sign, dot or line break",
+            )
+        files = tuple(self._key(path, what) for path in spec["data"])
+        return FileSet(FileFormat(name, delimiter, given.get("header")), files)
+
+    def _key(self, path: str, what: str) -> str:
+        plain = path.removeprefix("./")
+        absolute = PurePosixPath(path)
+        if path.startswith("/") and self.root.startswith("/") and absolute.is_relative_to(self.root):
+            plain = str(absolute.relative_to(self.root))
+        longest = max(len(part.encode(errors="replace")) for part in plain.split("/"))
+        if longest > LONGEST_PART or not plain.isprintable():
+            raise InvalidInputError(
+                f"{self.where}: {what} has a path that no file system could hold",
+                found=repr(path[:100]),
+                expected=f"printable characters, at most {LONGEST_PART} bytes between two slashes",
+            )
+        try:
+            return check_key(plain)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"{self.where}: {what} has a path that leaves the folder of metadata.json",
+                found=repr(path),
+                expected="a path relative to metadata.json and below its folder",
+            ) from error

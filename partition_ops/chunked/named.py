@@ -1,0 +1,55 @@
+"""What a user named that a graph does not have, and what it must not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import InvalidInputError, UsageError, some_of
+
+SHOWN = 20
+TRAINER = "trainer_id"
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Names to choose from, for a message."""
+    return _shown([repr(name) for name in names])
+
+
+def _shown(known: list[str]) -> str:
+    return f"one of {some_of(known, SHOWN)}"
+
+
+def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list[str]:
+    """The node types that have a feature, in the order of their IDs.
+
+    Args:
+        metadata: The graph's metadata.
+        name: Name of the feature.
+        purpose: What it is for, for the message: ``to balance by``.
+
+    Raises:
+        UsageError: No node type has it; the message lists the features that there are.
+    """
+    having = {feature.type_name for feature in metadata.node_features if feature.name == name}
+    if not having:
+        known = [repr(feature.name) + f" ({feature.type_name})" for feature in metadata.node_features]
+        raise UsageError(
+            f"No node type has a feature {name!r} {purpose}",
+            expected=_shown(known) if known else "no such option: no node type of this graph has features",
+        )
+    return [node_type for node_type in metadata.node_types if node_type in having]
+
+
+def check_no_trainers(metadata: GraphMetadata) -> None:
+    """Refuse a graph that uses the name by which DGL knows the trainers of a machine.
+
+    Raises:
+        InvalidInputError: A feature has it.
+    """
+    for feature in (*metadata.node_features, *metadata.edge_features):
+        if feature.name == TRAINER:
+            raise InvalidInputError(
+                f"The graph has a feature {feature.key!r}, and DGL wants that name for the trainers",
+                remedy="Rename the feature, or partition without --num-trainers-per-machine.",
+            )

@@ -1,0 +1,87 @@
+"""Reading CSV and Parquet files into numbers, with errors that name file, row and value.
+
+Rows are counted from 0 in messages, as IDs are; for CSV the line of the file is named as well.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import RawIOBase
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from partition_ops.chunked.metadata import FileFormat
+from partition_ops.errors import InvalidInputError
+
+CSV_BLOCK = 16 << 20
+PARQUET_BATCH = 1 << 20
+FIRST_LINE = 1 << 16
+VALUE = re.compile(
+    r"\s*(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?)|true|false)\s*", re.I
+)
+
+
+def csv_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bool]:
+    """Number of columns of a CSV and whether its first line is a header; (0, False) for an empty file.
+
+    Without a ``header`` in the metadata, the first line is one if none of its fields is a value.
+    """
+    with path.open("rb") as stream:
+        first = stream.readline(FIRST_LINE)
+        more = not first.strip(b"\r\n") and any(line.strip() for line in stream)
+    try:
+        text = first.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{where} is not a text file", found=f"the bytes {first[:20]!r}") from error
+    if more:
+        raise InvalidInputError(
+            f"{where}: line 1 is blank",
+            expected="the first row, or the names of the columns",
+            remedy="Remove the line.",
+        )
+    if not text:
+        return 0, False
+    try:
+        fields = next(csv.reader([text], delimiter=file_format.delimiter))
+    except csv.Error as error:
+        raise InvalidInputError(f"{where} cannot be read as CSV: {error}", found=repr(text[:20])) from error
+    guessed = not any(VALUE.fullmatch(field) or not field.strip() for field in fields)
+    return len(fields), guessed if file_format.header is None else file_format.header
+
+
+def csv_options(
+    file_format: FileFormat, columns: list[str], header: bool
+) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
+    """Options for pyarrow's CSV readers; the columns get the given names."""
+    read = pa_csv.ReadOptions(column_names=columns, skip_rows=int(header), block_size=CSV_BLOCK)
+    return read, pa_csv.ParseOptions(delimiter=file_format.delimiter)
+
+
+@contextmanager
+def parquet_file(path: Path | RawIOBase, where: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file.
+
+    Raises:
+        InvalidInputError: It is none, or is damaged.
+    """
+    try:
+        # else pyarrow fetches the columns of the whole file before it gives the first batch
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            yield file
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+        raise InvalidInputError(
+            f"{where} cannot be read as Parquet: {first_sentence(error)}",
+            remedy="Write the file again, or correct its format in metadata.json.",
+        ) from error
+
+
+def first_sentence(error: BaseException) -> str:
+    """The first line of another library's message."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

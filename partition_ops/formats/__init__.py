@@ -1,0 +1,1 @@
+"""The formats in which partitions are written and read back."""

@@ -1,0 +1,1 @@
+"""The files that DGL's distributed training loads."""

@@ -1,0 +1,1 @@
+"""ParMETIS's text files, written and read back."""

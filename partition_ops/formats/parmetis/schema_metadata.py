@@ -1,0 +1,119 @@
+"""What a schema file of the DGL guide says about a graph, completed from the data.
+
+The guide's schema has plain edge types (``writes``); their node types are those of the edges' ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from partition_ops.chunked.metadata import GraphMetadata, parse_metadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.parmetis.node_order import NodeTypes
+from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
+
+SAMPLES = 64
+Ranges = Mapping[str, Sequence[int]]
+
+
+def node_types_of(ranges: Ranges) -> NodeTypes:
+    """Node types in the order of their IDs, which is that of their ranges."""
+    names = _by_range(ranges)
+    return NodeTypes(names, np.array([0, *(ranges[name][1] for name in names)], np.int64))
+
+
+def metadata_of(
+    ranges: Ranges, nodes: NodeTypes, edge_files: Iterable[TextTable], *, graph_name: str, where: str
+) -> GraphMetadata:
+    """The metadata of a graph of which there is a schema; without files.
+
+    Args:
+        ranges: Homogeneous ID range of each edge type.
+        nodes: The node types.
+        edge_files: With the columns ``orig_src_id``, ``orig_dst_id`` and ``edge_type``; read only as far as
+            edge types have plain names that have not been met yet.
+        graph_name: Name of the graph.
+        where: URI of the schema, for messages.
+
+    Raises:
+        InvalidInputError: A name is one that DGL cannot use; a plain edge type has no edges, in a graph of
+            several node types.
+    """
+    names = _by_range(ranges)
+    canonical = _canonical(names, nodes, edge_files, where)
+    counts = [ranges[name][1] - ranges[name][0] for name in names]
+    no_files = {"format": {"name": "csv"}, "data": []}
+    document = {
+        "graph_name": graph_name,
+        "node_type": list(nodes.names),
+        "edge_type": canonical,
+        "num_nodes_per_type": np.diff(nodes.offsets).tolist(),
+        "num_edges_per_type": counts,
+        "edges": dict.fromkeys(canonical, no_files),
+    }
+    return parse_metadata(document, where=where)
+
+
+def _by_range(ranges: Ranges) -> list[str]:
+    """Names by type ID; an empty range comes before the one that begins where it does."""
+    return sorted(ranges, key=lambda name: tuple(ranges[name]))
+
+
+def _canonical(
+    names: Sequence[str], nodes: NodeTypes, edge_files: Iterable[TextTable], where: str
+) -> list[str]:
+    plain = {type_id for type_id, name in enumerate(names) if ":" not in name}
+    ends = _find_ends(plain, nodes, edge_files)
+    if len(nodes.names) == 1:
+        ends = dict.fromkeys(plain, (nodes.names[0], nodes.names[0])) | ends
+    for type_id in sorted(plain - set(ends)):
+        raise InvalidInputError(
+            f"{where}: the edge type {names[type_id]!r} has no edges, so that its node types cannot be found",
+            found=repr(names[type_id]),
+            expected="'src:rel:dst'",
+            remedy="Write the name of that edge type in full.",
+        )
+    return [
+        f"{ends[type_id][0]}:{name}:{ends[type_id][1]}" if type_id in ends else name
+        for type_id, name in enumerate(names)
+    ]
+
+
+def _find_ends(
+    wanted: set[int], nodes: NodeTypes, edge_files: Iterable[TextTable]
+) -> dict[int, tuple[str, str]]:
+    """Node types of the first edge of each wanted edge type; that the others agree is checked later."""
+    found: dict[int, tuple[str, str]] = {}
+    tables = list(edge_files) if wanted else []
+    # edges are mostly in the order of their types, so that a look here and there finds all but rare ones
+    for table in tables:
+        for block in table.samples(SAMPLES):
+            _note_ends(found, wanted, nodes, block)
+    for table in tables:
+        if wanted <= set(found):
+            break
+        for block in table.blocks():
+            ends = np.stack([block.columns["orig_src_id"], block.columns["orig_dst_id"]])
+            inside = ((ends >= 0) & (ends < nodes.offsets[-1])).all(axis=0)
+            table.require(
+                block, inside, "an end of the edge is no node", lambda _: f"0 to {nodes.offsets[-1] - 1}"
+            )
+            _note_ends(found, wanted, nodes, block)
+            if wanted <= set(found):
+                break
+    return found
+
+
+def _note_ends(
+    found: dict[int, tuple[str, str]], wanted: set[int], nodes: NodeTypes, block: TextBlock
+) -> None:
+    """Enter the node types of edge types that are wanted and new; rows that cannot be are passed over."""
+    type_ids, rows = np.unique(block.columns["edge_type"], return_index=True)
+    for type_id, row in zip(type_ids.tolist(), rows.tolist(), strict=True):
+        if type_id in wanted and type_id not in found:
+            ends = [int(block.columns[f"orig_{end}_id"][row]) for end in ("src", "dst")]
+            if all(0 <= node < nodes.offsets[-1] for node in ends):
+                src, dst = (nodes.names[nodes.type_of(node)] for node in ends)
+                found[type_id] = (src, dst)

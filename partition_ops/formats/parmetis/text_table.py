@@ -1,0 +1,234 @@
+"""Reading tables of numbers in text with any white space between the fields, block by block.
+
+Lines are read at the speed of pyarrow's CSV reader as long as exactly one space is between the fields;
+from the first line that has other white space on, the text is put into that form first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from partition_ops.chunked.table_files import CSV_BLOCK, first_sentence
+from partition_ops.errors import InvalidInputError
+
+Ids = npt.NDArray[np.int64]
+INT64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Some consecutive rows.
+
+    Attributes:
+        start: Row of the first one; blank lines are none.
+        columns: (n,) int64 each, by name.
+        attributes: (n, attributes) of the table's attribute dtype; None where they are not read.
+    """
+
+    start: int
+    columns: dict[str, Ids]
+    attributes: npt.NDArray[Any] | None
+
+
+class TextTable:
+    """One file of rows with named integers and, behind them, attributes.
+
+    About 16 MiB of text are in memory at a time. Usable from one thread.
+
+    Args:
+        path: The file.
+        where: Its URI, for messages.
+        columns: Names of the integers at the beginning of every row.
+        attributes: Dtype of what follows; None passes over it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        where: str,
+        columns: Sequence[str],
+        *,
+        attributes: np.dtype[Any] | None = None,
+    ) -> None:
+        self.where = where
+        self.dtype = attributes
+        self._path = path
+        self._columns = tuple(columns)
+
+    @cached_property
+    def width(self) -> int | None:
+        """Number of attributes in the first row; None for a table without rows."""
+        with self._path.open("rb") as stream:
+            fields: list[bytes] = next((line.split() for line in stream if line.strip()), [])
+        return max(0, len(fields) - len(self._columns)) if fields else None
+
+    def blocks(self) -> Iterator[TextBlock]:
+        """The rows, in order.
+
+        Raises:
+            InvalidInputError: A row has too few or too many fields, or one that is no number; with the line.
+        """
+        if self.width is None:
+            return
+        done = 0
+        try:
+            for block in self._parsed(pa.OSFile(str(self._path)), 0):
+                yield block
+                done += len(next(iter(block.columns.values())))
+            return
+        except pa.ArrowInvalid:
+            pass  # other white space, attributes in other numbers that nobody wants, or an error
+        try:
+            yield from self._parsed(pa.PythonFile(_PlainText(self._path, self._kept), "r"), done)
+        except pa.ArrowInvalid as error:
+            raise self._bad_line(error) from error
+
+    def samples(self, count: int) -> Iterator[TextBlock]:
+        """Rows from so many places of the file, as one block without row numbers; none if one is malformed.
+
+        For a first look only: `blocks` reads what counts, and tells what is wrong.
+        """
+        size = self._path.stat().st_size
+        lines = []
+        with self._path.open("rb") as stream:
+            for place in range(0, size, max(size // count, 1)):
+                stream.seek(place)
+                stream.readline()
+                lines.append(stream.readline().split()[: len(self._columns)])
+        try:
+            rows = np.array([fields for fields in lines if fields], np.int64).reshape(-1, len(self._columns))
+        except (ValueError, OverflowError):
+            return
+        yield TextBlock(0, dict(zip(self._columns, rows.T, strict=True)), None)
+
+    def line(self, row: int) -> int:
+        """Number of the line, from 1, in which a row is."""
+        with self._path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                row -= bool(line.strip())
+                if row < 0:
+                    return number
+        raise IndexError(row)
+
+    def wrong(self, row: int, problem: str, *, found: str, expected: str) -> InvalidInputError:
+        """The error for a row whose numbers cannot be, naming its file and line."""
+        return InvalidInputError(
+            f"{self.where}, line {self.line(row)}: {problem}", found=found, expected=expected
+        )
+
+    def require(
+        self,
+        block: TextBlock,
+        good: npt.NDArray[np.bool_],
+        problem: str,
+        expected: Callable[[int], str],
+    ) -> None:
+        """Refuse a block with a row that is not good.
+
+        Args:
+            block: The rows.
+            good: (n,) bool.
+            problem: What is wrong with the others.
+            expected: Says what should have been there, from the index of the row in the block.
+        """
+        if good.all():
+            return
+        bad = int(np.flatnonzero(~good)[0])
+        found = ", ".join(f"<{name}> {int(values[bad])}" for name, values in block.columns.items())
+        raise self.wrong(block.start + bad, problem, found=found, expected=expected(bad))
+
+    @property
+    def _kept(self) -> int | None:
+        """Fields of a line that are looked at; None for all."""
+        return len(self._columns) if self.dtype is None else None
+
+    def _parsed(self, file: Any, skip: int) -> Iterator[TextBlock]:
+        width = self.width or 0
+        passed_over = 0 if isinstance(file, pa.PythonFile) and self.dtype is None else width
+        names = [*self._columns, *(f"attribute {i}" for i in range(passed_over))]
+        wanted = names if self.dtype is not None else list(self._columns)
+        kinds = [*([INT64] * len(self._columns)), *([self.dtype] * passed_over if self.dtype else [])]
+        types = {name: _arrow_type(kind) for name, kind in zip(wanted, kinds, strict=True)}
+        read = pa_csv.ReadOptions(column_names=names, block_size=CSV_BLOCK)
+        parse = pa_csv.ParseOptions(delimiter=" ", quote_char=False)
+        convert = pa_csv.ConvertOptions(column_types=types, include_columns=wanted, null_values=[])
+        row = 0
+        with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert) as reader:
+            for batch in reader:
+                fresh = batch.slice(max(0, skip - row))
+                if fresh.num_rows:
+                    yield self._block(fresh, row + batch.num_rows - fresh.num_rows)
+                row += batch.num_rows
+
+    def _block(self, batch: pa.RecordBatch, start: int) -> TextBlock:
+        arrays = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        count = len(self._columns)
+        attributes = None
+        if self.dtype is not None:
+            attributes = np.empty((batch.num_rows, len(arrays) - count), self.dtype)
+            for index, array in enumerate(arrays[count:]):
+                attributes[:, index] = array
+        return TextBlock(start, dict(zip(self._columns, arrays[:count], strict=True)), attributes)
+
+    def _bad_line(self, error: BaseException) -> InvalidInputError:
+        """Read the file again, slowly, for the line that pyarrow could not take."""
+        fixed = len(self._columns)
+        expected = fixed + (self.width or 0)
+        with self._path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                fields = line.split()
+                wrong = self._wrong_field(fields, fixed, expected)
+                if fields and wrong is not None:
+                    found = line.strip()[:100].decode(errors="replace")
+                    return InvalidInputError(f"{self.where}, line {number}: {wrong}", found=repr(found))
+        return InvalidInputError(f"{self.where} cannot be read: {first_sentence(error)}")
+
+    def _wrong_field(self, fields: list[bytes], fixed: int, expected: int) -> str | None:
+        if len(fields) < fixed or (self.dtype is not None and len(fields) != expected):
+            least = "at least " if self.dtype is None else ""
+            return f"the row has {len(fields)} fields and not {least}{fixed if least else expected}"
+        kinds = [*([INT64] * fixed), *([self.dtype] * (expected - fixed) if self.dtype else [])]
+        names = [*self._columns, *(f"attribute {i + 1}" for i in range(expected - fixed))]
+        for name, field, kind in zip(names, fields, kinds, strict=False):
+            text = pa.array([field.decode("utf-8", errors="replace")])
+            try:
+                text.cast(_arrow_type(kind))
+            except pa.ArrowInvalid:
+                return f"<{name}> is not {kind} but {text[0].as_py()[:40]!r}"
+        return None
+
+
+def _arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
+    # pyarrow reads no 16-bit floating-point numbers from text; numpy rounds them afterwards
+    return pa.float32() if dtype == np.float16 else pa.from_numpy_dtype(dtype)
+
+
+class _PlainText:
+    """A file as pyarrow reads it, with one space between the fields and none around them."""
+
+    closed = False
+
+    def __init__(self, path: Path, kept: int | None) -> None:
+        self._stream = path.open("rb")
+        self._kept = kept
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        if not self._rest:
+            lines = self._stream.readlines(CSV_BLOCK)
+            self._rest = b"".join(b" ".join(line.split()[: self._kept]) + b"\n" for line in lines)
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+    def close(self) -> None:
+        self.closed = True
+        self._stream.close()

@@ -1,1 +1,0 @@
-"""The quality gate: partitions that are worse than allowed are not published."""

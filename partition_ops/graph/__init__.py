@@ -1,1 +1,0 @@
-"""DGL's chunked graph format: metadata, edge and feature readers, ID ranges."""

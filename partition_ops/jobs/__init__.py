@@ -1,0 +1,1 @@
+"""Whole jobs over the stages: the run, its estimate, retention, changes, fetch."""

@@ -1,0 +1,171 @@
+"""Remove older runs of a graph, and never one that somebody may need."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.latest import latest_run, read_beginning
+from partition_ops.artifacts.lock import read_lock
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.storage import Store, StoredObject
+
+MARKS = {  # what a run writes first, and what is removed last: a folder without any is not a run
+    layout.BEGINNING,
+    layout.VALIDATION_REPORT,
+    *map(layout.record, ("validate", "schema", "prepare", "partition")),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionConfig:
+    """What is kept.
+
+    Attributes:
+        keep: How many of the runs that were finished last.
+        grace: No run is removed in which something was written since.
+        dry_run: Only say what would be removed.
+    """
+
+    keep: int
+    grace: timedelta = timedelta(days=7)
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.keep < 1:
+            raise UsageError("--keep is out of range", found=self.keep, expected="1 or more")
+        if self.grace < timedelta(0):
+            raise UsageError("--grace is out of range", found=str(self.grace), expected="0 or more")
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What was done.
+
+    Attributes:
+        kept: URIs of the runs that stay, and why.
+        removed: URIs of the others.
+        bytes: Of the objects in the latter.
+        passed_over: URIs of folders beside them that are not runs.
+    """
+
+    kept: Mapping[str, str]
+    removed: list[str]
+    bytes: int
+    passed_over: list[str]
+
+
+def check_root(root: Store) -> None:
+    """Refuse what is not the root of a graph's runs; nothing is written.
+
+    Raises:
+        InvalidInputError: There is no ``latest.json``.
+    """
+    if root.exists(layout.LATEST):
+        return
+    there = any(True for _ in root.list(f"{layout.RUNS}/"))
+    missing = [layout.LATEST] if there else [f"{layout.RUNS}/", layout.LATEST]
+    raise InvalidInputError(
+        f"{root.uri} is not the root of a graph's runs",
+        found=[f"no {name} below {root.uri}" for name in missing],
+        expected=f"{layout.LATEST}, which names the run published last, and {layout.RUNS}/",
+        remedy="Check the path: Airflow publishes below <output>/<graph>. What 'partition-ops run' leaves"
+        " is one run, and nothing in it is to be removed.",
+    )
+
+
+def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = None) -> Retained:
+    """Remove the runs below the root of a graph that are neither among the newest nor young.
+
+    A run is finished when it has a manifest; what has none, because it failed or is at work, is removed when
+    it is old. The run that ``latest.json`` names stays in any case, and so does the one that holds the lock
+    and the one that it began from. The manifest goes first: what is removed in part is not taken for
+    finished. Nothing but what is below ``runs/`` is looked at, and a folder there without the mark of a run
+    (see `MARKS`) is passed over.
+
+    Args:
+        config: What is kept.
+        root: Root of the graph, where ``latest.json`` and ``runs/`` are.
+        now: Seconds since the epoch; the clock's if left out.
+
+    Raises:
+        InvalidInputError: There is no ``latest.json``, or it or ``lock.json`` is broken; nothing is removed
+            then.
+
+    Memory: the list of all objects of all runs.
+    """
+    check_root(root)
+    folders = _folders(root)
+    runs = {name: found for name, found in folders.items() if not MARKS.isdisjoint(found)}
+    needed = _needed(root, runs)
+    finished = sorted(
+        (name for name, found in runs.items() if layout.MANIFEST in found),
+        key=lambda name: (runs[name][layout.MANIFEST].modified, name),
+        reverse=True,
+    )
+    newest = set(finished[: config.keep])
+    limit = (time.time() if now is None else now) - config.grace.total_seconds()
+    kept, removed = {}, []
+    for name, found in runs.items():
+        reason = needed.get(name) or (f"one of the newest {config.keep}" if name in newest else None)
+        if reason is None and max(entry.modified for entry in found.values()) > limit:
+            reason = f"younger than {config.grace}"
+        if reason is None:
+            removed.append(name)
+        else:
+            kept[root.uri_of(_folder(name))] = reason
+    for name in () if config.dry_run else removed:
+        _remove(root, name, runs[name])
+    return Retained(
+        kept=kept,
+        removed=[root.uri_of(_folder(name)) for name in removed],
+        bytes=sum(entry.size for name in removed for entry in runs[name].values()),
+        passed_over=[root.uri_of(_folder(name)) for name in folders if name not in runs],
+    )
+
+
+def _folder(name: str) -> str:
+    return f"{layout.RUNS}/{name}"
+
+
+def _folders(root: Store) -> dict[str, dict[str, StoredObject]]:
+    """The objects of every folder below ``runs/``, by its name and their key in it."""
+    folders: dict[str, dict[str, StoredObject]] = {}
+    for entry in root.list(f"{layout.RUNS}/"):
+        name, inside, key = entry.key.removeprefix(f"{layout.RUNS}/").partition("/")
+        if inside:
+            folders.setdefault(name, {})[key] = entry
+    return folders
+
+
+def _needed(root: Store, runs: Mapping[str, Any]) -> dict[str, str]:
+    """The runs that stay whatever their age, and why."""
+    needed = {}
+    lock = read_lock(root)
+    for name, found in runs.items():
+        beginning = read_beginning(root.child(_folder(name))) if layout.BEGINNING in found else None
+        if beginning and lock and beginning["holder"] == lock["holder"]:
+            needed[name] = f"it holds {layout.LOCK}"
+            if beginning["latest"]:
+                needed[_name_of(beginning["latest"])] = f"{name} began from it"
+    latest = latest_run(root)
+    if latest:
+        needed[_name_of(latest)] = f"{layout.LATEST} names it"
+    return needed
+
+
+def _name_of(uri: str) -> str:
+    """The folder of a run, by whatever address of the same root it was named."""
+    return uri.rstrip("/").rpartition("/")[2]
+
+
+def _remove(root: Store, name: str, keys: Iterable[str]) -> None:
+    """Manifest first, marks last: what is left of a call that is killed can be told for what it is."""
+    run = root.child(_folder(name))
+    run.delete([layout.MANIFEST])
+    run.delete([key for key in keys if key not in MARKS])
+    root.delete_prefix(f"{_folder(name)}/")

@@ -1,5 +1,0 @@
-"""Stage ``prepare``: the graph as a partitioner wants it."""
-
-from partition_ops.prepare.prepare import prepare_graph
-
-__all__ = ["prepare_graph"]

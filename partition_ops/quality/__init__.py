@@ -1,5 +1,0 @@
-"""Stage ``quality``: how good the partitioning is."""
-
-from partition_ops.quality.quality import renew_report, report_quality
-
-__all__ = ["renew_report", "report_quality"]

@@ -1,0 +1,163 @@
+"""The edges between scatter and gather: one object for each group of chunks, cut by partition."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.stages.convert.relabel import Ids, id_dtype
+from partition_ops.storage import Store
+from partition_ops.system.memory import drop_pages
+from partition_ops.system.parallel import map_in_threads
+
+INDEX_VERSION = 1
+READS = 8  # requests to storage at a time
+Counts = npt.NDArray[np.int64]
+
+
+def bucket_dtype(metadata: GraphMetadata) -> np.dtype[Any]:
+    """Of all IDs in the buckets of a graph."""
+    return id_dtype(max(sum(metadata.num_nodes), *metadata.num_edges, 0))
+
+
+@dataclass
+class BucketIndex:
+    """What is where in the object of one group.
+
+    A segment holds consecutive edges of one type: for each partition a (3, n) array, which has the new IDs of
+    the sources, the positions of the destinations in the partition, and the type-wise edge IDs, ascending.
+
+    Attributes:
+        edge_types: The edge type ID of each segment, ascending.
+        counts: The number of edges of each partition in each segment.
+    """
+
+    edge_types: list[int] = field(default_factory=list)
+    counts: list[list[int]] = field(default_factory=list)
+
+    def add(self, edge_type_id: int, counts: Counts) -> None:
+        self.edge_types.append(edge_type_id)
+        self.counts.append(counts.tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": INDEX_VERSION, "edge_types": self.edge_types, "counts": self.counts}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The edges of one partition in one segment.
+
+    Attributes:
+        edge_type_id: Their type.
+        key: The object.
+        begin: First byte.
+        count: Number of edges.
+    """
+
+    edge_type_id: int
+    key: str
+    begin: int
+    count: int
+
+
+class Buckets:
+    """What scatter has written, once all groups are done.
+
+    Args:
+        store: Root of the run.
+        metadata: The graph's metadata.
+        groups: Number of groups.
+        num_parts: Number of partitions.
+
+    Attributes:
+        counts: (edge types, partitions) int64, the number of edges of each type that each partition owns.
+
+    Raises:
+        InvalidInputError: The edges have not been scattered.
+    """
+
+    def __init__(self, store: Store, metadata: GraphMetadata, groups: Sequence[int], num_parts: int) -> None:
+        self.dtype = bucket_dtype(metadata)
+        self._store = store
+        self.counts: Counts = np.zeros((len(metadata.edge_types), num_parts), np.int64)
+        self._segments: list[tuple[int, str, int, Counts]] = []
+        indices = map_in_threads(lambda g: store.read_json(layout.bucket_index(g)), groups, workers=READS)
+        for group, index in zip(groups, indices, strict=True):
+            begin = 0
+            for edge_type_id, listed in zip(index["edge_types"], index["counts"], strict=True):
+                counts = np.array(listed, np.int64)
+                self._segments.append((edge_type_id, layout.bucket_edges(group), begin, counts))
+                self.counts[edge_type_id] += counts
+                begin += 3 * int(counts.sum()) * self.dtype.itemsize
+
+    def pieces(self, part: int) -> list[Piece]:
+        """Where the edges of a partition are, by edge type and edge ID."""
+        found = []
+        for edge_type_id, key, begin, counts in self._segments:
+            if counts[part]:
+                before = 3 * int(counts[:part].sum()) * self.dtype.itemsize
+                found.append(Piece(edge_type_id, key, begin + before, int(counts[part])))
+        return found
+
+    def first_edge_id(self, part: int) -> int:
+        """New ID of the first edge of a partition."""
+        return int(self.counts[:, :part].sum())
+
+    def open(self, part: int) -> PartEdges:
+        """The edges of a partition. From S3 they are fetched once, into a file without a name."""
+        pieces = self.pieces(part)
+        if all(self._store.is_local(piece.key) for piece in pieces):
+            paths = {piece.key: self._store.local_copy(piece.key) for piece in pieces}
+            maps = {key: _mapped(path) for key, path in paths.items()}
+            return PartEdges(self.dtype, pieces, [maps[piece.key][piece.begin :] for piece in pieces])
+        return PartEdges(self.dtype, pieces, self._fetched(pieces))
+
+    def _fetched(self, pieces: list[Piece]) -> list[npt.NDArray[np.uint8]]:
+        sizes = [3 * piece.count * self.dtype.itemsize for piece in pieces]
+        ends = np.cumsum([0, *sizes]).tolist()
+        if not ends[-1]:
+            return []
+        with tempfile.TemporaryFile() as stream:
+            for data in map_in_threads(self._read, list(zip(pieces, sizes, strict=True)), workers=READS):
+                stream.write(data)
+            stream.flush()
+            mapped = np.memmap(stream, np.uint8, "r")
+        return [mapped[begin:] for begin in ends[:-1]]
+
+    def _read(self, what: tuple[Piece, int]) -> bytes:
+        piece, size = what
+        return self._store.read_range(piece.key, piece.begin, piece.begin + size)
+
+
+@dataclass(frozen=True)
+class PartEdges:
+    """The edges of one partition, mapped into memory.
+
+    Attributes:
+        dtype: Of the IDs.
+        pieces: What there is.
+        data: For each piece, bytes that begin with it.
+    """
+
+    dtype: np.dtype[Any]
+    pieces: list[Piece]
+    data: list[npt.NDArray[np.uint8]]
+
+    def __iter__(self) -> Iterator[tuple[int, Ids]]:
+        """Edge type ID and (3, n) IDs as in the buckets, by edge type and edge ID."""
+        for piece, data in zip(self.pieces, self.data, strict=True):
+            size = 3 * piece.count * self.dtype.itemsize
+            yield piece.edge_type_id, data[:size].view(self.dtype).reshape(3, piece.count)
+            drop_pages(data)
+
+
+def _mapped(path: Path) -> npt.NDArray[np.uint8]:
+    return np.memmap(path, np.uint8, "r")

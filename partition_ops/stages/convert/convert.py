@@ -1,0 +1,133 @@
+"""The whole stage in one process: plan, every scatter and gather, the partition config."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import StageResult, check_apart, find_done
+from partition_ops.formats.dgl.partition_config import write_config
+from partition_ops.options.config import ConvertConfig
+from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.gather import gather_memory, gather_part
+from partition_ops.stages.convert.given import PLAN_TASK, find_part, given_to_plan
+from partition_ops.stages.convert.plan import make_plan, read_plan
+from partition_ops.stages.convert.scatter import scatter_group, scatter_memory
+from partition_ops.storage import Store
+from partition_ops.storage.base import REQUESTS
+from partition_ops.storage.split import kept_here
+from partition_ops.system.parallel import map_in_threads
+from partition_ops.system.progress import NoProgress, Progress
+
+
+def convert_graph(
+    config: ConvertConfig,
+    source: Store,
+    destination: Store,
+    *,
+    progress: Progress | None = None,
+    report: Callable[[StageResult], None] = lambda result: None,
+) -> StageResult:
+    """Convert a graph whose assignment is there, several partitions at a time where memory allows it.
+
+    Where all partitions are there already, nothing is planned or scattered, and a manifest stays. What lies
+    between scatter and gather stays on the local disk, below ``TMPDIR`` where the run is on S3: a call that
+    goes on after one that was killed scatters again.
+
+    Args:
+        config: Options; ``memory`` bounds how much is done at a time, and never less than one task.
+        source: Root of the input graph.
+        destination: Root of the run, where ``partition`` has been done.
+        progress: Shows the steps.
+        report: Called with the result of each task as it ends.
+
+    Returns:
+        The result of the last task, which wrote the partition config.
+
+    Raises:
+        InvalidInputError: The input or the assignment cannot be read.
+
+    Peak memory: ``memory``, or what one scatter or gather takes if that is more; see `scatter_edges` and
+    `gather_partition`.
+    """
+    progress = progress or NoProgress()
+    with kept_here(destination, layout.BUCKETS) as store:
+        conversion = Conversion(config, source, store, one_process=True)
+        check_apart(source, destination, conversion.metadata)
+        parts = range(conversion.num_parts)
+        found = [*map_in_threads(lambda part: find_part(conversion, part), parts, workers=REQUESTS)]
+        missing = [part for part in parts if found[part] is None]
+        report(_find_plan(conversion, needed=bool(missing)))
+        if missing:
+            store.delete([layout.MANIFEST])  # before hours go into what it lists
+            report(_scatter_all(conversion, progress))
+        for done in filter(None, found):
+            report(done)
+        for result in _gather_all(conversion, missing, progress):
+            report(result)
+        last = write_config(conversion)
+    report(last)
+    return last
+
+
+def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
+    """The plan, of which only the record must be there where nobody needs it."""
+    given = given_to_plan(conversion)
+    done = None if needed else find_done(PLAN_TASK, conversion.destination, **given, scratch=False)
+    return done or make_plan(conversion)
+
+
+def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
+    """The results of all groups, as one."""
+    groups = read_plan(conversion.destination).groups
+    workers = conversion.workers(scatter_memory(conversion))
+    began, done = time.monotonic(), []
+    with progress.step("Scattering edges", len(groups), "groups of chunks") as advance:
+        for result in map_in_threads(lambda group: scatter_group(conversion, group), groups, workers=workers):
+            advance(1)
+            done.append(result)
+    pa.default_memory_pool().release_unused()  # what the readers keep for the next file
+    return StageResult(
+        "convert-scatter",
+        conversion.destination.uri,
+        layout.record(PLAN_TASK),
+        round(time.monotonic() - began, 3),
+        all(result.skipped for result in done),
+        {"groups": len(groups), "edges": sum(result.counters["edges"] for result in done)},
+    )
+
+
+def _gather_all(conversion: Conversion, parts: list[int], progress: Progress) -> Iterator[StageResult]:
+    """The results of some partitions, in their order."""
+    if not parts:
+        return
+    plan = read_plan(conversion.destination)
+    workers = conversion.workers(gather_memory(conversion))
+    room = threading.Semaphore(workers)  # the next partition begins while files of the last still go up
+    failed = threading.Event()
+
+    def as_room_allows() -> Iterator[int]:
+        for part in parts:
+            room.acquire()
+            if failed.is_set():
+                return
+            yield part
+
+    def gather(part: int) -> StageResult:
+        with ExitStack() as taken:
+            taken.callback(room.release)
+            try:
+                return gather_part(conversion, part, plan=plan, made=taken.close)
+            except BaseException:
+                failed.set()  # before there is room for the next
+                raise
+
+    with progress.step("Building partitions", len(parts), "partitions") as advance:
+        for result in map_in_threads(gather, as_room_allows(), workers=2 * workers):
+            advance(1)
+            yield result

@@ -1,0 +1,170 @@
+"""Features between scatter and gather, where reading them once for each partition would cost more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import Task
+from partition_ops.chunked.features import FeatureReader, feature_readers
+from partition_ops.chunked.metadata import Feature, GraphMetadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.dgl.binary_format import Column
+from partition_ops.stages.convert.context import Conversion
+from partition_ops.storage import Store
+from partition_ops.system.memory import drop_pages, memory_limit
+from partition_ops.system.parallel import cores, map_in_threads
+
+INDEX_VERSION = 1
+SEGMENT_BYTES = 32 << 20
+LEAST_BYTES = 1 << 10
+READS_WORTH_IT = 3  # writing a feature and reading it again costs about as much as reading it so often
+Entry = dict[str, Any]
+
+
+def scattered_chunks(conversion: Conversion) -> list[tuple[int, int]]:
+    """Place of the feature among the node features, and chunk, of all that are worth being scattered.
+
+    A feature is if there are more partitions than `READS_WORTH_IT` and each of them would have to fetch or
+    decode it: it is on S3 and each partition is made by a process of its own, or it is no ``.npy``; and if
+    the metadata say which rows are in which file, and none is empty.
+    """
+    if conversion.num_parts <= READS_WORTH_IT:
+        return []
+    found = []
+    for place, feature in enumerate(conversion.metadata.node_features):
+        once = conversion.one_process or all(map(conversion.source.is_local, feature.data.files))
+        mapped = once and feature.data.format.name == "numpy"
+        counts = _rows_per_chunk(conversion.metadata, feature)
+        if not mapped and counts and all(counts) and len(counts) == len(feature.data.files):
+            found += [(place, chunk) for chunk in range(len(counts))]
+    return found
+
+
+def _rows_per_chunk(metadata: GraphMetadata, feature: Feature) -> tuple[int, ...] | None:
+    return metadata.num_nodes_per_chunk[metadata.node_type_id(feature.type_name)]
+
+
+def scatter_features(
+    conversion: Conversion, task: Task, group: int, chunks: Sequence[tuple[int, int]]
+) -> int:
+    """Write ``features.bin`` and ``features.json`` of one group; the number of rows.
+
+    Each file is read once. A segment has consecutive rows by partition, in the order of the new IDs.
+
+    Peak memory: three segments of 32 MiB, and a row group of a Parquet file or a whole CSV file.
+    """
+    entries: list[Entry] = []
+    readers = feature_readers(conversion.source, conversion.metadata)
+    with task.destination.create(layout.bucket_features(group)) as new, new.path.open("wb") as stream:
+        new.read_again = True
+        new.passing = conversion.one_process
+        for place, chunk in chunks:
+            feature = conversion.metadata.node_features[place]
+            entries.append(_scatter_chunk(conversion, readers[feature.key], feature, chunk, stream))
+            entries[-1] |= {"feature": place, "chunk": chunk}
+    task.wrote(new.published())
+    task.write_json(layout.bucket_feature_index(group), {"version": INDEX_VERSION, "chunks": entries})
+    return sum(sum(map(sum, entry["counts"])) for entry in entries)
+
+
+def _scatter_chunk(
+    conversion: Conversion, reader: FeatureReader, feature: Feature, chunk: int, stream: BinaryIO
+) -> Entry:
+    rows_per_chunk = _rows_per_chunk(conversion.metadata, feature) or ()
+    type_id = conversion.metadata.node_type_id(feature.type_name)
+    begin = conversion.metadata.node_offsets[type_id] + sum(rows_per_chunk[:chunk])
+    end = begin + rows_per_chunk[chunk]
+    parts = conversion.order.assignment.parts
+    counts, dtype, shape = [], np.dtype(np.float32), ()
+    for block in reader.chunk_blocks(chunk, _segment_bytes(conversion)):
+        dtype, shape = block.dtype.newbyteorder("<"), block.shape[1:]
+        owners = parts[begin : min(begin + len(block), end)].astype(np.uint16)
+        if len(owners) < len(block):
+            break
+        order = np.argsort(owners, kind="stable")
+        stream.write(np.take(block, order, axis=0).astype(dtype, copy=False).data.cast("B"))
+        counts.append(np.bincount(owners, minlength=conversion.num_parts).tolist())
+        begin += len(block)
+        drop_pages(block)
+    if begin != end:
+        raise InvalidInputError(
+            f"{reader.where(chunk)}: the number of rows is not what metadata.json says",
+            expected=f"{rows_per_chunk[chunk]}",
+        )
+    return {"dtype": dtype.str, "shape": list(shape), "counts": counts}
+
+
+def _segment_bytes(conversion: Conversion) -> int:
+    limit = conversion.config.memory or memory_limit() * 3 // 4
+    return max(LEAST_BYTES, min(SEGMENT_BYTES, limit // (8 * cores())))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    key: str
+    begin: int
+    rows: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class FeatureBuckets:
+    """The features that have been scattered.
+
+    Args:
+        store: Root of the run.
+        groups: Groups of the plan that hold features.
+        part: Which partition is to be gathered.
+    """
+
+    def __init__(self, store: Store, groups: Sequence[int], part: int) -> None:
+        self._store = store
+        self._pieces: dict[int, list[_Piece]] = {}
+        for group in groups:
+            begin = 0
+            for entry in store.read_json(layout.bucket_feature_index(group))["chunks"]:
+                dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+                row = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+                pieces = self._pieces.setdefault(entry["feature"], [])
+                for counts in entry["counts"]:
+                    before = sum(counts[:part]) * row
+                    piece = _Piece(layout.bucket_features(group), begin + before, counts[part], dtype, shape)
+                    pieces.append(piece)
+                    begin += sum(counts) * row
+
+    def column(self, place: int, feature: Feature, rows: int) -> Column | None:
+        """The rows of the partition, of one of the node features; None if it has not been scattered.
+
+        Raises:
+            InvalidInputError: The chunks of the feature have different dtypes or shapes.
+        """
+        if place not in self._pieces:
+            return None
+        pieces = self._pieces[place]
+        shapes = {piece.shape for piece in pieces}
+        dtypes = {piece.dtype for piece in pieces}
+        if len(shapes) > 1 or (len(dtypes) > 1 and feature.data.format.name != "csv"):
+            raise InvalidInputError(
+                f"The chunks of the feature {feature.key!r} differ in dtype or shape",
+                found=", ".join(
+                    sorted(f"{piece.dtype} {piece.shape}" for piece in pieces)[:: len(pieces) - 1]
+                ),
+            )
+        dtype, shape = np.result_type(*dtypes), shapes.pop()
+
+        def blocks() -> Iterator[npt.NDArray[Any]]:
+            for found in map_in_threads(self._read, [piece for piece in pieces if piece.rows], workers=4):
+                yield found.astype(dtype, copy=False)
+
+        return Column(dtype.newbyteorder("="), (rows, *shape), blocks)
+
+    def _read(self, piece: _Piece) -> npt.NDArray[Any]:
+        size = piece.rows * int(np.prod(piece.shape, dtype=np.int64)) * piece.dtype.itemsize
+        data = self._store.read_range(piece.key, piece.begin, piece.begin + size)
+        return np.frombuffer(data, piece.dtype).reshape(piece.rows, *piece.shape)

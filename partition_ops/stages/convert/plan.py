@@ -1,0 +1,162 @@
+"""Which chunks are scattered together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import (
+    CONFIG_TASK,
+    PART_TASK,
+    StageResult,
+    Task,
+    check_apart,
+    forget_task,
+    read_record,
+    run_task,
+)
+from partition_ops.chunked.edges import EdgeReader
+from partition_ops.options.config import ConvertConfig
+from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.feature_buckets import scattered_chunks
+from partition_ops.stages.convert.given import (
+    PLAN_TASK,
+    SCATTER_TASK,
+    find_part,
+    given_to_plan,
+)
+from partition_ops.storage import Store
+from partition_ops.system.progress import Progress
+
+PLAN_VERSION = 1
+MOST_GROUPS = 16
+GROUP_BYTES = 32 << 20  # of the input; a task that has less takes longer to start than to work
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The groups of chunks.
+
+    Attributes:
+        edges: For each group of edges, the half-open range of its chunks among all edge chunks.
+        features: For each group of features, which come behind those of edges, its chunks; see
+            `scattered_chunks`.
+        starts: Type-wise ID of the first edge of every edge chunk.
+    """
+
+    edges: list[tuple[int, int]]
+    features: list[list[tuple[int, int]]]
+    starts: list[int]
+
+    @property
+    def groups(self) -> list[int]:
+        return list(range(len(self.edges) + len(self.features)))
+
+    @property
+    def edge_groups(self) -> list[int]:
+        return self.groups[: len(self.edges)]
+
+    @property
+    def feature_groups(self) -> list[int]:
+        return self.groups[len(self.edges) :]
+
+
+def plan_conversion(
+    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Write ``scratch/convert/plan.json`` and forget the partitions of an earlier assignment.
+
+    Partitions of this one stay, and with them the manifest.
+
+    Consecutive chunks of edges form groups of about as many bytes: at most 16, and not several where there
+    are less than 64 MiB. Each is then scattered by a task. So do the chunks of node features that each
+    partition would have to fetch or decode anew.
+
+    Args:
+        config: Options.
+        source: Root of the input graph.
+        destination: Root of the run, where ``partition`` has been done.
+        progress: Not used, the task takes no time.
+
+    Returns:
+        The numbers of groups and of partitions.
+
+    Raises:
+        InvalidInputError: A file is missing, or the assignment does not fit the graph.
+    """
+    return make_plan(Conversion(config, source, destination))
+
+
+def make_plan(conversion: Conversion) -> StageResult:
+    """As `plan_conversion`."""
+    metadata, destination = conversion.metadata, conversion.destination
+    check_apart(conversion.source, destination, metadata)
+
+    def work(task: Task) -> dict[str, Any]:
+        _ = conversion.order  # refuses an assignment that does not fit
+        _forget_earlier(conversion)
+        sizes = {entry.key: entry.size for entry in conversion.inputs}
+        edges = _groups([sizes[key] for data in metadata.edges for key in data.files])
+        chunks = scattered_chunks(conversion)
+        keys = [metadata.node_features[place].data.files[chunk] for place, chunk in chunks]
+        features = [chunks[begin:end] for begin, end in _groups([sizes[key] for key in keys])]
+        # where the metadata lack them, chunks are counted, here and not in every group
+        starts = list(EdgeReader(conversion.source, metadata).chunk_starts.values())
+        plan = {"version": PLAN_VERSION, "edges": edges, "features": features, "starts": starts}
+        task.write_json(layout.CONVERT_PLAN, plan)
+        return {"groups": len(edges) + len(features), "num_parts": conversion.num_parts}
+
+    return run_task(PLAN_TASK, destination, **given_to_plan(conversion), work=work, lasting=False)
+
+
+def read_plan(destination: Store) -> Plan:
+    """The groups.
+
+    Raises:
+        InvalidInputError: They have not been made.
+    """
+    read_record(destination, PLAN_TASK)  # says so where it has not been done
+    document = destination.read_json(layout.CONVERT_PLAN)
+    features = [[(place, chunk) for place, chunk in group] for group in document["features"]]
+    return Plan([(begin, end) for begin, end in document["edges"]], features, document["starts"])
+
+
+def _groups(sizes: list[int]) -> list[tuple[int, int]]:
+    """Half-open ranges of items: none empty, of about the same size."""
+    count = min(MOST_GROUPS, max(sum(sizes) // GROUP_BYTES, 1), len(sizes))
+    ends: list[int] = []
+    before = 0
+    for index, size in enumerate(sizes):
+        before += size
+        rest = len(sizes) - index - 1
+        if before * count >= sum(sizes) * (len(ends) + 1) or rest < count - len(ends) or not rest:
+            ends.append(index + 1)
+    return list(zip([0, *ends], ends, strict=False))
+
+
+def _forget_earlier(conversion: Conversion) -> None:
+    """Remove all groups, of which there may have been more, and the partitions that are to be made anew.
+
+    If that is all of them, what DGL would load them by goes first.
+    """
+    destination = conversion.destination
+    for group in _numbers(destination, SCATTER_TASK):
+        forget_task(destination, f"{SCATTER_TASK}{group}")
+    parts = {part: _stays(conversion, part) for part in _numbers(destination, PART_TASK)}
+    if not any(parts.values()):
+        forget_task(destination, CONFIG_TASK)
+    for part, stays in parts.items():
+        if not stays:
+            forget_task(destination, f"{PART_TASK}{part}")
+
+
+def _numbers(destination: Store, task: str) -> list[str]:
+    """What stands behind the name of a task in the records that there are."""
+    prefix = layout.record(task).removesuffix(".json")
+    return [entry.key.removeprefix(prefix).removesuffix(".json") for entry in destination.list(prefix)]
+
+
+def _stays(conversion: Conversion, part: str) -> bool:
+    known = part.isdecimal() and int(part) < conversion.num_parts
+    return known and find_part(conversion, int(part)) is not None

@@ -1,0 +1,189 @@
+"""Files with one row for each node or edge of a type: ``.npy``, ``.pt`` and Parquet."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from partition_ops.chunked.feature_files import parquet_blocks, parquet_layout, read_numpy, read_parquet
+from partition_ops.chunked.table_files import first_sentence
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.stages.idmap.string_ids import StringIds
+from partition_ops.storage import Store
+from partition_ops.system.temporary_folders import temporary_folder
+
+Rows = npt.NDArray[Any]
+SUFFIXES = (".npy", ".pt", ".parquet")
+BATCH_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file in a store."""
+
+    store: Store
+    key: str
+
+    @property
+    def where(self) -> str:
+        return self.store.uri_of(self.key)
+
+    @property
+    def suffix(self) -> str:
+        """What the file is, by its name.
+
+        Raises:
+            UsageError: It is none of `SUFFIXES`.
+        """
+        suffix = PurePosixPath(self.key).suffix
+        if suffix not in SUFFIXES:
+            raise UsageError(
+                "A file name does not say its format", found=repr(self.key), expected=" or ".join(SUFFIXES)
+            )
+        return suffix
+
+    def open(self) -> Rows:
+        """(rows, ...) array, mapped: from Parquet, of a temporary copy that goes with the array.
+
+        Raises:
+            InvalidInputError: The file is missing or damaged, or holds no single array of numbers.
+        """
+        path = self.store.local_copy(self.key)
+        if self.suffix == ".npy":
+            rows = read_numpy(path, self.where)
+        else:
+            rows = _read_torch(path, self.where) if self.suffix == ".pt" else _map_parquet(path, self.where)
+        if rows.ndim == 0 or rows.dtype.kind not in "biufc":
+            raise InvalidInputError(
+                f"{self.where} holds no rows of numbers", found=f"{rows.dtype} of shape {rows.shape}"
+            )
+        return rows
+
+    @contextmanager
+    def create(
+        self, shape: Sequence[int], dtype: np.dtype[Any], ids: StringIds | None = None
+    ) -> Iterator[Rows]:
+        """An array to fill, mapped from a temporary file; the file appears when the context ends well.
+
+        Args:
+            shape: Shape of the array.
+            dtype: Its dtype.
+            ids: Put beside the rows, in a column ``id``; only Parquet can hold them.
+
+        Raises:
+            UsageError: The file name does not say its format, or that of another one than Parquet has IDs.
+            InvalidInputError: There are more or fewer IDs than rows.
+        """
+        suffix = self.suffix
+        if ids is not None and suffix != ".parquet":
+            raise UsageError(
+                "Only Parquet holds IDs beside the rows", found=self.key, expected="a name ending in .parquet"
+            )
+        with self.store.create(self.key) as new, temporary_folder() as folder:
+            mapped = new.path if suffix == ".npy" else Path(folder) / "rows.npy"
+            rows = np.lib.format.open_memmap(mapped, "w+", dtype, tuple(shape))
+            yield rows
+            rows.flush()
+            if suffix == ".pt":
+                _write_torch(rows, new.path)
+            elif suffix == ".parquet":
+                _write_parquet(rows, new.path, ids)
+
+
+def rows_at_once(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
+    """Rows of a batch of `BATCH_BYTES`."""
+    return max(1, BATCH_BYTES // max(1, dtype.itemsize * int(np.prod(shape[1:]))))
+
+
+def _read_torch(path: Path, where: str) -> Rows:
+    import torch
+
+    try:
+        tensor = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+        raise InvalidInputError(f"{where} cannot be read as .pt: {first_sentence(error)}") from error
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        raise InvalidInputError(f"{where} holds no dense tensor", found=type(tensor).__name__)
+    if tensor.dtype is torch.bfloat16:
+        raise InvalidInputError(
+            f"{where} has a dtype that NumPy has not", found="bfloat16", remedy="Save it as float32."
+        )
+    rows: Rows = tensor.detach().numpy()
+    return rows
+
+
+def _write_torch(rows: Rows, path: Path) -> None:
+    import torch
+
+    with path.open("wb") as stream:  # torch refuses a path whose name begins with a dot
+        torch.save(torch.from_numpy(rows), stream)
+
+
+def _map_parquet(path: Path, where: str) -> Rows:
+    """Copy the values batch by batch into a file that has no name, so that the kernel holds them."""
+    dtype, shape, count = parquet_layout(path, where)
+    step = rows_at_once((count, *shape), dtype)
+    if count <= step:
+        return read_parquet(path, where)
+    with tempfile.TemporaryFile() as file:
+        rows = np.memmap(file, dtype, "w+", shape=(count, *shape))
+    begin = 0
+    for block in parquet_blocks(path, where, step):
+        if block.size != len(block) * math.prod(shape):  # written flat, with its shape beside it
+            return read_parquet(path, where)
+        rows[begin : begin + len(block)] = block.reshape(len(block), *shape)
+        begin += len(block)
+    return rows
+
+
+def _write_parquet(rows: Rows, path: Path, ids: StringIds | None) -> None:
+    if ids is not None:
+        _write_with_ids(rows, path, ids)
+        return
+    step = rows_at_once(rows.shape, rows.dtype)
+    with pq.ParquetWriter(path, _table(rows[:0]).schema) as writer:
+        for begin in range(0, len(rows), step):
+            writer.write_table(_table(rows[begin : begin + step]))
+
+
+def _write_with_ids(rows: Rows, path: Path, ids: StringIds) -> None:
+    """Columns ``id`` and ``value``."""
+    begin, schema = 0, pa.schema([("id", pa.string()), *_table(rows[:0]).schema])
+    with pq.ParquetWriter(path, schema) as writer:
+        for block in ids.blocks():
+            step = rows_at_once(rows.shape, rows.dtype)
+            for first in range(0, len(block), step):
+                names = block.slice(first, step)
+                _check_rows(begin + len(names), len(rows), ids, more=True)
+                values = _table(rows[begin : begin + len(names)]).column("value")
+                writer.write_table(pa.table([names.cast(pa.string()), values], schema=schema))
+                begin += len(names)
+    _check_rows(begin, len(rows), ids, more=False)
+
+
+def _check_rows(found: int, expected: int, ids: StringIds, *, more: bool) -> None:
+    if found > expected or (found < expected and not more):
+        raise InvalidInputError(
+            f"{ids.store.uri_of(ids.keys[0])} has {'more' if more else 'fewer'} IDs than there are rows",
+            found=f"at least {found} IDs" if more else f"{found} IDs",
+            expected=f"{expected}, one for each node or edge of the type in the input",
+        )
+
+
+def _table(rows: Rows) -> pa.Table:
+    """One column ``value`` of numbers or of fixed-size lists of them."""
+    column = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    for width in reversed(rows.shape[1:]):
+        column = pa.FixedSizeListArray.from_arrays(column, width)
+    return pa.table({"value": column})

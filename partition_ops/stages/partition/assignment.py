@@ -1,0 +1,176 @@
+"""Writing an assignment, and bringing one in that was made elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import read_assignment
+from partition_ops.artifacts.tasks import StageResult, Task, run_task
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.formats.parmetis.assignment import read_parmetis_assignment
+from partition_ops.options.config import PartitionConfig, StageConfig
+from partition_ops.stages.partition.edge_cut import EdgeCut
+from partition_ops.stages.partition.problem import Parts
+from partition_ops.storage import Artifact, Store
+from partition_ops.system.parallel import map_in_threads
+
+logger = logging.getLogger("partition_ops")
+
+DGL_VERSION = "1.0.0"  # of partition_meta.json, as DGL's dispatch tool demands it
+SIDECAR_VERSION = 1
+
+
+def write_assignment(
+    task: Task,
+    metadata: GraphMetadata,
+    parts: Parts,
+    *,
+    dgl_name: str,
+    config: PartitionConfig | None = None,
+    num_parts: int | None = None,
+    edge_cut: EdgeCut | None = None,
+) -> dict[str, Any]:
+    """Write an assignment in DGL's text format, with a binary twin and a sidecar that ties them.
+
+    Args:
+        task: Collects what is written.
+        metadata: The graph's metadata.
+        parts: (nodes,) int32, partition by homogeneous ID.
+        dgl_name: ``random`` or ``metis``, for DGL's loader.
+        config: How it was made; None for one made elsewhere.
+        num_parts: Number of partitions of one made elsewhere.
+        edge_cut: Of the prepared graph, where there is one.
+
+    Returns:
+        Figures for the record.
+    """
+    count = config.num_parts if config else num_parts or 1
+    folder = task.destination.child(layout.ASSIGNMENT)
+
+    def write_type(node_type: str) -> tuple[Artifact, Artifact]:
+        begin, end = (metadata.node_offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
+        text = folder.write_bytes(layout.assignment_text(node_type), _text(parts[begin:end]))
+        return text, folder.write_array(layout.assignment_binary(node_type), parts[begin:end])
+
+    texts = {}
+    for node_type, written in zip(
+        metadata.node_types, map_in_threads(write_type, metadata.node_types), strict=True
+    ):
+        texts[node_type] = written[0]
+        for artifact in written:
+            _wrote(task, artifact)
+    meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": dgl_name}
+    _wrote(task, folder.write_json(layout.ASSIGNMENT_META, meta))
+    if config:
+        _warn_of_empty(parts, count, metadata, task.destination.uri)
+    made_by = config.options() if config else {"engine": "imported"}
+    sidecar = {
+        "version": SIDECAR_VERSION,
+        "num_parts": count,
+        "made_by": made_by,
+        "text_sha256": {node_type: text.sha256 for node_type, text in texts.items()},
+        **({"edge_cut": edge_cut.to_json()} if edge_cut else {}),
+    }
+    _wrote(task, folder.write_json(layout.ASSIGNMENT_SIDECAR, sidecar))
+    sizes = np.bincount(parts, minlength=count).tolist()
+    return {"engine": made_by["engine"], "num_parts": count, "nodes_per_part": sizes}
+
+
+def write_trainers(task: Task, metadata: GraphMetadata, trainers: Parts) -> None:
+    """Write ``assignment/trainers/<node type>.npy``: the trainer of every node, counted over all machines.
+
+    What ``dgl.distributed.partition_graph`` calls ``trainer_id``: with k trainers on a machine, those of
+    partition p are k * p to k * p + k - 1.
+
+    Args:
+        task: Collects what is written.
+        metadata: The graph's metadata.
+        trainers: (nodes,) int32, by homogeneous ID.
+    """
+    for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
+        key = f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}"
+        task.write_array(key, trainers[begin:end])
+
+
+def import_assignment(
+    config: StageConfig,
+    source: Store,
+    assignment: Store,
+    destination: Store,
+    *,
+    parmetis_parts: int | None = None,
+    parmetis_weights: int = 0,
+) -> StageResult:
+    """Bring in an assignment that was made elsewhere, checked, as if ``partition`` had made it.
+
+    Args:
+        config: The graph's name.
+        source: Root of the input graph; only its ``metadata.json`` is read.
+        assignment: Folder with ``partition_meta.json`` and ``<node type>.txt``, or with the text that
+            ``pm_dglpart`` wrote. A partition without nodes is a warning in the log.
+        destination: Root of the run.
+        parmetis_parts: Number of partitions in the text of ``pm_dglpart``; None reads DGL's folder.
+        parmetis_weights: Number of weights of a node in that text.
+
+    Returns:
+        The number of nodes of each partition.
+
+    Raises:
+        InvalidInputError: A file is missing, a node has no partition or one that is out of range.
+
+    Peak memory: 12 bytes a node.
+    """
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    if parmetis_parts is None:
+        found = read_assignment(assignment, metadata)
+    else:
+        found = read_parmetis_assignment(
+            assignment, metadata, num_parts=parmetis_parts, num_weights=parmetis_weights
+        )
+    _warn_of_empty(found.parts, found.num_parts, metadata, assignment.uri)
+
+    def work(task: Task) -> dict[str, Any]:
+        return write_assignment(
+            task, metadata, found.parts, dgl_name=found.algo_name, num_parts=found.num_parts
+        )
+
+    options = {**config.options(), "digest": found.digest()}
+    return run_task("partition", destination, options=options, work=work)
+
+
+def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where: str) -> None:
+    """Say which partitions have no nodes at all, and of which types some have none."""
+    empty = np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0).tolist()
+    if empty:
+        numbers = _first_ten(map(str, empty))
+        logger.warning("%s: %d of %d partitions have no nodes: %s", where, len(empty), num_parts, numbers)
+    without = {}
+    for name, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
+        having = np.count_nonzero(np.bincount(parts[begin:end], minlength=num_parts))
+        if end > begin and having < num_parts - len(empty):
+            without[name] = f"{name!r} ({end - begin} nodes, in {having} partitions)"
+    if without:
+        logger.warning("%s: some partitions have no nodes of %s", where, _first_ten(without.values()))
+
+
+def _first_ten(words: Iterable[str]) -> str:
+    listed = [*words]
+    return ", ".join(listed[:10]) + (", …" if len(listed) > 10 else "")
+
+
+def _wrote(task: Task, written: Artifact) -> None:
+    """Record an artifact of the assignment's folder under its key below the run's root."""
+    task.wrote(Artifact(f"{layout.ASSIGNMENT}/{written.key}", written.size, written.sha256))
+
+
+def _text(parts: Parts) -> bytes:
+    """One number a line."""
+    lines = np.array([f"{part}\n" for part in range(int(parts.max(initial=-1)) + 1)], "S")
+    padded: bytes = lines[parts].tobytes() if len(lines) else b""  # shorter numbers end with zeros
+    return padded.translate(None, b"\0")

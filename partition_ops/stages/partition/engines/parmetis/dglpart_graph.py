@@ -1,0 +1,198 @@
+"""``pm_dglpart``, first half: from the text files to the partition of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.parmetis import file_names as parmetis
+from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.engines.metis import cut_graph
+from partition_ops.stages.partition.engines.parmetis.library import Library, Slice, Wanted
+from partition_ops.stages.partition.engines.parmetis.limits import check_fits
+from partition_ops.stages.partition.engines.parmetis.text_slice import LineBlock, TextSlice
+from partition_ops.stages.partition.weights import Weights, can_be_shared, shares, tolerances
+
+Ids = npt.NDArray[np.int64]
+DEFAULT_TOLERANCE = 1.05
+FEWEST_NODES = 20  # for each rank and partition: below, ParMETIS divides by zero
+
+
+@dataclass(frozen=True)
+class TextGraph:
+    """The text files as one rank sees them.
+
+    Attributes:
+        nodes: Lines of this rank's nodes.
+        edges: Lines of this rank's share of the edges, which may join any nodes.
+        stats: Numbers of nodes, edges and node weights.
+    """
+
+    nodes: TextSlice
+    edges: TextSlice
+    stats: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class NodeSlice:
+    """This rank's nodes.
+
+    Attributes:
+        bounds: (ranks + 1,) int64, where each rank's nodes begin.
+        types: (nodes,) int64.
+        weights: (nodes, weights) int64.
+    """
+
+    bounds: Ids
+    types: Ids
+    weights: Weights
+
+
+def open_text(folder: Path, graph_name: str, comm: Any) -> TextGraph:
+    """Find the three files.
+
+    Raises:
+        InvalidInputError: One is missing, or the statistics are no three numbers.
+    """
+    path = folder / parmetis.stats_file(graph_name)
+    fields = path.read_text(errors="replace").split() if path.is_file() else []
+    if len(fields) != 3 or not all(field.isascii() and field.isdigit() for field in fields):
+        raise InvalidInputError(
+            f"{path}, line 1: not the counts of a graph" if path.is_file() else f"There is no file {path}",
+            expected="<num_nodes> <num_edges> <num_node_weights>",
+        )
+    nodes, edges, weights = (int(field) for field in fields)
+    share = {"rank": comm.rank, "ranks": comm.size}
+    node_slice = TextSlice(folder / parmetis.nodes_file(graph_name), parmetis.node_columns(weights), **share)
+    edge_slice = TextSlice(folder / parmetis.edges_file(graph_name), parmetis.EDGE_COLUMNS, **share)
+    return TextGraph(node_slice, edge_slice, (nodes, edges, weights))
+
+
+def read_nodes(text: TextGraph, comm: Any) -> NodeSlice:
+    """Types and weights of this rank's nodes.
+
+    Raises:
+        InvalidInputError: A row is wrong, types are not grouped, or the statistics count other nodes.
+    """
+    names = parmetis.node_columns(text.stats[2])
+    types, weights = [np.empty(0, np.int64)], [np.empty((0, len(names) - 2), np.int64)]
+    for block in text.nodes.blocks():
+        columns = np.stack([block.columns[name] for name in names], axis=1)
+        text.nodes.wrong(block, np.all(columns >= 0, axis=1), "a number is negative", "0 or more")
+        types.append(columns[:, 0])
+        last = types[-2][-1:]
+        grouped = np.diff(columns[:, 0], prepend=last if len(last) else columns[:1, 0]) >= 0
+        text.nodes.wrong(block, grouped, "nodes of a type are not together", "types in ascending order")
+        weights.append(columns[:, 1:-1])
+    kinds = np.concatenate(types)
+    ends = [end for end in comm.allgather(kinds[[0, -1]].tolist() if len(kinds) else []) if end]
+    if any(before[1] > after[0] for before, after in pairwise(ends)):
+        raise InvalidInputError(f"{text.nodes.path}: nodes of a type are not together")
+    counts = comm.allgather(len(kinds))
+    _check_count(text.nodes.path, sum(counts), text.stats[0], "nodes")
+    bounds = np.cumsum([0, *counts], dtype=np.int64)
+    found = np.concatenate(weights)
+    return NodeSlice(bounds, kinds, found if found.shape[1] else np.ones((len(kinds), 1), np.int64))
+
+
+def _check_count(path: Path, found: int, expected: int, what: str) -> None:
+    if found != expected:
+        raise InvalidInputError(
+            f"{path} has another number of rows than the stats file counts {what}",
+            found=found,
+            expected=expected,
+        )
+
+
+def in_step(blocks: Iterator[LineBlock], comm: Any) -> Iterator[LineBlock | None]:
+    """Blocks as long as any rank has one, so that all ranks exchange as often; None where one has no more."""
+    while True:
+        block = next(blocks, None)
+        if not comm.allreduce(int(block is not None)):
+            return
+        yield block
+
+
+def read_graph(text: TextGraph, bounds: Ids, comm: Any) -> ParhipGraph:
+    """The distinct neighbours of this rank's nodes, in either direction, without self-loops.
+
+    Raises:
+        InvalidInputError: An edge joins what is no node, or the statistics count other edges.
+
+    Peak memory: 24 bytes a half-edge of this rank.
+    """
+    total, rows = int(bounds[-1]), 0
+    keys = [np.empty(0, np.int64)]
+    for block in in_step(text.edges.blocks(), comm):
+        ends = np.empty((2, 0), np.int64)
+        if block is not None:
+            ends = np.stack([block.columns["src_id"], block.columns["dst_id"]])
+            good: npt.NDArray[np.bool_] = np.all((ends >= 0) & (ends < total), axis=0)
+            text.edges.wrong(block, good, "an end of the edge is no node", f"0 to {total - 1}")
+            rows += ends.shape[1]
+        keys.append(_exchange(ends[:, ends[0] != ends[1]], bounds, comm))
+    _check_count(text.edges.path, comm.allreduce(rows), text.stats[1], "edges")
+    begin, end = bounds[comm.rank], bounds[comm.rank + 1]
+    node, neighbours = np.divmod(np.unique(np.concatenate(keys)), max(total, 1))
+    degrees = np.bincount(node - begin, minlength=int(end - begin))
+    return ParhipGraph(np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)]), neighbours)
+
+
+def _exchange(ends: Ids, bounds: Ids, comm: Any) -> Ids:
+    """Send both directions of some edges to the owners; back come node * nodes + neighbour."""
+    both = np.concatenate([ends, ends[::-1]], axis=1)
+    owners = np.searchsorted(bounds, both[0], side="right") - 1
+    keys = both[0] * bounds[-1] + both[1]
+    received = comm.alltoall([np.unique(keys[owners == rank]) for rank in range(comm.size)])
+    return np.concatenate(received)
+
+
+def partition_slice(
+    config: PartitionConfig, graph: ParhipGraph, nodes: NodeSlice, comm: Any
+) -> npt.NDArray[np.int32]:
+    """(nodes,) int32, the partition of this rank's nodes; a tiny graph goes to METIS on rank 0.
+
+    Raises:
+        EngineError: The library is missing or failed, or the graph does not fit its integers.
+    """
+    half_edges = comm.allreduce(graph.num_half_edges)
+    total = int(nodes.bounds[-1])
+    if half_edges == 0 or total < FEWEST_NODES * max(comm.size, config.num_parts):
+        return _partition_tiny(config, graph, nodes, comm)
+    library = Library(config.mpi.library)
+    sums = comm.allreduce(nodes.weights.sum(axis=0))
+    check_fits(library.index.itemsize * 8, nodes=total, half_edges=half_edges, weight_sums=sums.tolist())
+    heaviest = np.max(comm.allgather(nodes.weights.max(axis=0)), axis=0)
+    used = can_be_shared(config, heaviest, sums)
+    allowed = tolerances(config, heaviest[used], sums[used], DEFAULT_TOLERANCE)
+    piece = Slice(nodes.bounds, graph.offsets, graph.neighbours, nodes.weights[:, used])
+    return library.partition(piece, Wanted(config.num_parts, allowed, shares(config), config.seed), comm)
+
+
+def _partition_tiny(
+    config: PartitionConfig, graph: ParhipGraph, nodes: NodeSlice, comm: Any
+) -> npt.NDArray[np.int32]:
+    pieces = comm.gather((np.diff(graph.offsets), graph.neighbours, nodes.weights))
+    parts = None
+    if comm.rank == 0:
+        degrees, neighbours, weights = (np.concatenate(values) for values in zip(*pieces, strict=True))
+        whole = ParhipGraph(np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)]), neighbours)
+        parts = np.split(_tiny(config, whole, weights), nodes.bounds[1:-1])
+    mine: npt.NDArray[np.int32] = comm.scatter(parts)
+    return mine
+
+
+def _tiny(config: PartitionConfig, graph: ParhipGraph, weights: Weights) -> npt.NDArray[np.int32]:
+    if config.num_parts == 1 or graph.num_half_edges == 0 or graph.num_nodes <= config.num_parts:
+        return (np.arange(graph.num_nodes) % config.num_parts).astype(np.int32)  # nothing to cut: dealt out
+    used = weights.any(axis=0)
+    weights = weights[:, used] if used.any() else np.ones((graph.num_nodes, 1), np.int64)
+    return cut_graph(config, graph, np.ascontiguousarray(weights))

@@ -1,0 +1,152 @@
+"""Starting ranks with mpirun and hearing what became of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO, Any
+
+from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
+from partition_ops.options.mpi import MpiOptions
+from partition_ops.stages.partition.engines.parmetis.library import REMEDY, check_installed, find_library
+from partition_ops.stages.partition.engines.parmetis.ranks import ERROR_MARK
+
+COMMANDS = ("mpirun.openmpi", "mpirun")
+GRACE_SECONDS = 10
+SHOWN_LINES = 15
+KINDS = {kind.__name__: kind for kind in (EngineError, InvalidInputError, StorageError, UsageError)}
+
+
+class RankDiedError(EngineError):
+    """A rank ended without an error of its own: killed, out of memory, or its host is gone."""
+
+    transient = True
+
+
+def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
+    """Run a module on every rank; the job goes to the standard input of rank 0, never to a command line.
+
+    Args:
+        module: Run as ``python -m module``.
+        job: JSON for rank 0, which tells the others; may hold credentials.
+        options: How many ranks, and where.
+
+    Raises:
+        PartitionOpsError: Something is not installed, or a rank failed; all others are ended then.
+    """
+    check_installed(options.library)
+    command = [*mpirun_command(options), sys.executable, "-m", module]
+    with tempfile.TemporaryFile() as output:
+        status = _run(command, json.dumps(job).encode(), output)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if status != 0:
+        raise _failure(status, text)
+
+
+def mpirun_command(options: MpiOptions) -> list[str]:
+    """The command before the program.
+
+    Raises:
+        EngineError: There is no mpirun.
+        UsageError: The hostfile is not there.
+    """
+    command = shlex.split(options.mpirun) if options.mpirun else _own_mpirun(local=options.hostfile is None)
+    if shutil.which(command[0]) is None:
+        raise EngineError(f"There is no command {command[0]!r} to start MPI's ranks with", remedy=REMEDY)
+    if options.hostfile is not None:
+        if not Path(options.hostfile).is_file():
+            raise UsageError(
+                "There is no such hostfile", found=options.hostfile, expected="a file on this machine"
+            )
+        command += ["--hostfile", str(Path(options.hostfile).absolute())]
+    return [*command, "-np", str(options.ranks)]
+
+
+def check_named(options: MpiOptions) -> None:
+    """Refuse a hostfile, command or library that was named and is not there, before hours of other work.
+
+    Raises:
+        UsageError: The hostfile is not there.
+        EngineError: The command or the library is not there.
+    """
+    if options.hostfile is not None or options.mpirun is not None:
+        mpirun_command(options)
+    if options.library.path is not None:
+        find_library(options.library)
+
+
+def _own_mpirun(*, local: bool) -> list[str]:
+    found = next((name for name in COMMANDS if shutil.which(name)), None)
+    if found is None:
+        raise EngineError("There is no mpirun", remedy=REMEDY)
+    # more ranks than cores are allowed on one machine; on several, the hostfile says how many
+    crowded = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if local else []
+    return [found, "--bind-to", "none", *crowded]
+
+
+def mpi_environment() -> dict[str, str]:
+    """The environment of mpirun: OpenMPI refuses root unless it is told twice."""
+    environment = dict(os.environ)
+    if os.geteuid() == 0:
+        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment.setdefault("OMP_NUM_THREADS", "1")
+    return environment
+
+
+def _run(command: list[str], job: bytes, output: IO[bytes]) -> int:
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=mpi_environment(),
+        start_new_session=True,
+    )
+    try:
+        process.communicate(job)
+    finally:
+        _stop(process)
+    return process.returncode
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End mpirun if it still runs; it ends its ranks."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _failure(status: int, text: str) -> PartitionOpsError:
+    for line in text.splitlines():
+        _, mark, described = line.partition(ERROR_MARK)
+        if mark:
+            return _own_error(json.loads(described))
+    lines = [line for line in text.splitlines() if line.strip("- ")]
+    return RankDiedError(
+        f"A rank of ParMETIS died (mpirun ended with status {status}); it wrote:\n"
+        + "\n".join(lines[-SHOWN_LINES:]),
+        remedy="If it ran out of memory, use more hosts or --engine metis.",
+    )
+
+
+def _own_error(described: dict[str, Any]) -> PartitionOpsError:
+    kind = KINDS.get(described["kind"], EngineError)
+    return kind(
+        f"Rank {described['rank']} on {described['host']}: {described['problem']}",
+        found=described.get("found"),
+        expected=described.get("expected"),
+        remedy=described.get("remedy"),
+    )

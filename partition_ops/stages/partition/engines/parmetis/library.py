@@ -1,0 +1,213 @@
+"""The partitioning library, called through ctypes: ParMETIS, or KarypisLab's PM4GNN with the same arguments.
+
+It is found at run time and never shipped: ParMETIS's licence allows education, research and evaluation only.
+Source: ParMETIS manual 4.0, section 5.2, ``ParMETIS_V3_PartKway``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.errors import EngineError
+from partition_ops.options.mpi import LibraryOptions
+
+FUNCTIONS = ("PM4GNN_PartKway", "ParMETIS_V3_PartKway")
+ADAPTIVE = "ParMETIS_V3_AdaptiveRepart"
+UNCOUPLED = 2  # the partitions that there are do not follow from the ranks
+MOST_RATIO = 1_000_000  # of cut edges to moved nodes, as the manual has it
+METIS_OK = 1
+MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and takes 0 for 1
+REMEDY = (
+    "Install Debian's packages libparmetis4.0 (component non-free: read its licence) and openmpi-bin, and"
+    " mpi4py ('pip install partition-ops[mpi]'), on every host; the other engines work without."
+)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The nodes of one rank, consecutive, and their neighbours.
+
+    Attributes:
+        bounds: (ranks + 1,) int64, where each rank's nodes begin; the same on every rank.
+        offsets: (nodes + 1,) of the library's index type, from 0.
+        neighbours: (half-edges,) of the library's index type; IDs in the whole graph.
+        weights: (nodes, constraints) of the library's index type.
+    """
+
+    bounds: npt.NDArray[np.int64]
+    offsets: npt.NDArray[Any]
+    neighbours: npt.NDArray[Any]
+    weights: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the partitions shall be like.
+
+    Attributes:
+        num_parts: How many.
+        tolerances: (constraints,) largest weight of a partition over its share.
+        shares: (partitions,) share of every weight; they sum to 1.
+        seed: The same seed, on as many ranks, gives the same partitions.
+    """
+
+    num_parts: int
+    tolerances: npt.NDArray[np.float64]
+    shares: npt.NDArray[np.float64]
+    seed: int
+
+
+class Library:
+    """A loaded library; only inside a rank, because loading it loads MPI.
+
+    Raises:
+        EngineError: There is none, or it does not export a function that we can call.
+    """
+
+    def __init__(self, options: LibraryOptions) -> None:
+        self.index = np.dtype(np.int32 if options.index_bits == 32 else np.int64)
+        self.real = np.dtype(np.float32 if options.real_bits == 32 else np.float64)
+        path = find_library(options)
+        try:
+            self._library: Any = ctypes.CDLL(path)
+        except OSError as error:
+            raise EngineError(f"{path} cannot be loaded: {error}", remedy=REMEDY) from error
+        names = [name for name in FUNCTIONS if hasattr(self._library, name)]
+        if not names:
+            raise EngineError(f"{path} is not ParMETIS", expected="a function " + " or ".join(FUNCTIONS))
+        self.name = names[0]
+        self._function: Any = getattr(self._library, self.name)
+        self._function.restype = ctypes.c_int
+
+    def partition(self, piece: Slice, wanted: Wanted, comm: Any) -> npt.NDArray[np.int32]:
+        """Partition a graph; every rank of ``comm`` calls this with its own slice, none of them empty.
+
+        Returns:
+            (nodes,) int32, the partition of the rank's own nodes.
+
+        Raises:
+            EngineError: The library reported a failure.
+
+        Peak memory: the library's own.
+        """
+        options = [1, 0, 1 + wanted.seed % MOST_SEEDS]
+        parts = np.zeros(len(piece.offsets) - 1, self.index)
+        return self._call(self._function, piece, wanted, [self._indices(options)], parts, comm)
+
+    def repartition(
+        self, piece: Slice, wanted: Wanted, homes: npt.NDArray[np.int32], price: int, comm: Any
+    ) -> npt.NDArray[np.int32]:
+        """Improve partitions that there are; every rank of ``comm`` calls this with its own slice.
+
+        Source: ParMETIS manual 4.0, section 5.3, ``ParMETIS_V3_AdaptiveRepart``: it keeps low the sum of
+        moved nodes and of cut edges times a ratio.
+
+        Args:
+            piece: The rank's nodes.
+            wanted: What the partitions shall be like.
+            homes: (nodes,) int32, where the rank's nodes are.
+            price: How many cut edges a moved node is worth.
+            comm: The communicator.
+
+        Returns:
+            (nodes,) int32, the partition of the rank's own nodes.
+
+        Raises:
+            EngineError: The library cannot do that, or reported a failure.
+
+        Peak memory: the library's own.
+        """
+        function = getattr(self._library, ADAPTIVE, None)
+        if function is None:
+            raise EngineError(
+                f"{self.name} cannot follow an earlier run",
+                expected=f"a library with {ADAPTIVE}",
+                remedy="Use ParMETIS itself, or --engine two-level.",
+            )
+        function.restype = ctypes.c_int
+        ratio = self._reals([1 / max(price, 1 / MOST_RATIO)])
+        options = self._indices([1, 0, 1 + wanted.seed % MOST_SEEDS, UNCOUPLED])
+        sizes = self._indices(np.ones(len(homes)))
+        parts = np.array(homes, self.index)
+        return self._call(function, piece, wanted, [ratio, options], parts, comm, sizes)
+
+    def _call(
+        self,
+        function: Any,
+        piece: Slice,
+        wanted: Wanted,
+        how: list[Any],
+        parts: npt.NDArray[Any],
+        comm: Any,
+        *sizes: Any,
+    ) -> npt.NDArray[np.int32]:
+        """Call one of the functions: their arguments are the same but for the sizes and for ``how``."""
+        from mpi4py import MPI
+
+        cut = np.zeros(1, self.index)
+        status = function(
+            self._indices(piece.bounds),
+            self._indices(piece.offsets),
+            self._indices(piece.neighbours),
+            self._indices(piece.weights),
+            *sizes,
+            None,  # weights of the edges
+            self._indices([2]),  # weights of the nodes only
+            self._indices([0]),  # IDs from 0
+            self._indices([piece.weights.shape[1]]),
+            self._indices([wanted.num_parts]),
+            self._reals(np.repeat(wanted.shares, piece.weights.shape[1])),
+            self._reals(wanted.tolerances),
+            *how,
+            _pointer(cut),
+            _pointer(parts),
+            ctypes.c_void_p(MPI._addressof(comm)),
+        )
+        if status != METIS_OK:
+            raise EngineError(f"{self.name} could not partition the graph", found=f"status {status}")
+        return parts.astype(np.int32, copy=False)
+
+    def _indices(self, values: Any) -> Any:
+        return _pointer(np.ascontiguousarray(values, self.index))
+
+    def _reals(self, values: Any) -> Any:
+        return _pointer(np.ascontiguousarray(values, self.real))
+
+
+def find_library(options: LibraryOptions) -> str:
+    """Path or name of the library, without loading it.
+
+    Raises:
+        EngineError: There is none; says what to install and what works without.
+    """
+    if options.path is not None:
+        if not Path(options.path).is_file():
+            raise EngineError(f"There is no library {options.path}", remedy=REMEDY)
+        return options.path
+    found = ctypes.util.find_library("parmetis")
+    if found is None:
+        raise EngineError("ParMETIS is not installed: there is no libparmetis", remedy=REMEDY)
+    return found
+
+
+def check_installed(options: LibraryOptions) -> None:
+    """Look for all that a rank needs, without loading it.
+
+    Raises:
+        EngineError: Something is missing.
+    """
+    find_library(options)
+    if importlib.util.find_spec("mpi4py") is None:
+        raise EngineError("mpi4py is not installed", remedy=REMEDY)
+
+
+def _pointer(array: npt.NDArray[Any]) -> Any:
+    return array.ctypes.data_as(ctypes.c_void_p)  # keeps the array alive

@@ -1,0 +1,140 @@
+"""One MPI rank of the engine ``parmetis``: ``mpirun … python -m`` with this module."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.parhip import read_parhip_slice
+from partition_ops.options.config import PartitionConfig
+from partition_ops.options.mpi import LibraryOptions, MpiOptions
+from partition_ops.stages.partition.engines.parmetis.library import Library, Slice, Wanted
+from partition_ops.stages.partition.engines.parmetis.limits import check_fits
+from partition_ops.stages.partition.engines.parmetis.ranks import bounds_of, run_rank
+from partition_ops.stages.partition.weights import (
+    Classes,
+    Weights,
+    can_be_shared,
+    class_weights,
+    shares,
+    tolerances,
+    type_classes,
+)
+from partition_ops.storage import StorageSettings, Store, open_store
+
+DEFAULT_TOLERANCE = 1.05  # as ParMETIS's manual recommends
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What this rank has to do: ``begin`` to ``end`` are the homogeneous IDs of its nodes.
+
+    With ``follows``, there are partitions to begin from.
+    """
+
+    comm: Any
+    config: PartitionConfig
+    store: Store
+    node_offsets: tuple[int, ...]
+    bounds: npt.NDArray[np.int64]
+    follows: bool
+
+    @property
+    def begin(self) -> int:
+        return int(self.bounds[self.comm.rank])
+
+    @property
+    def end(self) -> int:
+        return int(self.bounds[self.comm.rank + 1])
+
+
+def main() -> None:
+    """Read the job from standard input (rank 0), partition, and let rank 0 write the result."""
+    run_rank(_rank)
+
+
+def _rank(comm: Any) -> None:
+    job = comm.bcast(json.load(sys.stdin) if comm.rank == 0 else None)
+    os.environ.update(job["environment"])
+    settings = StorageSettings(**job["settings"]) if job["settings"] else None
+    with open_store(job["uri"], settings) as store:
+        bounds = bounds_of(job["nodes"], comm.size)
+        config, offsets = _config(job["config"]), tuple(job["node_offsets"])
+        work = _Work(comm, config, store, offsets, bounds, job["follows"])
+        parts = _gather(work, _partition(work))
+        if comm.rank == 0:
+            store.write_array(layout.PARMETIS_PARTS, parts)
+
+
+def _config(options: dict[str, Any]) -> PartitionConfig:
+    mpi = options.pop("mpi")
+    target = options.pop("target_shares")
+    library = LibraryOptions(**mpi.pop("library"))
+    return PartitionConfig(
+        **options, target_shares=target and tuple(target), mpi=MpiOptions(**mpi, library=library)
+    )
+
+
+def _partition(work: _Work) -> npt.NDArray[np.int32]:
+    library = Library(work.config.mpi.library)
+    graph = read_parhip_slice(work.store, layout.PREPARED_GRAPH, work.begin, work.end, library.index)
+    weights, allowed = _weights(work, graph.num_half_edges)
+    piece = Slice(work.bounds, graph.offsets, graph.neighbours, weights)
+    fractions = shares(work.config)
+    wanted = Wanted(len(fractions), allowed, fractions, work.config.seed)
+    if not work.follows:
+        return library.partition(piece, wanted, work.comm)
+    homes = _read_array(work, layout.PARMETIS_HOMES, np.dtype(np.int32))
+    return library.repartition(piece, wanted, homes, work.config.migration_price, work.comm)
+
+
+def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.float64]]:
+    """The weights of this rank's nodes, and the tolerance of each, the same on every rank."""
+    from mpi4py import MPI
+
+    classes = _classes(work)
+    count = work.comm.allreduce(int(classes.max(initial=0)), MPI.MAX) + 1
+    columns = class_weights(classes, count, _in_degrees(work) if work.config.balance == "edges" else None)
+    sums = work.comm.allreduce(columns.sum(axis=0), MPI.SUM)
+    heaviest = np.max(work.comm.allgather(columns.max(axis=0)), axis=0)
+    total = work.comm.allreduce(half_edges, MPI.SUM)
+    used = can_be_shared(work.config, heaviest, sums)
+    bits = work.config.mpi.library.index_bits
+    check_fits(bits, nodes=int(work.bounds[-1]), half_edges=total, weight_sums=sums[used].tolist())
+    return columns[:, used], tolerances(work.config, heaviest[used], sums[used], DEFAULT_TOLERANCE)
+
+
+def _classes(work: _Work) -> Classes:
+    if work.config.balance_ntypes is None:
+        return type_classes(work.config, work.node_offsets, work.begin, work.end)
+    return _read_array(work, layout.PARMETIS_CLASSES, np.dtype(np.int32))
+
+
+def _in_degrees(work: _Work) -> Weights:
+    return _read_array(work, layout.PREPARED_IN_DEGREES, np.dtype(np.int64))
+
+
+def _read_array(work: _Work, key: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """This rank's part of an array with an entry a node; what is before it in the file is NumPy's header."""
+    found = work.store.stat(key)
+    first = (found.size if found else 0) - dtype.itemsize * int(work.bounds[-1])
+    begin, end = (first + dtype.itemsize * node for node in (work.begin, work.end))
+    return np.frombuffer(work.store.read_range(key, begin, end), dtype)
+
+
+def _gather(work: _Work, parts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The partition of every node, in rank 0; nothing in the others."""
+    everything = np.empty(int(work.bounds[-1]) if work.comm.rank == 0 else 0, np.int32)
+    work.comm.Gatherv(parts, [everything, np.diff(work.bounds)] if work.comm.rank == 0 else None)
+    return everything
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Engine ``two-level``: clusters, METIS over the graph of the clusters, refinement on the whole graph.
+
+Why so, and what was tried besides: docs/decisions/two-level.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.stages.partition.engines.metis import DEFAULT_TOLERANCE, cut_graph, partition_metis
+from partition_ops.stages.partition.engines.random import partition_random
+from partition_ops.stages.partition.engines.two_level.cluster import find_clusters
+from partition_ops.stages.partition.engines.two_level.contract import contract
+from partition_ops.stages.partition.engines.two_level.graph import NOTHING, Constraints, Graph, Labels
+from partition_ops.stages.partition.engines.two_level.refine import refine
+from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.stages.partition.weights import shares
+
+MANY_PARTS = 16
+CLUSTERS = (32,)  # by level, how many of the largest size would make a partition
+CLUSTERS_OF_MANY = (64, 16)  # ... of more than `MANY_PARTS`
+FEW_NODES = 20_000  # METIS takes them as they are
+MOST_HALF_EDGES = 1 << 24  # of a graph of clusters; one with more is made smaller again
+LEAST_SHRINKING = 0.8  # clusters of more than this share of the nodes are not worth a level
+CLUSTERED = 0.15  # ... of at most this share: the graph has communities
+SKEWED = 100  # largest degree over the mean of a graph that has hubs
+
+
+def partition_two_level(problem: Problem) -> Parts:
+    """Cut few edges, every column of the weights balanced.
+
+    Clusters of the graph are contracted to a much smaller one with weights, METIS cuts that with one
+    constraint a column, and nodes at the borders move on the whole graph while that lowers the cut.
+
+    Returns:
+        (nodes,) int32, partition by homogeneous ID.
+
+    Raises:
+        EngineError: METIS failed.
+
+    Peak memory: 60 bytes a node, and 180 bytes a half-edge of the graph of clusters, which has a tenth of
+    the graph's where that has communities and at most 2**24; for each thread up to 200 bytes times the
+    largest degree. The graph itself stays mapped.
+    """
+    return _partition(problem, always=True)
+
+
+def partition_auto(problem: Problem) -> Parts:
+    """What is expected to cut fewest edges: `partition_two_level`, or METIS on the whole graph.
+
+    The latter for graphs without hubs and communities, such as grids and roads, and for the objective
+    ``vol``. `Problem.notes` says which it was.
+
+    Returns:
+        (nodes,) int32, partition by homogeneous ID.
+
+    Raises:
+        EngineError: METIS failed.
+
+    Peak memory: that of the engine.
+    """
+    return _partition(problem, always=False)
+
+
+def _partition(problem: Problem, *, always: bool) -> Parts:
+    graph = Graph.of_input(problem.graph)
+    if problem.num_parts == 1:
+        return np.zeros(graph.num_nodes, np.int32)
+    if graph.num_half_edges == 0 or graph.num_nodes <= problem.num_parts:
+        return partition_random(problem)
+    if problem.config.objective == "vol":
+        problem.notes["chosen"] = "metis"
+        return partition_metis(problem)
+    return _TwoLevel(problem, graph, always=always).run()
+
+
+def tolerance_of(problem: Problem) -> float:
+    """Largest weight of a partition over its share."""
+    return problem.config.tolerance or DEFAULT_TOLERANCE
+
+
+def constraints_of(problem: Problem) -> Constraints:
+    """Those of the graph's own nodes; what a partition may hold is its share and the tolerance."""
+    classes = problem.classes
+    in_degrees = problem.in_degrees if problem.config.balance == "edges" else NOTHING
+    count = int(classes.max(initial=0)) + 1
+    sums, heaviest = np.bincount(classes, minlength=count), np.ones(count, np.int64)
+    if len(in_degrees):
+        theirs = np.bincount(classes, weights=in_degrees, minlength=count).astype(np.int64)
+        largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
+        sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
+    wanted = shares(problem.config)[:, None] * sums
+    enough = np.ceil(wanted) + heaviest - 1  # what an even partition needs where nodes cannot be shared
+    most = np.maximum(np.floor(wanted * tolerance_of(problem)), enough).astype(np.int64)
+    return Constraints(classes, in_degrees, np.zeros((0, len(sums)), np.int64), most)
+
+
+class _TwoLevel:
+    """One graph at work."""
+
+    def __init__(self, problem: Problem, graph: Graph, *, always: bool) -> None:
+        self.problem = problem
+        self.graph = graph
+        self.always = always
+
+    def run(self) -> Parts:
+        parts = self._cut(self.graph, self.constraints)
+        if not self.always:
+            self.problem.notes.setdefault("chosen", "two-level")
+        return parts
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        return constraints_of(self.problem)
+
+    def _cut(self, graph: Graph, constraints: Constraints, level: int = 0) -> Labels:
+        """Partition a graph, through the graph of its clusters if that is worth it."""
+        smaller = self._smaller(graph, level)
+        if smaller is None:
+            parts = self._metis(graph, constraints)
+        else:
+            contracted, labels = smaller
+            parts = self._cut(contracted, constraints.contracted(labels, contracted.num_nodes), level + 1)[
+                labels
+            ]
+        refine(graph, constraints, parts)
+        return parts
+
+    def _smaller(self, graph: Graph, level: int) -> tuple[Graph, Labels] | None:
+        whole = graph is self.graph
+        count = self._clusters_of_a_part(graph, level)
+        if count == 0 or graph.num_half_edges == 0 or (whole and graph.num_nodes <= FEW_NODES):
+            return None
+        most = max(2, self.graph.num_nodes // (count * self.problem.num_parts))
+        labels = find_clusters(graph, most, self.problem.config.seed)
+        degrees = np.diff(graph.offsets)
+        connected = np.count_nonzero(degrees)
+        share = (len(np.unique(labels)) - (graph.num_nodes - connected)) / connected
+        if (
+            whole
+            and not self.always
+            and share > CLUSTERED
+            and degrees.max() * connected < SKEWED * degrees.sum()
+        ):
+            self.problem.notes["chosen"] = "metis"
+            return None
+        return contract(graph, labels) if share <= LEAST_SHRINKING else None
+
+    def _clusters_of_a_part(self, graph: Graph, level: int) -> int:
+        """How many clusters of the largest size would make a partition; 0 for no more clusters."""
+        counts = CLUSTERS if self.problem.num_parts <= MANY_PARTS else CLUSTERS_OF_MANY
+        if level < len(counts):
+            return counts[level]
+        more = counts[-1] >> (level - len(counts) + 1)
+        return more if graph.num_half_edges > MOST_HALF_EDGES else 0
+
+    def _metis(self, graph: Graph, constraints: Constraints) -> Labels:
+        weights = constraints.weights if len(constraints.weights) else self.problem.weights
+        weights = np.ascontiguousarray(weights[:, weights.any(axis=0)])  # METIS divides by the sum of each
+        edge_weights = graph.edge_weights if len(graph.edge_weights) else None
+        config = replace(self.problem.config, tolerance=tolerance_of(self.problem))
+        return cut_graph(config, ParhipGraph(graph.offsets, graph.neighbours), weights, edge_weights)

@@ -1,0 +1,147 @@
+"""The graphs that the levels of the engine work on: named tuples, which compiled code takes as they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from partition_ops.artifacts.parhip import ParhipGraph
+
+Integers = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int32]
+NOTHING = np.zeros(0, np.int64)
+LOOKED_UP = 1 << 11  # half-edges; what was looked up for so many stays in the first-level cache
+
+
+class Graph(NamedTuple):
+    """A symmetric graph without self-loops, whose edges may have weights.
+
+    Attributes:
+        offsets: (nodes + 1,) int64, where the neighbours of each node begin.
+        neighbours: (half-edges,) int64.
+        edge_weights: (half-edges,) int64, or empty where every edge weighs 1.
+        node_weights: (nodes,) int64, how many nodes of the input graph each one stands for, or empty where
+            that is 1.
+    """
+
+    offsets: Integers
+    neighbours: Integers
+    edge_weights: Integers
+    node_weights: Integers
+
+    @classmethod
+    def of_input(cls, graph: ParhipGraph) -> Graph:
+        """The graph that ``prepare`` wrote; its neighbours stay mapped."""
+        offsets, neighbours = (np.asarray(array, np.int64) for array in (graph.offsets, graph.neighbours))
+        return cls(offsets, neighbours, NOTHING, NOTHING)
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def num_half_edges(self) -> int:
+        return len(self.neighbours)
+
+
+class Constraints(NamedTuple):
+    """What the nodes of a graph weigh in each thing to balance, and what a partition may hold of it.
+
+    The nodes of the input graph have a class each: they weigh 1 in the column of their class and, where the
+    in-degrees are balanced too, their in-degree in a second column of the class. Those of a contracted
+    graph weigh something in every column.
+
+    Attributes:
+        classes: (nodes,) int32, or empty in a contracted graph.
+        in_degrees: (nodes,) int64, or empty where they are not balanced.
+        weights: (nodes, columns) int64 in a contracted graph, else (0, columns).
+        most: (parts, columns) int64, what a partition may hold.
+    """
+
+    classes: Labels
+    in_degrees: Integers
+    weights: Integers
+    most: Integers
+
+    @property
+    def num_columns(self) -> int:
+        return int(self.most.shape[1])
+
+    def loads(self, parts: Labels) -> Integers:
+        """(parts, columns) int64, what each partition holds."""
+        count, columns = self.most.shape
+        loads = np.zeros((count, columns), np.int64)
+        if len(self.weights):
+            for column in range(columns):
+                sums = np.bincount(parts, weights=self.weights[:, column], minlength=count)
+                loads[:, column] = sums.astype(np.int64)
+            return loads
+        half = columns // 2 if len(self.in_degrees) else columns
+        cells = parts.astype(np.int64) * half + self.classes
+        loads[:, :half] = np.bincount(cells, minlength=count * half).reshape(count, half)
+        if len(self.in_degrees):
+            sums = np.bincount(cells, weights=self.in_degrees, minlength=count * half)
+            loads[:, half:] = sums.astype(np.int64).reshape(count, half)
+        return loads
+
+    def contracted(self, labels: Labels, count: int) -> Constraints:
+        """Those of the graph whose nodes are the clusters.
+
+        Args:
+            labels: (nodes,) int32, the cluster of each node.
+            count: Number of clusters.
+        """
+        columns = self.num_columns
+        weights = np.empty((count, columns), np.int64)
+        if len(self.weights):
+            for column in range(columns):
+                sums = np.bincount(labels, weights=self.weights[:, column], minlength=count)
+                weights[:, column] = sums.astype(np.int64)
+        else:
+            half = columns // 2 if len(self.in_degrees) else columns
+            cells = labels.astype(np.int64) * half + self.classes
+            weights[:, :half] = np.bincount(cells, minlength=count * half).reshape(count, half)
+            if len(self.in_degrees):
+                sums = np.bincount(cells, weights=self.in_degrees, minlength=count * half)
+                weights[:, half:] = sums.astype(np.int64).reshape(count, half)
+        return Constraints(np.zeros(0, np.int32), NOTHING, weights, self.most)
+
+
+def most_looked_up(graph: Graph) -> int:
+    """Room for `LOOKED_UP` neighbours, or for those of the node that has most."""
+    return max(LOOKED_UP, largest_degree(graph.offsets))
+
+
+@njit(cache=True, nogil=True)
+def largest_degree(offsets: Integers) -> int:
+    """Without an array of all degrees."""
+    largest = 0
+    for v in range(len(offsets) - 1):
+        largest = max(largest, offsets[v + 1] - offsets[v])
+    return largest
+
+
+@njit(cache=True, nogil=True, inline="always")
+def look_around(graph: Graph, v: int, numbers: npt.NDArray[Any], around: npt.NDArray[Any], at: int) -> int:
+    """Look up a number of each neighbour of a node.
+
+    In a loop that does nothing else the processor waits for many of them at once, and not for one after the
+    other: several times as fast where the numbers are not in the cache.
+
+    Args:
+        graph: The graph.
+        v: The node.
+        numbers: (nodes,) integers.
+        around: Written to from ``at`` on, in the order of the neighbours.
+        at: The first place.
+
+    Returns:
+        The place behind the last.
+    """
+    for j in range(graph.offsets[v], graph.offsets[v + 1]):
+        around[at] = numbers[graph.neighbours[j]]
+        at += 1
+    return at

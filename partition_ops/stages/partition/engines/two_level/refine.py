@@ -1,0 +1,366 @@
+"""Refinement: nodes at the border of a partition move where they cut fewer edges, within every constraint.
+
+As in `cluster`, nodes are worked on a batch at a time, and any number of threads gives the same result. A
+proposal is looked at again before it is entered, so no move makes the cut larger but those that make room.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from partition_ops.stages.partition.engines.two_level.batches import Batches
+from partition_ops.stages.partition.engines.two_level.graph import (
+    LOOKED_UP,
+    Constraints,
+    Graph,
+    Integers,
+    Labels,
+    look_around,
+    most_looked_up,
+)
+
+SWEEPS = 12
+LITTLE = 2e-4  # share of the nodes; a sweep that moves fewer was the last
+TIMES_BALANCED = 3
+MOST_NARROW = 127  # partitions; a quarter of the memory, so that more of it is in the cache
+NEVER = np.inf
+NOWHERE = -1
+NO_HOMES = np.zeros(0, np.int32)
+
+Flags = npt.NDArray[np.bool_]
+Parts = npt.NDArray[Any]
+
+
+class State(NamedTuple):
+    """Partitions at work.
+
+    Attributes:
+        graph: The graph.
+        constraints: Of its nodes.
+        parts: (nodes,) int8 or int32.
+        loads: (parts, columns) int64, what each partition holds.
+        homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; or empty.
+        price: How many edges it must save to leave its home, for each node of the input graph in it.
+    """
+
+    graph: Graph
+    constraints: Constraints
+    parts: Parts
+    loads: Integers
+    homes: Labels
+    price: float
+
+    @property
+    def too_full(self) -> Integers:
+        """The partitions that hold more of something than they may."""
+        return np.flatnonzero((self.loads > self.constraints.most).any(axis=1))
+
+
+class Room(NamedTuple):
+    """What one thread works with.
+
+    Attributes:
+        sums: (parts,) int64 of zeros; so it is left.
+        used: (parts,) int64.
+        around: (`LOOKED_UP` or the largest degree,) of the dtype of the partitions.
+    """
+
+    sums: Integers
+    used: Integers
+    around: Parts
+
+    @classmethod
+    def of(cls, state: State) -> Room:
+        count = len(state.loads)
+        around = np.empty(most_looked_up(state.graph), state.parts.dtype)
+        return cls(np.zeros(count, np.int64), np.empty(count, np.int64), around)
+
+    def another(self) -> Room:
+        """For another thread."""
+        return Room(np.zeros_like(self.sums), np.empty_like(self.used), np.empty_like(self.around))
+
+
+def refine(
+    graph: Graph,
+    constraints: Constraints,
+    parts: Labels,
+    *,
+    homes: Labels = NO_HOMES,
+    price: float = 0,
+    active: Flags | None = None,
+) -> bool:
+    """Move nodes to the partition that most of their edges lead to, in place.
+
+    Where a partition holds more than it may, the nodes whose going costs least go first.
+
+    Args:
+        graph: Weighted or not.
+        constraints: Of its nodes.
+        parts: (nodes,) int32, changed.
+        homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; empty for no such node.
+        price: How many edges it must save to leave its home, for each node of the input graph in it.
+        active: (nodes,) bool, those to look at first, changed; the neighbours of what moves follow. None
+            means all.
+
+    Returns:
+        Whether no partition holds more than it may.
+
+    Peak memory: 9 bytes a node, 12 with more than 127 partitions, 16 or more where in-degrees are balanced;
+    where partitions must be balanced, 24 bytes a node of theirs.
+    """
+    narrow = parts.astype(np.int8 if len(constraints.most) <= MOST_NARROW else np.int32)
+    state = State(graph, constraints, narrow, constraints.loads(parts), homes, float(price))
+    kept = _refine(state, np.ones(graph.num_nodes, np.bool_) if active is None else active, active is None)
+    parts[:] = narrow
+    return kept
+
+
+def _refine(state: State, active: Flags, everywhere: bool) -> bool:
+    rooms = [Room.of(state)]
+    _improve(state, active, rooms)
+    for _ in range(TIMES_BALANCED):
+        if not len(state.too_full):
+            return True
+        if not _balance(state, active, rooms[0]):
+            return False
+        active |= everywhere
+        _improve(state, active, rooms)
+    return not len(state.too_full)
+
+
+def _improve(state: State, active: Flags, rooms: list[Room]) -> None:
+    nodes = state.graph.num_nodes
+    proposed = np.empty(nodes, state.parts.dtype)
+    with Batches(nodes) as batches:
+        rooms += [rooms[0].another() for _ in range(len(rooms), batches.threads)]
+
+        def propose(thread: int, span: slice) -> None:
+            _propose(state, active, span.start, span.stop, rooms[thread], proposed)
+
+        for _ in range(SWEEPS):
+            moved = 0
+            for span in batches.of(propose):
+                moved += _enter(state, active, span.start, span.stop, rooms[0], proposed)
+            if moved <= LITTLE * nodes:
+                return
+
+
+def _balance(state: State, active: Flags, room: Room) -> bool:
+    """Move nodes out of partitions that hold too much; whether any could be. Wakes their neighbours."""
+    moved = 0
+    for part in state.too_full:
+        candidates = np.flatnonzero(state.parts == part)
+        losses = _losses(state, candidates, room)
+        able = np.flatnonzero(losses < NEVER)
+        order = able[np.argsort(losses[able], kind="stable")]
+        moved += _make_room(state, candidates[order], active, room)
+    return moved > 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def fits(state: State, v: int, part: int | np.int64) -> bool:
+    """Whether a partition has room for a node."""
+    weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
+    if len(weights):
+        for column in range(weights.shape[1]):
+            if weights[v, column] and loads[part, column] + weights[v, column] > most[part, column]:
+                return False
+        return True
+    column = state.constraints.classes[v]
+    fits: bool = loads[part, column] + 1 <= most[part, column]
+    if len(state.constraints.in_degrees):
+        degree = state.constraints.in_degrees[v]
+        column += most.shape[1] // 2
+        fits &= degree == 0 or loads[part, column] + degree <= most[part, column]
+    return fits
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _helps(state: State, v: int) -> bool:
+    """Whether the partition of a node holds too much of something of which it would hold less without it."""
+    weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
+    part = state.parts[v]
+    if len(weights):
+        for column in range(weights.shape[1]):
+            if weights[v, column] and loads[part, column] > most[part, column]:
+                return True
+        return False
+    column = state.constraints.classes[v]
+    helps: bool = loads[part, column] > most[part, column]
+    if len(state.constraints.in_degrees):
+        column += most.shape[1] // 2
+        helps |= state.constraints.in_degrees[v] > 0 and loads[part, column] > most[part, column]
+    return helps
+
+
+@njit(cache=True, nogil=True, inline="always")
+def add(state: State, v: int, part: int | np.int64, sign: int) -> None:
+    weights, loads = state.constraints.weights, state.loads
+    if len(weights):
+        for column in range(weights.shape[1]):
+            loads[part, column] += sign * weights[v, column]
+        return
+    column = state.constraints.classes[v]
+    loads[part, column] += sign
+    if len(state.constraints.in_degrees):
+        loads[part, column + loads.shape[1] // 2] += sign * state.constraints.in_degrees[v]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _move(state: State, v: int, part: int | np.int64) -> None:
+    add(state, v, state.parts[v], -1)
+    add(state, v, part, 1)
+    state.parts[v] = part
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _wake(graph: Graph, v: int, active: Flags) -> None:
+    """A node and its neighbours are to be looked at again."""
+    active[v] = True
+    for j in range(graph.offsets[v], graph.offsets[v + 1]):
+        active[graph.neighbours[j]] = True
+
+
+@njit(cache=True, nogil=True)
+def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tuple[np.int64, float]:
+    """The partition that a node should go to, and what that gains; its own and 0 if to none.
+
+    What it gains is the edges that are cut no more, less the price where the node leaves its home.
+
+    Args:
+        state: The partitions.
+        v: The node.
+        around: (neighbours,) the partitions of its neighbours.
+        room: Of the thread.
+        must_go: Whatever it costs, if need be where the node has no neighbours.
+    """
+    graph, loads, sums, used = state.graph, state.loads, room.sums, room.used
+    own = np.int64(state.parts[v])
+    begin = graph.offsets[v]
+    count = 0
+    for i in range(len(around)):
+        part = np.int64(around[i])
+        if sums[part] == 0:
+            used[count] = part
+            count += 1
+        sums[part] += graph.edge_weights[begin + i] if len(graph.edge_weights) else 1
+    column = 0 if len(state.constraints.weights) else state.constraints.classes[v]
+    home = np.int64(state.homes[v]) if len(state.homes) else np.int64(NOWHERE)
+    price = state.price * (graph.node_weights[v] if len(graph.node_weights) else 1)
+    stays = sums[own] + (price if home == own else 0.0)
+    best, best_gain = own, 0.0
+    for i in range(count):
+        part = used[i]
+        if part == own:
+            continue
+        gain = sums[part] + (price if home == part else 0.0) - stays
+        better = gain > best_gain or (must_go and best == own)
+        if gain == best_gain:  # as good: the emptier one
+            better |= loads[part, column] + (best == own) < loads[best, column]
+        if better and fits(state, v, part):
+            best, best_gain = part, gain
+    if must_go and best == own:
+        for other in range(len(loads)):
+            part = np.int64(other)
+            emptier = best == own or loads[part, column] < loads[best, column]
+            if part != own and emptier and fits(state, v, part):
+                best, best_gain = part, (price if home == part else 0.0) - stays
+    for i in range(count):
+        sums[used[i]] = 0
+    return best, best_gain
+
+
+@njit(cache=True, nogil=True)
+def _best_now(state: State, v: int, room: Room, must_go: bool) -> tuple[np.int64, float]:
+    """`_best` of one node by itself."""
+    end = look_around(state.graph, v, state.parts, room.around, 0)
+    return _best(state, v, room.around[:end], room, must_go)
+
+
+@njit(cache=True, nogil=True)
+def _propose(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> None:
+    """Where each active node from ``begin`` to ``end`` should go."""
+    offsets, most = state.graph.offsets, min(LOOKED_UP, len(room.around))
+    first = begin
+    while first < end:
+        last, filled = first, 0
+        while last < end:
+            degree = offsets[last + 1] - offsets[last] if active[last] else 0
+            if last > first and filled + degree > most:
+                break
+            if active[last]:
+                filled = look_around(state.graph, last, state.parts, room.around, filled)
+            last += 1
+        at = 0
+        for v in range(first, last):
+            proposed[v] = state.parts[v]
+            if active[v]:
+                degree = offsets[v + 1] - offsets[v]
+                proposed[v], _ = _best(state, v, room.around[at : at + degree], room, False)
+                at += degree
+        first = last
+
+
+@njit(cache=True, nogil=True)
+def _enter(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> int:
+    """Move the nodes that should go, if that still holds; gives how many went."""
+    moved = 0
+    active[begin:end] = False
+    for v in range(begin, end):
+        if proposed[v] == state.parts[v]:
+            continue
+        best, _ = _best_now(state, v, room, False)
+        if best != state.parts[v]:
+            _move(state, v, best)
+            moved += 1
+            _wake(state.graph, v, active)
+    return moved
+
+
+@njit(cache=True, nogil=True)
+def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64]:
+    """What it costs that each of some nodes leaves its partition; `NEVER` where that helps nothing.
+
+    Of clusters that have homes, it is what it costs over what it takes away: a few large ones that are worth
+    it go before many small ones.
+    """
+    losses = np.full(len(nodes), NEVER)
+    for i in range(len(nodes)):
+        if _helps(state, nodes[i]):
+            best, gain = _best_now(state, nodes[i], room, True)
+            if best != state.parts[nodes[i]]:
+                losses[i] = -gain
+                if len(state.homes) and len(state.constraints.weights):
+                    relief = _relief(state, nodes[i])
+                    losses[i] = losses[i] / relief if losses[i] > 0 else losses[i] * relief
+    return losses
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _relief(state: State, v: int) -> float:
+    """What a partition holds too much of and a cluster takes away, as shares of what it may hold, summed."""
+    relief, part = 0.0, state.parts[v]
+    for column in range(state.loads.shape[1]):
+        most = state.constraints.most[part, column]
+        taken = min(state.loads[part, column] - most, state.constraints.weights[v, column])
+        if taken > 0:
+            relief += taken / max(most, 1)
+    return relief
+
+
+@njit(cache=True, nogil=True)
+def _make_room(state: State, nodes: Integers, active: Flags, room: Room) -> int:
+    """Let nodes leave their partition, in their order, while it holds too much; gives how many did."""
+    moved = 0
+    for i in range(len(nodes)):
+        if _helps(state, nodes[i]):
+            best, _ = _best_now(state, nodes[i], room, True)
+            if best != state.parts[nodes[i]]:
+                _move(state, nodes[i], best)
+                _wake(state.graph, nodes[i], active)
+                moved += 1
+    return moved

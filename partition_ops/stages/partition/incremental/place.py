@@ -1,0 +1,127 @@
+"""Where new nodes go: to the partition with most of their neighbours, if it has room."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from partition_ops.stages.partition.engines.two_level.graph import Constraints, Graph, Integers
+from partition_ops.stages.partition.engines.two_level.refine import NO_HOMES, NOWHERE, State, add, fits
+from partition_ops.stages.partition.problem import Parts
+
+
+def place_new(graph: Graph, constraints: Constraints, parts: Parts) -> None:
+    """Give every new node a partition, in place.
+
+    Nodes with neighbours that have one go first, in several passes, because new nodes hang on new nodes.
+    What hangs on new nodes alone goes together, as far as there is room, to the emptiest partition.
+
+    Args:
+        graph: With the new nodes.
+        constraints: Of its nodes.
+        parts: (nodes,) int32, `NOWHERE` for the new nodes; changed.
+
+    Peak memory: 25 bytes a new node, and 8 bytes a node.
+    """
+    old = parts != NOWHERE
+    degrees = constraints.in_degrees
+    theirs = constraints._replace(
+        classes=constraints.classes[old], in_degrees=degrees[old] if len(degrees) else degrees
+    )
+    state = State(graph, constraints, parts, theirs.loads(parts[old]), NO_HOMES, 0.0)
+    room = np.zeros((2, len(state.loads)), np.int64)
+    nodes = np.flatnonzero(~old)
+    while _place(state, nodes, room):
+        nodes = nodes[parts[nodes] == NOWHERE]
+    _spread(state, nodes, room)
+
+
+@njit(cache=True, nogil=True)
+def _place(state: State, nodes: Integers, room: Integers) -> int:
+    """Place nodes that have neighbours with a partition; gives how many."""
+    placed = 0
+    for i in range(len(nodes)):
+        if _has_placed(state, nodes[i]):
+            _enter(state, nodes[i], room)
+            placed += 1
+    return placed
+
+
+@njit(cache=True, nogil=True)
+def _spread(state: State, nodes: Integers, room: Integers) -> None:
+    """Place nodes that hang on none that has a partition, each followed by those that hang on it."""
+    queue = np.empty(len(nodes), np.int64)
+    queued = np.zeros(len(state.parts) if len(nodes) else 0, np.bool_)
+    for i in range(len(nodes)):
+        if queued[nodes[i]]:
+            continue
+        queue[0] = nodes[i]
+        queued[nodes[i]] = True
+        first, last = 0, 1
+        while first < last:
+            v = queue[first]
+            first += 1
+            _enter(state, v, room)
+            for j in range(state.graph.offsets[v], state.graph.offsets[v + 1]):
+                other = state.graph.neighbours[j]
+                if not queued[other] and state.parts[other] == NOWHERE:
+                    queued[other] = True
+                    queue[last] = other
+                    last += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _has_placed(state: State, v: int) -> bool:
+    for j in range(state.graph.offsets[v], state.graph.offsets[v + 1]):
+        if state.parts[state.graph.neighbours[j]] != NOWHERE:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _enter(state: State, v: int, room: Integers) -> None:
+    """Give a node the best partition that has room for it, or the emptiest of all."""
+    graph, parts, loads = state.graph, state.parts, state.loads
+    sums, used = room[0], room[1]
+    count = 0
+    for j in range(graph.offsets[v], graph.offsets[v + 1]):
+        part = parts[graph.neighbours[j]]
+        if part != NOWHERE:
+            if sums[part] == 0:
+                used[count] = part
+                count += 1
+            sums[part] += 1
+    column = state.constraints.classes[v]
+    best, best_sum = NOWHERE, 0
+    for i in range(count):
+        part = used[i]
+        better = sums[part] > best_sum
+        if sums[part] == best_sum:
+            better = loads[part, column] < loads[best, column]
+        if better and fits(state, v, part):
+            best, best_sum = part, sums[part]
+    if best == NOWHERE:
+        best = _emptiest(state, v)
+    for i in range(count):
+        sums[used[i]] = 0
+    add(state, v, best, 1)
+    parts[v] = best
+
+
+@njit(cache=True, nogil=True)
+def _emptiest(state: State, v: int) -> int:
+    """The partition with most room for the class of a node: with any at all, if there is one."""
+    column = state.constraints.classes[v]
+    best = 0
+    for part in range(1, len(state.loads)):
+        more = _room(state, part, column) > _room(state, best, column)
+        able, best_able = fits(state, v, part), fits(state, v, best)
+        if (able and not best_able) or (more and able == best_able):
+            best = part
+    return best
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _room(state: State, part: int, column: int) -> int:
+    room: int = state.constraints.most[part, column] - state.loads[part, column]
+    return room

@@ -1,0 +1,187 @@
+"""The earlier run that an incremental one follows."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import read_parts
+from partition_ops.artifacts.growth import Counts, broken_ids
+from partition_ops.artifacts.migration import read_migration
+from partition_ops.artifacts.parhip import read_degrees
+from partition_ops.artifacts.proven import ProvenStore, proven
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.stages.partition.problem import Parts
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document
+
+
+def check_previous(run: Store, destination: Store) -> ProvenStore:
+    """Refuse, before any work, what cannot be followed.
+
+    Args:
+        run: Root of the earlier run.
+        destination: Root of the run that is to follow it.
+
+    Returns:
+        The earlier run, held against its manifest.
+
+    Raises:
+        UsageError: Both are the same, or one lies in the other.
+        InvalidInputError: The earlier run is not finished.
+    """
+    remedy = "Give the output a root of its own."
+    if run.place == destination.place:
+        raise UsageError("A run cannot follow itself", found=run.uri, remedy=remedy)
+    for inner, outer in ((run, destination), (destination, run)):
+        if inner.place.startswith(f"{outer.place}/"):
+            raise UsageError(
+                "Of the output and the run before, one lies in the other",
+                found=f"{inner.uri} in {outer.uri}",
+                remedy=remedy,
+            )
+    return proven(run)
+
+
+class PreviousRun:
+    """What an earlier finished run knows of its nodes; all that is read is held against its manifest.
+
+    Args:
+        run: Its root.
+
+    Attributes:
+        store: Its root, see `ProvenStore`.
+        counts: Of its input.
+        num_parts: Number of its partitions.
+
+    Raises:
+        InvalidInputError: The run is not finished, or something in it is broken or not as it was written.
+    """
+
+    def __init__(self, run: Store) -> None:
+        self.store = proven(run)  # says so where it is not finished
+        self.counts = Counts.of_run(self.store)
+        meta = self._assignment.read_json(layout.ASSIGNMENT_META)
+        check_document(meta, "partition_meta", where=self._assignment.uri_of(layout.ASSIGNMENT_META))
+        self.num_parts = int(meta["num_parts"])
+
+    def prove(self) -> None:
+        """Hold the assignment against the manifest now, not when it is read.
+
+        Raises:
+            InvalidInputError: A file of it is missing or not as it was written.
+        """
+        for key in self.store.listed:
+            if key.startswith(f"{layout.ASSIGNMENT}/"):
+                self.store.local_copy(key)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its manifest, and so of all that it has written."""
+        return self.store.manifest_sha256
+
+    def unusable(self, now: Counts, num_parts: int, trainers: int) -> str | None:
+        """Why its assignment is no start for another graph, or None where it is one.
+
+        Args:
+            now: Of that graph.
+            num_parts: Partitions wanted.
+            trainers: Trainers wanted for each.
+        """
+        if self.num_parts != num_parts:
+            return f"the number of partitions has changed from {self.num_parts} to {num_parts}"
+        if self._trainers != trainers:
+            return f"the number of trainers of a machine has changed from {self._trainers} to {trainers}"
+        return broken_ids(self.counts, now)
+
+    def read_parts(self) -> Parts:
+        """(old nodes,) int32, the partition of every old node, or its trainer where machines have several.
+
+        Raises:
+            InvalidInputError: A file is missing or damaged.
+        """
+        if self._trainers == 1:
+            return self.read_machines()
+        arrays = [np.zeros(0, np.int32)]
+        for name, count in self.counts.nodes.items():
+            key = layout.assignment_trainers(name)
+            array = np.load(self._assignment.local_copy(key), allow_pickle=False)
+            most = self.num_parts * self._trainers
+            if array.shape != (count,) or (count and not 0 <= array.min() <= array.max() < most):
+                raise InvalidInputError(
+                    f"{self._assignment.uri_of(key)} does not fit the run",
+                    expected=f"{count} numbers below {most}",
+                )
+            arrays.append(array.astype(np.int32))
+        return np.concatenate(arrays)
+
+    def read_machines(self) -> Parts:
+        """(old nodes,) int32, the partition of every old node.
+
+        Raises:
+            InvalidInputError: A file is missing or damaged.
+        """
+        return read_parts(self._assignment, self.counts.nodes, self.num_parts)
+
+    def read_degrees(self) -> npt.NDArray[np.int32] | None:
+        """(old nodes,) int32, their numbers of neighbours; None where the run has not kept its graph.
+
+        Raises:
+            InvalidInputError: They are not those of the run.
+        """
+        key = layout.PREPARED_GRAPH
+        if key not in self.store.listed or not self.store.run.exists(key):
+            return None
+        expected = self.store.read_json(layout.PREPARED_STATS).get("degrees_sha256")
+        if expected is None:  # an older version: the digest of the whole file is all there is
+            degrees = read_degrees(self.store, key)
+        else:
+            degrees = read_degrees(self.store.run, key)
+            found = hashlib.sha256(degrees.data).hexdigest()
+            if found != expected:
+                self.store.refuse(key, f"degrees with SHA-256 {found}", f"SHA-256 {expected}")
+        return degrees.clip(max=2**31 - 1).astype(np.int32)
+
+    @property
+    def edge_cut(self) -> float:
+        """Share of the neighbouring pairs that it cut; of a run that did not say so, of its edges."""
+        found = self._sidecar.get("edge_cut")
+        if found is None:
+            found = self.store.read_json(layout.QUALITY_REPORT)["edge_cut"]
+        return float(found["fraction"])
+
+    @property
+    def last_full_cut(self) -> float | None:
+        """Share of the neighbouring pairs that the last full run cut, this one or one before it."""
+        migration = self.migration
+        if migration is None or migration["mode"] == "full":
+            return self.edge_cut
+        found = migration["edge_cut"]["last_full"]
+        return None if found is None else float(found)
+
+    @cached_property
+    def migration(self) -> dict[str, Any] | None:
+        """Its own report on migration, if it followed another run."""
+        return read_migration(self.store)
+
+    @property
+    def _assignment(self) -> Store:
+        return self.store.child(layout.ASSIGNMENT)
+
+    @cached_property
+    def _sidecar(self) -> dict[str, Any]:
+        """What made the assignment; nothing is known of one from elsewhere."""
+        if not self._assignment.exists(layout.ASSIGNMENT_SIDECAR):
+            return {}
+        sidecar: dict[str, Any] = self._assignment.read_json(layout.ASSIGNMENT_SIDECAR)
+        check_document(sidecar, "assignment", where=self._assignment.uri_of(layout.ASSIGNMENT_SIDECAR))
+        return sidecar
+
+    @property
+    def _trainers(self) -> int:
+        return int(self._sidecar.get("made_by", {}).get("num_trainers_per_machine", 1))

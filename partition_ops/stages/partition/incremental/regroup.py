@@ -1,0 +1,153 @@
+"""Follow a graph that has grown by moving whole clusters, where placing single nodes cuts too much.
+
+The multilevel way of adaptive repartitioning. Source: Schloegel, Karypis, Kumar, "A unified algorithm for
+load-balancing adaptive scientific simulations" (2000). What is ours is that partitions may hold too much
+while clusters are large; why so, and what was tried besides: docs/decisions/growth.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from partition_ops.stages.partition.engines.two_level.cluster import find_clusters
+from partition_ops.stages.partition.engines.two_level.contract import contract
+from partition_ops.stages.partition.engines.two_level.engine import constraints_of
+from partition_ops.stages.partition.engines.two_level.graph import Constraints, Graph, Integers, Labels
+from partition_ops.stages.partition.engines.two_level.refine import NOWHERE, refine
+from partition_ops.stages.partition.incremental.old import Old
+from partition_ops.stages.partition.problem import Parts, Problem
+
+SWEEPS = 5  # clusters that are placed as one may be larger than those that METIS cuts
+CLUSTERS = 32  # of the largest size would make a partition
+FEW_CLUSTERS = 50  # for each partition; a graph with fewer nodes is not contracted
+MOST_LEVELS = 8
+LEAST_SHRINKING = 0.9  # clusters of more than this share of the nodes are not worth a level
+SLACK = 0.02  # share of a partition; so much more of each type it may hold on the smallest graph
+LESS_SLACK = 0.4  # times as much, level by level; none on the graph itself
+PRICES = (1.0, 0.3)  # times the migration price
+NO_LABELS = np.zeros(0, np.int32)
+
+
+class Level(NamedTuple):
+    """The graph, or one of its clusters.
+
+    Attributes:
+        graph: The graph.
+        constraints: Of its nodes.
+        homes: (nodes,) int32, the old partition of each, `NOWHERE` for those of new nodes.
+        labels: (nodes,) int32, of each the node in the next smaller graph; empty in the smallest.
+    """
+
+    graph: Graph
+    constraints: Constraints
+    homes: Parts
+    labels: Labels
+
+
+def follow_by_regrouping(problem: Problem, old: Old) -> Iterator[Parts]:
+    """Clusters of old nodes of one partition, and of new nodes, move first, then single nodes.
+
+    New clusters go where most of their edges lead, the largest first. What is too much then leaves: old or
+    new clusters, those that cost least for what they take along, by the edges cut and by the price of every
+    old node. All of it is done again at lower prices, as long as somebody asks.
+
+    Yields:
+        (nodes,) int32, partition by homogeneous ID. Nothing where balance cannot be restored, or where the
+        graph has too few nodes for clusters.
+
+    Peak memory: 60 bytes a node, and 32 bytes a half-edge of the first graph of clusters, which has a tenth
+    of the graph's where that has communities; the graph itself stays mapped.
+    """
+    constraints = constraints_of(problem)
+    levels = _levels(problem, Level(Graph.of_input(problem.graph), constraints, old.homes, NO_LABELS))
+    if len(levels) == 1:
+        return
+    start = levels[-1].homes.copy()
+    _place(levels[-1], np.argsort(-levels[-1].graph.node_weights, kind="stable"), start)
+    kinds = 2 if problem.config.balance == "edges" else 1
+    for share in PRICES:
+        parts = _refined(levels, start.copy(), kinds, share * problem.config.migration_price)
+        if parts is not None:
+            yield parts
+
+
+def _levels(problem: Problem, whole: Level) -> list[Level]:
+    """The graph, and what is left of it when clusters are contracted again and again."""
+    levels = [whole]
+    most = max(2, whole.graph.num_nodes // (CLUSTERS * problem.num_parts))
+    while len(levels) < MOST_LEVELS:
+        graph, constraints, homes, _ = levels[-1]
+        if graph.num_nodes <= FEW_CLUSTERS * problem.num_parts:
+            break
+        labels = find_clusters(graph, most, problem.config.seed + len(levels), homes, sweeps=SWEEPS)
+        smaller, dense = contract(graph, labels)
+        if smaller.num_nodes > LEAST_SHRINKING * graph.num_nodes:
+            break
+        theirs = np.empty(smaller.num_nodes, np.int32)
+        theirs[dense] = homes
+        levels[-1] = levels[-1]._replace(labels=dense)
+        levels.append(Level(smaller, constraints.contracted(dense, smaller.num_nodes), theirs, NO_LABELS))
+    return levels
+
+
+def _refined(levels: list[Level], parts: Parts, kinds: int, price: float) -> Parts | None:
+    """Partitions of the graph, from those of the smallest; None where they are not balanced.
+
+    Args:
+        levels: All, the graph first.
+        parts: (nodes of the smallest,) int32, changed.
+        kinds: How many things are balanced, of every type: nodes, and perhaps in-degrees.
+        price: Of an old node.
+    """
+    slack, balanced = SLACK, False
+    for level in reversed(levels):
+        if level is not levels[-1]:
+            parts, slack = parts[level.labels], slack * LESS_SLACK
+        constraints = level.constraints
+        if level is not levels[0]:
+            constraints = _loosened(constraints, kinds, slack)
+        balanced = refine(level.graph, constraints, parts, homes=level.homes, price=price)
+    return parts if balanced else None
+
+
+def _loosened(constraints: Constraints, kinds: int, slack: float) -> Constraints:
+    """A partition may hold more of each type, by a share of what it may hold of all types."""
+    most = constraints.most.reshape(len(constraints.most), kinds, -1)
+    more = (slack * most.sum(axis=2, keepdims=True)).astype(np.int64)
+    return constraints._replace(most=(most + more).reshape(constraints.most.shape))
+
+
+@njit(cache=True, nogil=True)
+def _place(level: Level, order: Integers, parts: Parts) -> None:
+    """Give every cluster of new nodes the partition that most of its edges lead to, or the least full.
+
+    Args:
+        level: Of clusters.
+        order: (nodes,) int64, all clusters, in the order in which they are placed.
+        parts: (nodes,) int32, `NOWHERE` for those of new nodes; changed.
+    """
+    graph, weights, most = level.graph, level.constraints.weights, level.constraints.most
+    loads = np.zeros(most.shape, np.int64)
+    for v in range(len(parts)):
+        if parts[v] != NOWHERE:
+            loads[parts[v]] += weights[v]
+    sums = np.zeros(len(loads), np.int64)
+    for v in order:
+        if parts[v] != NOWHERE:
+            continue
+        sums[:] = 0
+        for j in range(graph.offsets[v], graph.offsets[v + 1]):
+            part = parts[graph.neighbours[j]]
+            if part != NOWHERE:
+                sums[part] += graph.edge_weights[j]
+        best, least = 0, np.inf
+        for part in range(len(loads)):
+            fullness = ((loads[part] + weights[v]) / np.maximum(most[part], 1)).max()
+            if sums[part] > sums[best] or (sums[part] == sums[best] and fullness < least):
+                best, least = part, fullness
+        parts[v] = best
+        loads[best] += weights[v]

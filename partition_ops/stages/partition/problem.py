@@ -1,0 +1,81 @@
+"""What an engine is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.parhip import ParhipGraph, open_parhip
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.weights import (
+    Classes,
+    Weights,
+    class_weights,
+    feature_classes,
+    type_classes,
+)
+from partition_ops.storage import Store
+
+Parts = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A graph to partition and how.
+
+    Attributes:
+        config: Number of partitions, balance, seed.
+        metadata: The graph's metadata.
+        artifacts: Root of the run, where ``prepare`` has left the graph.
+        source: Root of the input graph, for the feature to balance by.
+        notes: What the engine wants the result to say besides.
+    """
+
+    config: PartitionConfig
+    metadata: GraphMetadata
+    artifacts: Store
+    source: Store | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def graph(self) -> ParhipGraph:
+        """The symmetric homogeneous graph; its neighbours are mapped, not read."""
+        return open_parhip(self.artifacts.local_copy(layout.PREPARED_GRAPH))
+
+    @cached_property
+    def in_degrees(self) -> npt.NDArray[np.int64]:
+        """(nodes,) int64, in-degree by homogeneous ID; edges that validation hides do not count."""
+        degrees: npt.NDArray[np.int64] = np.load(self.artifacts.local_copy(layout.PREPARED_IN_DEGREES))
+        return degrees
+
+    @cached_property
+    def classes(self) -> Classes:
+        """(nodes,) int32, the class of each node: every partition gets its share of each class."""
+        if self.config.balance_ntypes is not None and self.source is not None:
+            return feature_classes(self.config, self.metadata, self.source)
+        offsets = self.metadata.node_offsets
+        return type_classes(self.config, offsets, 0, offsets[-1])
+
+    @cached_property
+    def weights(self) -> Weights:
+        """(nodes, constraints) int64: what every partition must get its share of.
+
+        As ``dgl.distributed.partition_graph`` builds them: for ``node-types`` one column a type, 1 where
+        the node is of it; for ``edges`` the in-degrees of each type besides; for ``none`` one column of 1.
+        Columns without any weight are left out: there is nothing to balance in them.
+        """
+        count = int(self.classes.max(initial=0)) + 1
+        in_degrees = self.in_degrees if self.config.balance == "edges" else None
+        columns = class_weights(self.classes, count, in_degrees)
+        return np.ascontiguousarray(columns[:, columns.any(axis=0)])
+
+    @property
+    def num_parts(self) -> int:
+        """Partitions that the engine makes: some for each trainer of a machine."""
+        return self.config.num_parts * self.config.num_trainers_per_machine

@@ -1,0 +1,158 @@
+"""Write the symmetric homogeneous graph that the engines read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.dropped_edges import HiddenEdges
+from partition_ops.artifacts.parhip import header_bytes, write_header
+from partition_ops.artifacts.tasks import StageResult, Task, check_apart, input_objects, run_task
+from partition_ops.chunked.edges import EdgeChunk, EdgeReader
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.formats.parmetis.prepare_text import prepare_parmetis_text
+from partition_ops.options.config import PrepareConfig
+from partition_ops.stages.prepare import symmetric
+from partition_ops.stages.prepare.half_edges import HalfEdges
+from partition_ops.storage import Store
+from partition_ops.system.parallel import map_in_threads
+from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.system.temporary_folders import temporary_folder
+
+STATS_VERSION = 1
+RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
+
+
+def prepare_graph(
+    config: PrepareConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Write ``prepare/graph.parhip``, ``prepare/in_degrees.npy`` and ``prepare/stats.json``.
+
+    With the format ``parmetis``, text files are written instead: see `prepare_parmetis_text`.
+
+    Every edge is there in both directions, on homogeneous IDs; duplicates, also across edge types and
+    directions, are merged; self-loops, and edges that validation has dropped or excluded, are left out. The
+    in-degrees count all edges but the latter, nothing merged, as ``dgl.distributed.partition_graph`` balances
+    them.
+
+    Args:
+        config: Options.
+        source: Root of the input graph; its edges are read once.
+        destination: Root of the run.
+        progress: Shows the edges read.
+
+    Returns:
+        Numbers of nodes and half-edges, and of self-loops left out.
+
+    Raises:
+        InvalidInputError: An edge file cannot be read.
+
+    Peak memory: 32 bytes a node, and for each core a block of edges with a copy, or 20 bytes a half-edge of
+    one of 512 ranges of nodes (up to twice that beyond 2**31 nodes). 12 to 16 bytes an edge go through a
+    temporary file (below ``TMPDIR``).
+    """
+    if config.format == "parmetis":
+        return prepare_parmetis_text(config, source, destination, progress=progress)
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    check_apart(source, destination, metadata)
+    hidden = HiddenEdges(destination)
+
+    def work(task: Task) -> dict[str, Any]:
+        reader = EdgeReader(source, metadata, hidden.ids(metadata))
+        return _Preparation(metadata, reader, task, progress or NoProgress()).write()
+
+    inputs = input_objects(source, metadata)
+    options = {**config.options(), **hidden.digests}
+    return run_task("prepare", destination, options=options, inputs=inputs, work=work)
+
+
+class _Preparation:
+    """One pass over the input deals the edges out by range of nodes; then each range is sorted by itself.
+
+    So whatever is looked up at random stays in the cache, and memory holds a few ranges, not the graph.
+    """
+
+    def __init__(self, metadata: GraphMetadata, reader: EdgeReader, task: Task, progress: Progress) -> None:
+        self.metadata = metadata
+        self.reader = reader
+        self.task = task
+        self.progress = progress
+        self.nodes = sum(metadata.num_nodes)
+        self.shift = max(self.nodes.bit_length() - RANGE_BITS, 0)
+        self.in_degrees = np.zeros(self.nodes, np.int64)
+        self.unique = np.zeros(self.nodes, np.int64)
+
+    def write(self) -> dict[str, Any]:
+        with (
+            temporary_folder() as scratch,
+            HalfEdges.in_folder(Path(scratch), self.nodes, self.shift) as dealt,
+        ):
+            self._deal(dealt)
+            self_loops = self._write_graph(dealt)
+        self.task.write_array(layout.PREPARED_IN_DEGREES, self.in_degrees)
+        stats = {
+            "version": STATS_VERSION,
+            "num_nodes": self.nodes,
+            "num_half_edges": int(self.unique.sum()),
+            "num_edges": int(self.in_degrees.sum()),
+            "self_loops": self_loops,
+        }
+        proof = {"degrees_sha256": hashlib.sha256(self.unique.data).hexdigest()}
+        self.task.write_json(layout.PREPARED_STATS, {**stats, **proof})
+        return {key: value for key, value in stats.items() if key != "version"}
+
+    def _deal(self, dealt: HalfEdges) -> None:
+        """Write the half-edges to a temporary file."""
+        with self.progress.step("Dealing out edges", sum(self.metadata.num_edges), "edges") as advance:
+
+            def deal(chunk: EdgeChunk) -> None:
+                for block in self.reader.blocks(chunk):
+                    dealt.add(block.src, block.dst, *self._offsets(chunk))
+                    advance(len(block.src))
+
+            deque(map_in_threads(deal, self.reader.chunks()), maxlen=0)
+
+    def _offsets(self, chunk: EdgeChunk) -> tuple[int, int]:
+        """Homogeneous IDs of the first nodes of the types of the sources and destinations."""
+        edge_type = self.metadata.edge_types[chunk.edge_type_id]
+        src, dst = (self.metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
+        return self.metadata.node_offsets[src], self.metadata.node_offsets[dst]
+
+    def _write_graph(self, dealt: HalfEdges) -> int:
+        """Write the graph, fill in the degrees, and give the number of self-loops."""
+        loops = 0
+        with self.task.destination.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
+            new.read_again = True
+            stream.seek(header_bytes(self.nodes))
+            with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
+                for number, (found, packed) in enumerate(
+                    map_in_threads(self._sorted(dealt), range(dealt.ranges))
+                ):
+                    packed.tofile(stream)
+                    loops += found
+                    advance(len(self.unique[dealt.nodes_of(number)]))
+            stream.seek(0)
+            write_header(stream, np.concatenate([np.zeros(1, np.int64), np.cumsum(self.unique)]))
+        self.task.wrote(new.published())
+        return loops
+
+    def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, symmetric.Counts]]:
+        """Reads and sorts a range: self-loops, and the neighbours of its nodes, end to end."""
+
+        def sort(number: int) -> tuple[int, symmetric.Counts]:
+            nodes = dealt.nodes_of(number)
+            rows, neighbours = dealt.read(number)
+            packed = np.empty(len(rows), np.int64)
+            unique = self.unique[nodes]
+            loops = symmetric.sort_range(
+                nodes.start, rows, neighbours, self.in_degrees[nodes], unique, packed
+            )
+            return loops, packed[: unique.sum()]
+
+        return sort

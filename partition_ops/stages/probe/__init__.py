@@ -1,0 +1,1 @@
+"""Sample mini-batches as trainers would, for the quality report."""

@@ -1,0 +1,200 @@
+"""Mini-batches as the trainer of each partition would sample them, and what of them is elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from partition_ops.chunked.named import one_of
+from partition_ops.errors import UsageError
+from partition_ops.options.config import StageConfig
+from partition_ops.system.dgl_import import import_dgl
+from partition_ops.train.graph import PartitionedGraph
+
+TRAIN_MASK = "train_mask"
+COUNTED = ("neighbours", "remote_neighbours", "input_rows", "remote_rows", "remote_bytes")
+
+dgl = import_dgl()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeConfig(StageConfig):
+    """Options of ``probe``: what is sampled.
+
+    Attributes:
+        node_type: Type of the seeds; where None, the first one with the feature ``train_mask``, else the one
+            with most nodes.
+        fanouts: For each layer, the number of edges of each type for a node; -1 is all.
+        batch_size: Seeds of a batch.
+        batches: Batches for each partition, at most.
+        features: Names of the node features that a batch fetches for its input nodes; all where None.
+        seed: Of what is drawn; the same seed gives the same figures but for the speed.
+        parts: The partitions that are probed; all where None.
+    """
+
+    node_type: str | None = None
+    fanouts: tuple[int, ...] = (10, 10)
+    batch_size: int = 1024
+    batches: int = 20
+    features: tuple[str, ...] | None = None
+    seed: int = 0
+    parts: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.fanouts or any(fanout < -1 or fanout == 0 for fanout in self.fanouts):
+            raise UsageError(
+                "A fanout cannot be so small",
+                found=" ".join(map(str, self.fanouts)) or "none",
+                expected="for each layer a number of edges, or -1 for all",
+            )
+        for name in ("batch_size", "batches"):
+            if getattr(self, name) < 1:
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} is too small", found=getattr(self, name), expected="1 or more")
+        if self.seed < 0:
+            raise UsageError("--seed is too small", found=self.seed, expected="0 or more")
+
+
+@dataclass(frozen=True)
+class TrainerFigures:
+    """What the trainer of one partition met.
+
+    Attributes:
+        part: The partition.
+        seeds: Number of seeds.
+        batches: Number of batches.
+        counts: The sums of `COUNTED` over the batches.
+        seconds: Time for sampling and for reading features.
+    """
+
+    part: int
+    seeds: int
+    batches: int
+    counts: dict[str, int]
+    seconds: float
+
+
+class Prober:
+    """Samples one graph, partition by partition.
+
+    Args:
+        config: What is sampled.
+        graph: The graph, with new IDs.
+
+    Raises:
+        UsageError: There is no such node type, feature or partition.
+    """
+
+    def __init__(self, config: ProbeConfig, graph: PartitionedGraph) -> None:
+        self._config = config
+        self._graph = graph
+        self.node_type = _seed_type(config, graph)
+        self.features = _features(config, graph)
+        self.parts = _parts(config, graph)
+        self._row_bytes = {
+            ntype: sum(graph.node_rows(name, ntype).row_bytes for name in names)
+            for ntype, names in self.features.items()
+        }
+
+    def partition(self, part: int) -> TrainerFigures:
+        """Sample as the trainer of a partition, in one thread.
+
+        A neighbour is remote if another partition than the trainer's owns it. A batch fetches the rows of its
+        input nodes, each once; those of nodes that another partition owns are fetched remotely.
+
+        Peak memory: as `PartitionedGraph`, the IDs of the seed type, and a batch.
+        """
+        config = self._config
+        counts, seconds, batches = dict.fromkeys(COUNTED, 0), 0.0, 0
+        with one_thread():
+            dgl.seed(config.seed)
+            seeds = self._seeds(part)
+            for batch in seeds.split(config.batch_size):
+                began = time.perf_counter()
+                inputs, blocks = self._sample(batch)
+                seconds += time.perf_counter() - began
+                self._count(part, inputs, blocks, counts)
+                batches += 1
+        return TrainerFigures(part, len(seeds), batches, counts, seconds)
+
+    def _seeds(self, part: int) -> Any:
+        """Type-wise new IDs of some of the seeds that the partition owns, in random order."""
+        owned = self._graph.book.partid2nids(part, self.node_type)
+        if TRAIN_MASK in self._graph.node_features(self.node_type):
+            owned = owned[self._graph.node_rows(TRAIN_MASK, self.node_type).take(owned) != 0]
+        generator = torch.Generator().manual_seed(self._config.seed)
+        order = torch.randperm(len(owned), generator=generator)
+        return torch.from_numpy(owned)[order[: self._config.batches * self._config.batch_size]]
+
+    def _sample(self, batch: Any) -> tuple[dict[str, Any], list[Any]]:
+        graph = self._graph
+        sampler = dgl.dataloading.NeighborSampler(list(self._config.fanouts))
+        inputs, _, blocks = sampler.sample(graph, {self.node_type: batch})
+        inputs = inputs if isinstance(inputs, dict) else {graph.ntypes[0]: inputs}
+        for ntype, names in self.features.items():
+            for name in names:
+                graph.node_rows(name, ntype).take(inputs[ntype].numpy())
+        return inputs, blocks
+
+    def _count(self, part: int, inputs: Any, blocks: list[Any], counts: dict[str, int]) -> None:
+        graph = self._graph
+        for block in blocks:
+            for etype in block.canonical_etypes:
+                src, _ = block.edges(etype=etype)
+                nodes = block.srcnodes[etype[0]].data[dgl.NID][src]
+                counts["neighbours"] += len(nodes)
+                counts["remote_neighbours"] += int((graph.node_partition(nodes, etype[0]) != part).sum())
+        for ntype, nodes in inputs.items():
+            remote = int((graph.node_partition(nodes, ntype) != part).sum())
+            counts["input_rows"] += len(nodes)
+            counts["remote_rows"] += remote
+            counts["remote_bytes"] += remote * self._row_bytes.get(ntype, 0)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """DGL's kernels in one thread: each draws for itself, and so the draws depend on how many there are."""
+    before = dgl.utils.get_num_threads()
+    dgl.utils.set_num_threads(1)
+    try:
+        yield
+    finally:
+        dgl.utils.set_num_threads(before)
+
+
+def _seed_type(config: ProbeConfig, graph: PartitionedGraph) -> str:
+    if config.node_type is not None:
+        if config.node_type not in graph.ntypes:
+            raise UsageError(f"There is no node type {config.node_type!r}", expected=one_of(graph.ntypes))
+        return config.node_type
+    masked = [ntype for ntype in graph.ntypes if TRAIN_MASK in graph.node_features(ntype)]
+    return masked[0] if masked else max(graph.ntypes, key=graph.num_nodes)
+
+
+def _parts(config: ProbeConfig, graph: PartitionedGraph) -> list[int]:
+    known = graph.book.num_partitions()
+    wanted = sorted(set(range(known) if config.parts is None else config.parts))
+    if not wanted or wanted[0] < 0 or wanted[-1] >= known:
+        raise UsageError("There is no such partition", found=wanted, expected=f"0 to {known - 1}")
+    return wanted
+
+
+def _features(config: ProbeConfig, graph: PartitionedGraph) -> dict[str, list[str]]:
+    """Names of the features that are fetched, by node type."""
+    known = {ntype: graph.node_features(ntype) for ntype in graph.ntypes}
+    if config.features is None:
+        return {ntype: names for ntype, names in known.items() if names}
+    missing = [name for name in config.features if not any(name in names for names in known.values())]
+    if missing:
+        names = dict.fromkeys(name for names in known.values() for name in names)
+        raise UsageError(
+            f"No node type has the feature {missing[0]!r}",
+            expected=one_of(names) if names else "no --feature: no node has any",
+        )
+    wanted = {ntype: [n for n in names if n in config.features] for ntype, names in known.items()}
+    return {ntype: names for ntype, names in wanted.items() if names}

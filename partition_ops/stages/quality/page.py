@@ -1,0 +1,206 @@
+"""The quality report as one HTML page that opens without a network: styles and pictures are inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from partition_ops.stages.quality.drawing import inline_picture, picture, table
+from partition_ops.stages.quality.history_page import history_section
+from partition_ops.stages.quality.migration import migration_section
+from partition_ops.stages.quality.probe import probe_section
+
+Report = dict[str, Any]
+
+STYLE = """
+:root { color-scheme: light; --ink: #1d2733; --soft: #5b6b7c; --line: #d9e0e7; --accent: #1f6f8b; }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); margin: 2rem auto; max-width: 62rem;
+  padding: 0 1rem; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+.soft { color: var(--soft); margin: .2rem 0 1.5rem; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; }
+.figure { border: 1px solid var(--line); border-radius: 8px; padding: .7rem 1.1rem; min-width: 8.5rem; }
+.figure b { display: block; font-size: 1.5rem; color: var(--accent); }
+table { border-collapse: collapse; width: 100%; } th, td { padding: .35rem .6rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px solid var(--line); }
+.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
+"""
+
+
+def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds: str) -> str:
+    """The page of a quality report, as it is in ``quality/report.json``.
+
+    Args:
+        report: The report.
+        history: As it is in ``quality/history.json``.
+        times: Where the picture of `time_chart` is, relative to the page: no two runs take the same time, and
+            the same report gives the same text.
+        speeds: Where that of `speed_chart` is, likewise.
+
+    Returns:
+        HTML with nothing to load but that.
+    """
+    title = f"Partitions of {escape(report['graph_name'])}"
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
+<h1>{title}</h1>
+<p class="soft">{report["num_nodes"]:,} nodes and {report["num_edges"]:,} edges in {report["num_parts"]}
+partitions</p>
+<div class="figures">{_key_figures(report)}</div>
+{_notes(report)}
+<h2>Nodes of each type by partition</h2>
+<p class="soft">Share of the type's nodes; the dotted line is the ideal share.</p>
+{_balance_chart(report)}
+<div class="wide">{_node_table(report)}</div>
+<h2>Inner and halo nodes by partition</h2>
+<p class="soft">Halo nodes belong to another partition; their features are fetched from there.</p>
+{_halo_chart(report)}
+<div class="wide">{_partition_table(report)}</div>
+<h2>Edges of each type</h2>
+<div class="wide">{_edge_table(report)}</div>
+{_degree_section(report)}
+{migration_section(report)}
+{history_section(history)}
+{probe_section(report, speeds)}
+<h2>Time by stage</h2>
+<p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run side by
+side.</p>
+<img src="{times}" alt="The picture of it is not beside this page: {times}">
+</body></html>
+"""
+
+
+def _key_figures(report: Report) -> str:
+    worst = max(entry["imbalance"] for entry in report["node_types"].values())
+    figures = {
+        "edges cut": f"{report['edge_cut']['fraction']:.2%}",
+        "worst type imbalance": f"{worst:.3f}",
+        "replication factor": f"{report['replication_factor']:.3f}",
+        "communication volume": f"{report['communication_volume']:,}",
+    }
+    return "".join(f'<div class="figure"><b>{value}</b>{name}</div>' for name, value in figures.items())
+
+
+def _notes(report: Report) -> str:
+    """What a reader might take for a mistake."""
+    return "".join(f"<p>Note: {escape(note)}.</p>" for note in report.get("notes", ()))
+
+
+def _balance_chart(report: Report) -> str:
+    types, parts = report["node_types"], report["num_parts"]
+    figure = Figure(figsize=(9, 0.9 + 0.5 * len(types)), layout="constrained")
+    axes = figure.subplots()
+    for row, entry in enumerate(types.values()):
+        total, left = max(sum(entry["per_part"]), 1), 0.0
+        for part, count in enumerate(entry["per_part"]):
+            axes.barh(row, count / total, left=left, color=_shade(part, parts), edgecolor="white")
+            left += count / total
+    for part in range(1, parts):
+        axes.axvline(part / parts, color="black", linestyle=":", linewidth=0.8)
+    axes.set_yticks(range(len(types)), list(types))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+    return inline_picture(figure, "Share of each node type by partition")
+
+
+def _halo_chart(report: Report) -> str:
+    partitions = report["partitions"]
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots()
+    places = [entry["part"] for entry in partitions]
+    inner = [entry["inner_nodes"] for entry in partitions]
+    axes.bar(places, inner, color="#1f6f8b", label="inner")
+    halo = [entry["halo_nodes"] for entry in partitions]
+    axes.bar(places, halo, bottom=inner, color="#e0a458", label="halo")
+    axes.set_xlabel("partition")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
+    return inline_picture(figure, "Inner and halo nodes by partition")
+
+
+def _degree_section(report: Report) -> str:
+    if not report.get("degrees"):
+        return ""
+    return f"""<h2>Degree and replication</h2>
+<p class="soft">In how many partitions a node is, its own included, by the number of its neighbours; the more
+the hubs are replicated, the more of their features travel.</p>
+{_degree_chart(report["degrees"])}"""
+
+
+def _degree_chart(degrees: list[dict[str, Any]]) -> str:
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(degrees))
+    names = [f"{row['least']:,}" if row["least"] == row["most"] else f"{row['least']:,}+" for row in degrees]
+    bars = axes.bar(places, [row["replication_factor"] for row in degrees], color="#1f6f8b")
+    axes.bar_label(bars, [f"{row['nodes']:,}" for row in degrees], fontsize=7, rotation=30, padding=2)
+    axes.set_xticks(places, names)
+    axes.set_xlabel("neighbours (numbers of nodes above the bars)")
+    axes.set_ylabel("partitions a node is in")
+    axes.margins(y=0.25)
+    return inline_picture(figure, "Replication by degree")
+
+
+def time_chart(seconds: Mapping[str, float]) -> str:
+    """Seconds by stage, in their order, as a picture of its own (SVG)."""
+    figure = Figure(figsize=(9, 0.7 + 0.3 * len(seconds)), layout="constrained")
+    axes = figure.subplots()
+    bars = axes.barh(list(seconds), list(seconds.values()), color="#1f6f8b")
+    axes.bar_label(bars, fmt="%.1f s", padding=3)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlabel("seconds")
+    return picture(figure, "Seconds by stage")
+
+
+def _shade(part: int, parts: int) -> tuple[float, float, float]:
+    depth = part / max(parts - 1, 1)
+    return (0.12 + 0.55 * depth, 0.44 + 0.35 * depth, 0.55 + 0.3 * depth)
+
+
+def _node_table(report: Report) -> str:
+    head = ["node type", *(f"part {part}" for part in range(report["num_parts"])), "imbalance"]
+    return table(
+        head,
+        [
+            [name, *(f"{count:,}" for count in entry["per_part"]), f"{entry['imbalance']:.3f}"]
+            for name, entry in report["node_types"].items()
+        ],
+    )
+
+
+def _partition_table(report: Report) -> str:
+    return table(
+        ["partition", "inner nodes", "halo nodes", "edges", "edges cut", "MiB"],
+        [
+            [
+                str(entry["part"]),
+                *(f"{entry[key]:,}" for key in ("inner_nodes", "halo_nodes", "edges", "cut_edges")),
+                f"{entry['bytes'] / 2**20:,.1f}",
+            ]
+            for entry in report["partitions"]
+        ],
+    )
+
+
+def _edge_table(report: Report) -> str:
+    return table(
+        ["edge type", "edges", "cut", "share cut", "imbalance"],
+        [
+            [
+                name,
+                f"{sum(entry['per_part']):,}",
+                f"{entry['cut_edges']:,}",
+                f"{entry['cut_fraction']:.2%}",
+                f"{entry['imbalance']:.3f}",
+            ]
+            for name, entry in report["edge_types"].items()
+        ],
+    )

@@ -1,0 +1,235 @@
+"""Edge cut, balance, replication and sizes, as JSON and as a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.manifest import read_partition_config
+from partition_ops.artifacts.migration import read_migration
+from partition_ops.artifacts.tasks import (
+    CONFIG_TASK,
+    StageResult,
+    Task,
+    conversion_tasks,
+    forget_task,
+    part_task,
+    read_record,
+    run_task,
+    still_done,
+)
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.options.config import QualityConfig
+from partition_ops.stages.quality.history import (
+    Entry,
+    as_input,
+    earlier_entries,
+    history_document,
+    kept_entries,
+)
+from partition_ops.stages.quality.migration import migration_figures
+from partition_ops.stages.quality.seconds import seconds_by_stage
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document
+from partition_ops.system.progress import Progress
+
+REPORT_VERSION = 1
+PROBED = ("options", "partitions", "total")
+Stats = dict[str, Any]
+
+
+def report_quality(
+    config: QualityConfig,
+    source: Store,
+    destination: Store,
+    *,
+    previous: Store | None = None,
+    progress: Progress | None = None,
+) -> StageResult:
+    """Write ``quality/report.json``, ``quality/history.json`` and ``quality/report.html``.
+
+    The edge cut counts the edges of the input whose ends are in two partitions. A type's imbalance is its
+    largest number of nodes in one partition over its ideal share. The replication factor is the number of
+    inner and halo nodes of all partitions over the number of nodes; the communication volume is the
+    number of halo nodes: feature rows that are fetched from elsewhere to compute one layer. Where the
+    partitions have been probed, what trainers fetch is in the report too; where the run has followed another
+    one, what has moved since.
+
+    Args:
+        config: Options.
+        source: Root of the input graph; only its ``metadata.json`` is read.
+        destination: Root of the run, where every partition has been converted.
+        previous: Root of the finished run before this one, whose history goes on.
+        progress: Not used, the stage takes no time.
+
+    Returns:
+        Edge cut, replication factor and worst imbalance.
+
+    Raises:
+        InvalidInputError: A partition is missing.
+    """
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
+    earlier = earlier_entries(previous) if previous is not None else []
+    return _write_report(config, metadata.graph_name, destination, earlier)
+
+
+def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> StageResult:
+    """The same without the input graph and the run before, of a run that has a report already."""
+    return _write_report(config, graph_name, destination, kept_entries(destination))
+
+
+def _write_report(
+    config: QualityConfig, graph_name: str, destination: Store, earlier: list[Entry]
+) -> StageResult:
+    book = read_partition_config(destination, graph_name)
+    parts = range(book["num_parts"])
+    after = conversion_tasks(book["num_parts"])
+    if not still_done(destination, "probe", after):
+        forget_task(destination, "probe")  # of other partitions than these
+    migration = read_migration(destination)
+    probed = ["probe"] if destination.exists(layout.record("probe")) else []
+
+    def work(task: Task) -> dict[str, Any]:
+        # matplotlib takes a while to import
+        from partition_ops.stages.quality.page import quality_page, time_chart
+        from partition_ops.stages.quality.probe import speed_chart
+
+        stats = [_read_stats(destination, part) for part in parts]
+        report = _report(graph_name, stats, [_bytes(destination, part) for part in parts])
+        if probed:
+            report["probe"] = _probe(destination)
+        if migration is not None:
+            report["migration"] = migration_figures(migration)
+        task.write_json(layout.QUALITY_REPORT, report)
+        history = history_document(report, earlier)
+        task.write_json(layout.QUALITY_HISTORY, history)
+        page = quality_page(report, history, f"../{layout.TIMES}", f"../{layout.SPEEDS}")
+        task.wrote(destination.write_bytes(layout.QUALITY_PAGE, page.encode()))
+        times = time_chart(seconds_by_stage(destination))  # no artifact: the next run has others
+        destination.write_bytes(layout.TIMES, times.encode())
+        if probed:
+            speeds = read_record(destination, "probe")["counters"]["batches_per_second_by_partition"]
+            destination.write_bytes(layout.SPEEDS, speed_chart(speeds).encode())
+        return {
+            "edge_cut": report["edge_cut"]["fraction"],
+            "replication_factor": report["replication_factor"],
+            "worst_imbalance": max(entry["imbalance"] for entry in report["node_types"].values()),
+        }
+
+    after = [*after, *probed, *(["partition"] if migration else [])]
+    inputs = [as_input(earlier)] if earlier else []
+    return run_task("quality", destination, options=config.options(), inputs=inputs, after=after, work=work)
+
+
+def _probe(destination: Store) -> Stats:
+    """What ``probe`` has found: its options, and the figures of each trainer and of all."""
+    document = destination.read_json(layout.QUALITY_PROBE)
+    check_document(document, "probe", where=destination.uri_of(layout.QUALITY_PROBE))
+    return {key: document[key] for key in PROBED}
+
+
+def _read_stats(destination: Store, part: int) -> Stats:
+    key = layout.partition_stats(part)
+    stats: Stats = destination.read_json(key)
+    check_document(stats, "partition_stats", where=destination.uri_of(key))
+    return stats
+
+
+def _bytes(destination: Store, part: int) -> int:
+    files = {layout.partition_file(part, name) for name in layout.PARTITION_FILES}
+    written = read_record(destination, part_task(part))["artifacts"]
+    return sum(entry["size"] for entry in written if entry["key"] in files)
+
+
+def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:
+    edges = sum(sum(part["edges"].values()) for part in stats)
+    cut = sum(sum(part["cut_edges"].values()) for part in stats)
+    inner = sum(sum(part["inner_nodes"].values()) for part in stats)
+    halo = sum(sum(part["halo_nodes"].values()) for part in stats)
+    notes = _notes(stats)
+    return {
+        "version": REPORT_VERSION,
+        "graph_name": graph_name,
+        "num_parts": len(stats),
+        "num_nodes": inner,
+        "num_edges": edges,
+        **({"notes": notes} if notes else {}),
+        "edge_cut": {"edges": cut, "fraction": _share(cut, edges)},
+        "replication_factor": _share(inner + halo, inner, of_nothing=1.0),
+        "communication_volume": halo,
+        "node_types": {name: _node_type(name, stats) for name in stats[0]["inner_nodes"]},
+        "edge_types": {name: _edge_type(name, stats) for name in stats[0]["edges"]},
+        "partitions": [
+            {
+                "part": part["part"],
+                "inner_nodes": sum(part["inner_nodes"].values()),
+                "halo_nodes": sum(part["halo_nodes"].values()),
+                "edges": sum(part["edges"].values()),
+                "cut_edges": sum(part["cut_edges"].values()),
+                "bytes": size,
+            }
+            for part, size in zip(stats, sizes, strict=True)
+        ],
+        **({"degrees": _degrees(stats)} if all("nodes_by_degree" in part for part in stats) else {}),
+    }
+
+
+def _notes(stats: list[Stats]) -> list[str]:
+    """Partitions without nodes, and types of which some partitions have none."""
+    count = len(stats)
+    empty = sum(not any(part["inner_nodes"].values()) for part in stats)
+    notes = [f"{empty:,} of {count:,} partitions have no nodes"] if empty else []
+    for name in stats[0]["inner_nodes"]:
+        nodes = [part["inner_nodes"][name] for part in stats]
+        without = nodes.count(0)
+        if any(nodes) and without > empty:
+            notes.append(
+                f"{without:,} of {count:,} partitions have no node of type {name!r}, which has {sum(nodes):,}"
+            )
+    return notes
+
+
+def _degrees(stats: list[Stats]) -> list[Stats]:
+    """By the number of bits of the degree: its range, nodes, and partitions that have one of them."""
+    columns = (
+        zip(*(part["nodes_by_degree"][kind] for part in stats), strict=True) for kind in ("inner", "halo")
+    )
+    rows = [
+        {
+            "least": (1 << bits) >> 1,
+            "most": (1 << bits) - 1,
+            "nodes": sum(inner),
+            "replication_factor": _share(sum(inner) + sum(halo), sum(inner), of_nothing=1.0),
+        }
+        for bits, (inner, halo) in enumerate(zip(*columns, strict=True))
+    ]
+    return [row for row in rows if row["nodes"]]
+
+
+def _node_type(name: str, stats: list[Stats]) -> Stats:
+    per_part = [part["inner_nodes"][name] for part in stats]
+    return {
+        "per_part": per_part,
+        "halo_per_part": [part["halo_nodes"][name] for part in stats],
+        "imbalance": _imbalance(per_part),
+    }
+
+
+def _edge_type(name: str, stats: list[Stats]) -> Stats:
+    per_part = [part["edges"][name] for part in stats]
+    cut = sum(part["cut_edges"][name] for part in stats)
+    return {
+        "per_part": per_part,
+        "cut_edges": cut,
+        "cut_fraction": _share(cut, sum(per_part)),
+        "imbalance": _imbalance(per_part),
+    }
+
+
+def _imbalance(per_part: list[int]) -> float:
+    return _share(max(per_part) * len(per_part), sum(per_part), of_nothing=1.0)
+
+
+def _share(part: int, whole: int, *, of_nothing: float = 0.0) -> float:
+    return round(part / whole, 6) if whole else of_nothing

@@ -1,0 +1,94 @@
+"""The schema file of the DGL guide, chapter 7.1: ``{"nid": {type: [start, end]}, "eid": {…}}``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import StageResult, Task, run_task
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.options.config import SchemaConfig
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document
+from partition_ops.system.progress import Progress
+
+GraphSchema = dict[str, dict[str, list[int]]]
+
+
+def write_schema(
+    config: SchemaConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Write ``schema/<graph>.json``.
+
+    Args:
+        config: Options.
+        source: Root of the input graph; only its ``metadata.json`` is read.
+        destination: Root of the run.
+        progress: Not used, the stage takes no time.
+
+    Returns:
+        The number of node and edge types.
+
+    Raises:
+        InvalidInputError: The metadata is not sound.
+    """
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    schema = schema_of(metadata)
+
+    def work(task: Task) -> dict[str, Any]:
+        task.write_json(layout.schema_file(metadata.graph_name), schema)
+        return {
+            "graph_name": metadata.graph_name,
+            "node_types": len(schema["nid"]),
+            "edge_types": len(schema["eid"]),
+        }
+
+    return run_task("schema", destination, options={**config.options(), "schema": schema}, work=work)
+
+
+def schema_of(metadata: GraphMetadata, *, plain: bool = False) -> GraphSchema:
+    """Half-open homogeneous ID ranges of every node type and edge type, in type ID order.
+
+    Args:
+        metadata: The graph's metadata.
+        plain: Name an edge type by its relation alone, as the guide does, where no other has the same and
+            there are edges of which a reader can learn the node types; else ``src:rel:dst``.
+    """
+    relations = Counter(edge_type.rel for edge_type in metadata.edge_types)
+    edge_types = [
+        edge_type.rel if plain and count and relations[edge_type.rel] == 1 else str(edge_type)
+        for edge_type, count in zip(metadata.edge_types, metadata.num_edges, strict=True)
+    ]
+    return {
+        "nid": _ranges(metadata.node_types, metadata.node_offsets),
+        "eid": _ranges(edge_types, metadata.edge_offsets),
+    }
+
+
+def _ranges(names: tuple[str, ...] | list[str], offsets: tuple[int, ...]) -> dict[str, list[int]]:
+    return {name: list(ends) for name, ends in zip(names, pairwise(offsets), strict=True)}
+
+
+def read_schema(store: Store, key: str) -> GraphSchema:
+    """Read a schema file, ours or one that DGL's guide shows (edge types may be plain names there).
+
+    Raises:
+        InvalidInputError: The file is none, or its ranges have a gap or an overlap.
+    """
+    where = store.uri_of(key)
+    schema: GraphSchema = store.read_json(key)
+    check_document(schema, "schema", where=where)
+    for kind, ranges in schema.items():
+        expected = 0
+        for name, (start, end) in sorted(ranges.items(), key=lambda item: item[1]):
+            if start != expected or end < start:
+                raise InvalidInputError(
+                    f"{where}: the ranges of {kind!r} do not tile the ID space at {name!r}",
+                    found=f"[{start}, {end}]",
+                    expected=f"a range that begins at {expected}, where the one before it ends",
+                )
+            expected = end
+    return schema

@@ -1,0 +1,140 @@
+"""One checkpoint of Great Expectations over all tables. Only the child process imports this."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import great_expectations as gx
+import pandas as pd
+from great_expectations.checkpoint.actions import UpdateDataDocsAction
+from great_expectations.core.run_identifier import RunIdentifier
+from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+from partition_ops.stages.validate.expectations.docs_site import SITE, SITE_FOLDER, collect_pages
+from partition_ops.stages.validate.expectations.metrics import METRICS
+from partition_ops.stages.validate.expectations.outcomes import outcome_of
+
+NEED_SQL = {
+    "expect_query_results_to_match_comparison",
+    "expect_table_row_count_to_equal_other_table",
+    "unexpected_rows_expectation",
+}
+RESULT_FORMAT = {
+    "result_format": "COMPLETE",
+    "unexpected_index_column_names": ["name"],
+    "return_unexpected_index_query": False,
+}
+RUN = RunIdentifier(run_name="validation", run_time=datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC))
+"""The same at every run, so that the pages are the same bytes."""
+
+warnings.simplefilter("ignore", DeprecationWarning)
+
+
+class RefusedError(Exception):
+    """An expectation is wrong; ``details`` are the arguments of the error that the parent raises."""
+
+    def __init__(self, problem: str, **details: str) -> None:
+        super().__init__(problem)
+        self.details = {"problem": problem, **details}
+
+
+def accept(suites: dict[str, list[dict[str, Any]]]) -> dict[str, gx.ExpectationSuite]:
+    """Turn the files into suites.
+
+    Raises:
+        RefusedError: An expectation has an unknown type or wrong arguments.
+    """
+    return {
+        table: gx.ExpectationSuite(
+            name=table, expectations=[_expectation(entry, position) for position, entry in enumerate(entries)]
+        )
+        for table, entries in suites.items()
+    }
+
+
+def _expectation(entry: dict[str, Any], position: int) -> Any:
+    config = {key: value for key, value in entry["config"].items() if value is not None and key != "id"}
+    known = sorted(set(list_registered_expectation_implementations()) - NEED_SQL)
+    if config["type"] not in known:
+        like = difflib.get_close_matches(config["type"], known, n=3) or known
+        raise RefusedError(
+            f"{entry['where']}: there is no such expectation", expected="one of " + ", ".join(like)
+        )
+    ours = {"where": entry["where"], "ours": entry["ours"], "position": position}
+    config["meta"] = {**config.get("meta", {}), **ours}
+    try:
+        return ExpectationConfiguration(**config).to_domain_obj()
+    except Exception as error:  # pydantic's and GX's own errors, and whatever a broken argument causes
+        reasons = "; ".join(line.strip() for line in str(error).splitlines()[1:]) or str(error)
+        raise RefusedError(f"{entry['where']} has wrong arguments: {reasons}") from error
+
+
+def validate(
+    suites: dict[str, gx.ExpectationSuite], tables: dict[str, list[dict[str, Any]]], folder: str
+) -> list[dict[str, Any]]:
+    """Judge the tables; the Data Docs go to ``data_docs`` in the folder.
+
+    Returns:
+        The arguments of an `Outcome` for each expectation.
+
+    Raises:
+        RefusedError: An expectation cannot be evaluated on its table.
+    """
+    work = Path(folder) / "work"
+    work.mkdir(parents=True)
+    context = _context(work)
+    definitions = [_definition(context, suites[table], table, rows, work) for table, rows in tables.items()]
+    checkpoint = gx.Checkpoint(
+        name="validation",
+        validation_definitions=definitions,
+        actions=[UpdateDataDocsAction(name="data_docs")],
+        result_format=RESULT_FORMAT,
+    )
+    results = context.checkpoints.add(checkpoint).run(run_id=RUN).run_results.values()
+    outcomes = [_outcome(result.suite_name, one) for result in results for one in _in_order(result.results)]
+    collect_pages(Path(context.root_directory) / SITE_FOLDER, Path(folder) / "data_docs")
+    shutil.rmtree(work)
+    return outcomes
+
+
+def _context(work: Path) -> Any:
+    context: Any = gx.get_context(mode="file", project_root_dir=work)
+    context.variables.analytics_enabled = False
+    context.variables.progress_bars = {"globally": False}
+    context.variables.data_docs_sites = {"data_docs": SITE}
+    context.variables.save()
+    return context
+
+
+def _definition(
+    context: Any, suite: gx.ExpectationSuite, table: str, rows: list[dict[str, Any]], work: Path
+) -> Any:
+    """A table as a file, and what to expect of it."""
+    path = work / f"{table}.parquet"
+    pd.DataFrame(rows, columns=list(METRICS[table])).to_parquet(path)
+    source = context.data_sources.add_pandas(table)
+    batch = source.add_parquet_asset(table, path=path).add_batch_definition("all_rows")
+    fresh = gx.ExpectationSuite(name=table, expectations=[one.copy(deep=True) for one in suite.expectations])
+    definition = gx.ValidationDefinition(name=table, data=batch, suite=context.suites.add(fresh))
+    return context.validation_definitions.add(definition)
+
+
+def _in_order(results: list[Any]) -> list[Any]:
+    """In the order of the suite; Great Expectations sorts them by column."""
+    return sorted(results, key=lambda result: result.expectation_config.meta["position"])
+
+
+def _outcome(table: str, result: Any) -> dict[str, Any]:
+    info: dict[str, Any] = result.exception_info
+    if info.get("raised_exception") is not False:  # one flat record, or one for each metric
+        records = [info, *(record for record in info.values() if isinstance(record, dict))]
+        messages = [str(one["exception_message"]) for one in records if one.get("exception_message")]
+        where = result.expectation_config.meta["where"]
+        raise RefusedError(f"{where} cannot be evaluated: " + "; ".join(messages))
+    return outcome_of(table, result)

@@ -1,0 +1,1 @@
+"""Signals, temporary folders, memory, threads, progress, and the import of dgl."""

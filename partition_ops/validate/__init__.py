@@ -1,5 +1,0 @@
-"""Stage ``validate``: everything that would make a later stage fail, or worse, quietly wrong."""
-
-from partition_ops.validate.validate import validate_graph
-
-__all__ = ["validate_graph"]

@@ -1,0 +1,95 @@
+"""What of an output is read before anything else: it is refused in a sentence where it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from partition_ops.cli import main
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import RunConfig
+from partition_ops.storage import open_store
+from tests.graphs import Edges, SmallGraph
+
+NEW = {"publish": [], "idmap": ["--vectors"], "convert": ["--num-hops", "2"]}  # what was not done yet
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph and a finished output of it."""
+    folder = tmp_path_factory.mktemp("manifest")
+    graph = SmallGraph({"a": 6}, {"a:r:a": Edges(range(5), range(1, 6))})
+    source, output = open_store(str(graph.write(folder / "in"))), open_store(str(folder / "out"))
+    run_job(RunConfig(num_parts=2, engine="random"), source, output)
+    return folder
+
+
+@pytest.mark.parametrize("verb", [["quality"], ["publish"], ["idmap", "export"]])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda path: path.write_text("{}"), "is a required property"),
+        (lambda path: path.write_text("[]"), "is not of type 'object'"),
+        (lambda path: path.unlink(), "the --graph-name that 'convert' was given"),
+    ],
+)
+def test_a_partition_config_that_is_none_is_told(
+    folder: Path,
+    verb: list[str],
+    change: Callable[[Path], None],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = folder / "out/partitions/small.json"
+    before = path.read_bytes()
+    change(path)
+    try:
+        assert main([*verb, str(folder / "in"), "--output", str(folder / "out")]) == 3
+    finally:
+        path.write_bytes(before)
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [["publish"], ["idmap", "export"], ["convert"]])
+@pytest.mark.parametrize("text", ["{}", "[]", "null"])
+def test_a_validation_report_that_is_none_is_told(
+    folder: Path, verb: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "out/validation/report.json"
+    before = path.read_bytes()
+    path.write_text(text)
+    try:
+        assert main([*verb, str(folder / "in"), "--output", str(folder / "out"), *NEW[verb[0]]]) == 3
+    finally:
+        path.write_bytes(before)
+    assert "is not what 'validate' writes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "nothing"),
+        ('{"a":', """line 1, column 6, near '{"a":'"""),
+        ("[]", "[] is not of type 'object'"),
+        ('{"version": 1}', "'graph_name' is a required property"),
+    ],
+)
+def test_a_damaged_manifest_of_the_run_before_is_told(
+    folder: Path, text: str, found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "out/manifest.json"
+    before = path.read_bytes()
+    path.write_text(text)
+    call = ["run", str(folder / "in"), str(folder / "next"), "--num-parts", "2"]
+    try:
+        assert main([*call, "--previous", str(folder / "out")]) == 3
+    finally:
+        path.write_bytes(before)
+    problem, *more = capsys.readouterr().err.splitlines()
+    assert problem == f"partition-ops: error: {path} is damaged"
+    assert more[0].startswith("  found:") and more[0].endswith(found)
+    assert more[1] == "  expected: the manifest of a finished output, as 'publish' has written it"
+    assert more[2].startswith("  Name another run with --previous")
+    assert not (folder / "next").exists()

@@ -1,0 +1,424 @@
+"""The command line as a user meets it: a real process, its output and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from partition_ops.cli import main
+from partition_ops.cli.verbs import COMMANDS
+from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.transfer import upload_folder
+from tests.command_line import Called, call
+from tests.graphs import Layout, library
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library(layout=Layout("csv")).write(tmp_path_factory.mktemp("cli") / "graph")
+
+
+@pytest.mark.parametrize("size", ["-5M", "-0.5G", "5X", "100"])
+def test_a_wrong_size_is_told_from_a_missing_one(
+    graph: Path, size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", str(graph), "--memory", size])
+    assert ended.value.code == 2
+    assert f"argument --memory: '{size}' is" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def output(graph: Path) -> Path:
+    """A finished output."""
+    out = graph.parent / "out"
+    done = call("run", graph, out, "--num-parts", 2)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_run_says_what_it_did_and_where_it_is(graph: Path) -> None:
+    out = graph.parent / "said"
+    done = call("run", graph, out, "--num-parts", 2, "--engine", "random")
+    assert done.returncode == 0, done.stderr
+    for words in ("validate", "edge cut", "replication factor", "imbalance", f"{out}/partitions/small.json"):
+        assert words in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_one_document(graph: Path, output: Path, called: Called) -> None:
+    done = called("run", graph, output, "--num-parts", 2, "--json")
+    document = json.loads(done.stdout)
+    assert document["quality"]["num_parts"] == 2
+    assert all(task["skipped"] for task in document["tasks"])
+
+
+def test_verify_says_so_when_all_is_well(graph: Path, output: Path, called: Called) -> None:
+    done = called("verify", graph, output)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checks passed" in done.stdout
+
+
+def test_verify_fails_on_a_changed_output(graph: Path, output: Path, called: Called) -> None:
+    other = graph.parent / "changed"
+    shutil.copytree(output, other)
+    (other / "partitions/part0/node_feat.dgl").write_bytes(
+        (other / "partitions/part1/node_feat.dgl").read_bytes()
+    )
+    done = call("verify", graph, other)
+    assert done.returncode == 1
+    assert "found:    node-features" in done.stderr
+    details = [line for line in done.stdout.splitlines() if line.startswith("FAIL  node-features")]
+    assert len(details) == 1
+    assert details[0].partition("node-features")[2].strip() not in done.stderr  # they are told once
+    assert "Traceback" not in done.stderr
+    report = json.loads(called("verify", graph, other, "--json").stdout)["report"]
+    assert not next(check for check in report["checks"] if check["name"] == "node-features")["passed"]
+
+
+def test_the_verbs_make_up_the_job(graph: Path, output: Path, called: Called) -> None:
+    """Stage by stage is byte by byte what ``run`` writes."""
+    steps = graph.parent / "steps"
+    assert called("validate", graph, "--output", steps, "--no-data-docs").returncode == 0
+    assert called("schema", graph, "--output", steps).returncode == 0
+    assert called("prepare", graph, "--output", steps).returncode == 0
+    assert called("partition", graph, "--output", steps, "--num-parts", 2).returncode == 0
+    assert called("convert", graph, "--output", steps).returncode == 0
+    assert called("idmap", graph, "--output", steps).returncode == 0  # as every stage: it means export
+    assert called("quality", graph, "--output", steps).returncode == 0
+    published = called("publish", graph, "--output", steps)
+    assert published.returncode == 0, published.stderr
+    compared = 0
+    for path in sorted((output).rglob("*")):
+        key = path.relative_to(output)
+        if path.is_file() and key.parts[0] != "records":
+            assert (steps / key).read_bytes() == path.read_bytes(), key
+            compared += 1
+    assert compared > 20
+    assert called("verify", graph, steps).returncode == 0
+
+
+def test_convert_takes_an_assignment_made_elsewhere(graph: Path, output: Path) -> None:
+    theirs = graph.parent / "theirs"
+    theirs.mkdir()
+    for path in (output / "assignment").iterdir():
+        if path.suffix == ".txt" or path.name == "partition_meta.json":
+            (theirs / path.name).write_bytes(path.read_bytes())
+    done = call("convert", graph, "--assignment", theirs, "--output", graph.parent / "brought")
+    assert done.returncode == 0, done.stderr
+    for name in ("part0/graph.dgl", "part1/node_feat.dgl", "small.json"):
+        assert (graph.parent / "brought/partitions" / name).read_bytes() == (
+            output / "partitions" / name
+        ).read_bytes()
+
+
+WRONG_USE = {
+    "no verb": [],
+    "an unknown verb": ["fly"],
+    "no number of partitions": ["run", "in", "out"],
+    "a number that is none": ["run", "in", "out", "--num-parts", "x"],
+    "no partitions at all": ["run", "in", "out", "--num-parts", "0"],
+    "an unknown engine": ["run", "GRAPH", "out", "--num-parts", "2", "--engine", "magic"],
+    "an unknown balance": ["run", "GRAPH", "out", "--num-parts", "2", "--balance", "luck"],
+    "an abbreviated option": ["run", "GRAPH", "out", "--num", "2"],
+    "an unknown scheme": ["run", "gs://bucket/in", "out", "--num-parts", "2"],
+    "an S3 URI without a bucket": ["run", "s3:///in", "out", "--num-parts", "2"],
+    "a bucket for a file": ["schema", "GRAPH", "--output", "s3://bucket"],
+}
+
+
+@pytest.mark.parametrize("name", WRONG_USE)
+def test_wrong_use_exits_2_with_a_sentence(graph: Path, name: str, called: Called) -> None:
+    calling = call if name in ("no verb", "an unknown engine") else called
+    done = calling(*(graph if word == "GRAPH" else word for word in WRONG_USE[name]))
+    assert done.returncode == 2
+    assert "partition-ops" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert", "GRAPH", "--output", "out", "--parmetis-parts", "2"],
+        ["convert", "GRAPH", "--output", "out", "--assignment", "a", "--num-node-weights", "3"],
+        ["convert", "GRAPH", "--output", "out", "--assignment", "a", "--parmetis-parts", "0"],
+        ["validate", "GRAPH", "--parmetis", "small", "--schema", "s.json", "--output", "out"],
+        ["validate", "GRAPH", "--parmetis", "small", "--schema", "s.json", "--on-defect", "warn"],
+        ["run", "GRAPH", "out", "--num-parts", "2", "--mpi-ranks", "4"],
+        ["partition", "GRAPH", "--output", "out", "--num-parts", "2", "--mpirun", "mpirun"],
+        ["estimate", "GRAPH", "--num-parts", "2", "--engine", "random", "--hostfile", "hosts"],
+    ],
+)
+def test_an_option_that_would_mean_nothing_is_refused(
+    graph: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(graph) if word == "GRAPH" else word for word in words]) == 2
+    assert words[-2] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["schema", "GRAPH", "--output", "s3:schema.json"],
+        ["fetch", "OUT", "--part", "0", "--to", "s3://bucket/x"],
+        ["fetch", "OUT", "--part", "0", "--to", "s3:bucket/x"],
+        ["probe", "OUT", "--cache", "s3://bucket/x"],
+    ],
+)
+def test_a_uri_is_not_taken_for_a_local_path(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([str(graph) if word == "GRAPH" else word for word in words]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_system_refuses_is_no_defect_of_ours(graph: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "partition_ops.cli",
+            "schema",
+            str(graph),
+            "--output",
+            str(tmp_path / "s.json"),
+        ],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8)),
+    )
+    assert done.returncode == 1
+    assert "error: The system refused: File too large" in done.stderr
+    assert "defect" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_input_exits_3_with_the_place(graph: Path, tmp_path: Path, called: Called) -> None:
+    bad = library(layout=Layout("csv")).write(tmp_path / "bad")
+    edges = bad / "edges/0-0.csv"
+    edges.write_text(edges.read_text().replace("\n", "\n99,0\n", 1))
+    done = call("run", bad, tmp_path / "out", "--num-parts", 2)
+    assert done.returncode == 3
+    assert "edge 1 in row 1 of edges/0-0.csv, source 99 of 'author' (0 to 19)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out/manifest.json").exists()
+    as_json = json.loads(called("validate", bad, "--json", "--no-data-docs").stdout)
+    assert as_json["error"]["exit_code"] == 3
+
+
+def test_an_input_that_is_not_there_exits_3(tmp_path: Path) -> None:
+    done = call("validate", tmp_path / "nowhere")
+    assert done.returncode == 3
+    assert "metadata.json" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "usage", "meant"),
+    [
+        (["run", "g", "o", "--nmu-parts", "2"], "run", "there is no --nmu-parts: did you mean --num-parts?"),
+        (["run", "g", "o", "--num-parts", "2", "--sead=1"], "run", "no --sead: did you mean --seed?"),
+        (["idmap", "g", "--output", "o", "--vector"], "idmap export", "did you mean --vectors?"),
+        (["validate", "g", "h"], "validate", "unrecognized arguments: h"),
+        (["schema", "g", "--output", "o", "--zzzzz"], "schema", "unrecognized arguments: --zzzzz"),
+    ],
+)
+def test_an_unknown_option_is_told_by_its_verb(
+    words: list[str], usage: str, meant: str, called: Called
+) -> None:
+    done = called(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"usage: partition-ops {usage} [-h]")
+    assert meant in done.stderr
+    assert "--zzzzz:" not in done.stderr
+
+
+@pytest.mark.parametrize("below", ["", "/x/y"])
+@pytest.mark.parametrize("words", [["run"], ["estimate"], ["validate", "--no-data-docs"]], ids=" ".join)
+def test_an_output_where_a_file_is_exits_2(
+    graph: Path, tmp_path: Path, words: list[str], below: str, called: Called
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    output = [f"{file}{below}"] if words[0] == "run" else ["--output", f"{file}{below}"]
+    parts = [] if words[0] == "validate" else ["--num-parts", 2]
+    done = called(words[0], graph, *output, *words[1:], *parts)
+    assert done.returncode == 2
+    assert f"{file}{below} cannot be a folder\n  found:    a file, {file}\n" in done.stderr
+    assert file.read_text() == ""
+
+
+@pytest.mark.parametrize("verb", ["run", "validate"])
+@pytest.mark.parametrize("text", [None, "[]", '{"name": "node_types"}'])
+def test_expectations_that_are_none_leave_nothing_behind(
+    graph: Path, tmp_path: Path, verb: str, text: str | None, called: Called
+) -> None:
+    if text is not None:
+        (tmp_path / "suites").mkdir()
+        (tmp_path / "suites" / "mine.json").write_text(text)
+    out = [tmp_path / "out", "--num-parts", 2] if verb == "run" else ["--output", tmp_path / "out"]
+    done = called(verb, graph, *out, "--expectations", tmp_path / "suites")
+    assert done.returncode == 3
+    assert f"{tmp_path / 'suites'}" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_verb_explains_itself(called: Called) -> None:
+    for command in COMMANDS:
+        done = called(command.NAME, "--help")
+        assert done.returncode == 0
+        assert len(done.stdout) > 200
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys; from partition_ops.cli.dispatch import build_parser; build_parser();"
+        "heavy = {'torch', 'dgl', 'numba', 'pandas', 'pyarrow', 'boto3', 'matplotlib'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_whole_job_from_s3_to_s3(
+    graph: Path,
+    output: Path,
+    s3_root: str,
+    s3_settings: StorageSettings,
+    called: Called,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same bytes as on a local folder, and no secret in what is printed or stored."""
+    with open_store(f"{s3_root}/in", s3_settings) as store:
+        upload_folder(graph, store)
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": s3_settings.access_key or "",
+        "AWS_SECRET_ACCESS_KEY": s3_settings.secret_key or "",
+        "AWS_ENDPOINT_URL": s3_settings.endpoint_url or "",
+    }.items():
+        monkeypatch.setenv(name, value)
+    done = call("run", f"{s3_root}/in", f"{s3_root}/out", "--num-parts", 2, "--verbose")
+    assert done.returncode == 0, done.stderr
+    assert called("verify", f"{s3_root}/in", f"{s3_root}/out").returncode == 0
+    with open_store(f"{s3_root}/out", s3_settings) as store:
+        everything = {entry.key: store.read_bytes(entry.key) for entry in store.list()}
+    assert not any(key.startswith("scratch/") for key in everything)
+    for key, content in everything.items():
+        if not key.startswith("records/") and key != "manifest.json":
+            assert content == (output / key).read_bytes(), key
+        assert (s3_settings.secret_key or "").encode() not in content
+    assert (s3_settings.secret_key or "") not in done.stdout + done.stderr
+
+
+def test_an_output_over_its_own_input_is_refused(graph: Path, tmp_path: Path, called: Called) -> None:
+    inside = library(layout=Layout("csv")).write(tmp_path / "scratch/graph")
+    before = {path: path.read_bytes() for path in inside.rglob("*") if path.is_file()}
+    for source, output in ((inside, inside), (inside, tmp_path), (inside, f"{inside}/../graph")):
+        done = called("run", source, output, "--num-parts", 2)
+        assert done.returncode == 2, (output, done.stderr)
+        assert "Give the output a root of its own" in done.stderr
+    assert {path: path.read_bytes() for path in inside.rglob("*") if path.is_file()} == before
+    assert called("run", inside, inside / "out", "--num-parts", 2, "--engine", "random").returncode == 0
+
+
+def test_links_that_lead_to_each_other_are_bad_input(tmp_path: Path, called: Called) -> None:
+    loop = library(layout=Layout("csv")).write(tmp_path / "loop")
+    (loop / "edges/0-0.csv").unlink()
+    (loop / "edges/0-0.csv").symlink_to("0-0.csv")
+    done = called("validate", loop, "--no-data-docs")
+    assert done.returncode == 3
+    assert "0-0.csv" in done.stderr
+    assert "defect of ours" not in done.stderr
+
+
+def test_validate_names_no_report_that_is_gone(tmp_path: Path, called: Called) -> None:
+    bad = library(layout=Layout("csv")).write(tmp_path / "bad")
+    (bad / "edges/0-0.csv").unlink()
+    done = called("validate", bad, "--no-data-docs")
+    assert done.returncode == 3
+    assert "--output DIR keeps the report" in done.stderr
+    assert "The report is" not in done.stderr
+
+
+def test_verify_refuses_what_is_not_finished(graph: Path, tmp_path: Path, called: Called) -> None:
+    done = called("verify", graph, tmp_path / "nothing")
+    assert done.returncode == 3
+    assert "is not a finished output: there is no manifest.json" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("named", "why"), [("nowhere", "No such file or directory"), ("file", "Not a directory")]
+)
+@pytest.mark.parametrize("verb", ["run", "estimate"])
+def test_a_tmpdir_that_is_none_is_not_passed_over(
+    graph: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    named: str,
+    why: str,
+    called: Called,
+) -> None:
+    """Python would take /tmp instead, which may be small."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / named))
+    done = called(verb, graph, *([tmp_path / "out"] if verb == "run" else []), "--num-parts", 2)
+    assert done.returncode == 2
+    assert f"TMPDIR cannot be used: {tmp_path / named}\n  found:    {why}" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_full_tmpdir_is_not_passed_over(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: Called
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]).returncode:
+        pytest.skip("mounting is not permitted here")
+    monkeypatch.setenv("TMPDIR", str(disk))
+    try:
+        (disk / "full").write_bytes(bytes(64 << 10))
+        done = called("validate", graph)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert done.returncode == 2
+    assert f"There is no space left in TMPDIR: {disk}\n" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+@pytest.mark.parametrize("kilobytes", [60, 120, 300])
+def test_a_full_disk_is_named(graph: Path, tmp_path: Path, kilobytes: int, called: Called) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting is not permitted here")
+    try:
+        done = called("run", graph, disk / "out", "--num-parts", 3)
+        assert (done.returncode, "of the output" in done.stderr) == (1, True)
+        done = call("run", graph, disk / "out", "--num-parts", 3, "--ignore-estimate")
+        assert done.returncode == 1
+        assert "space left" in done.stderr
+        assert "defect of ours" not in done.stderr
+        assert not (disk / "out/manifest.json").exists()
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_the_whole_job_says_what_validation_warns_of(called: Called, graph: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "graph"
+    shutil.copytree(graph, copy)
+    metadata = json.loads((copy / "metadata.json").read_text())
+    (copy / "metadata.json").write_text(json.dumps({**metadata, "node_dta": {}}))
+    done = called("run", copy, tmp_path / "out", "--num-parts", 2)
+    assert done.returncode == 0
+    assert "warn    1 unknown_keys of 'metadata.json'" in done.stdout
+    assert "node_dta" in done.stdout

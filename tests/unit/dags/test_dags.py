@@ -1,0 +1,252 @@
+"""The DAG file: quick to read, free of heavy imports, and wired in the right order."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import ParamValidationError
+
+DAG_FILE = Path(__file__).parents[3] / "dags" / "partition_graph.py"
+HEAVY = {"torch", "dgl", "pandas", "numpy", "pyarrow", "boto3", "matplotlib", "numba", "great_expectations"}
+READ_IT = f"""
+import json, runpy, sys, time
+import airflow.sdk
+before, began = set(sys.modules), time.monotonic()
+runpy.run_path({str(DAG_FILE)!r})
+print(json.dumps([time.monotonic() - began, sorted(set(sys.modules)), sorted(set(sys.modules) - before)]))
+"""
+
+
+@pytest.fixture
+def dag(monkeypatch: pytest.MonkeyPatch) -> DAG:
+    return read_dag(monkeypatch)
+
+
+def read_dag(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
+    for name in ("INPUT", "OUTPUT"):
+        monkeypatch.delenv(f"GRAPH_PARTITIONING_{name}_URI", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return runpy.run_path(str(DAG_FILE))["dag"]
+
+
+def test_reads_quickly_and_imports_nothing_heavy() -> None:
+    command = [sys.executable, "-c", READ_IT]
+    answer = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=True)
+    seconds, modules, added = json.loads(answer.stdout.splitlines()[-1])
+    assert not HEAVY & set(modules)
+    light = {
+        "partition_ops",
+        "partition_ops.options.check_actions",
+        "partition_ops.errors",
+    }  # what the form offers
+    assert {name for name in added if name.split(".")[0] == "partition_ops"} <= light
+    assert "graph_partitioning.operators.publish" in added
+    assert seconds < 1
+
+
+def test_tasks_are_the_stages_in_their_order(dag: DAG) -> None:
+    upstream = {task.task_id: task.upstream_task_ids for task in dag.tasks}
+    assert upstream == {
+        "validate": set(),
+        "lock": {"validate"},
+        "schema": {"lock"},
+        "prepare": {"schema"},
+        "partition": {"prepare"},
+        "convert.plan": {"partition"},
+        "convert.partitions": {"convert.plan"},
+        "convert.scatter": {"convert.plan"},
+        "convert.gather": {"convert.scatter", "convert.partitions"},
+        "convert.config": {"convert.gather"},
+        "convert.remove_scratch": {"convert.plan", "convert.scatter", "convert.config"},
+        "idmap": {"convert.config"},
+        "probe": {"convert.config"},
+        "quality": {"convert.config", "probe"},
+        "gate": {"quality"},
+        "publish": {"idmap", "gate"},
+        "retain": {"publish"},
+        "release": {"lock", "retain"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "again"),
+    [
+        ("convert.gather", {"convert.plan", "convert.scatter", "convert.remove_scratch", "lock", "release"}),
+        ("convert.config", {"convert.plan", "convert.scatter", "convert.remove_scratch", "lock", "release"}),
+        ("quality", {"lock", "release"}),
+        ("publish", {"lock", "release"}),
+    ],
+)
+def test_a_task_that_is_cleared_finds_the_lock_and_the_scratch_that_it_needs(
+    dag: DAG, task: str, again: set[str]
+) -> None:
+    cleared = set(dag.partial_subset([task], include_downstream=True, include_upstream=False).task_ids)
+    around = {found.task_id for found in dag.tasks if found.is_setup or found.is_teardown}
+    assert cleared & around == again
+    assert {found.task_id for found in dag.tasks if found.is_teardown} == {
+        "convert.remove_scratch",
+        "release",
+    }
+
+
+def test_a_probe_that_nobody_asked_for_holds_nothing_up(dag: DAG) -> None:
+    assert dag.params["probe"] is False
+    assert [task.task_id for task in dag.tasks if "probe" in task.upstream_task_ids] == ["quality"]
+    assert dag.get_task("quality").trigger_rule == "none_failed"
+
+
+def test_every_task_is_told_where_and_tried_again_with_back_off(dag: DAG) -> None:
+    for task in dag.tasks:
+        where = task.partial_kwargs if task.is_mapped else vars(task)
+        assert where["input_uri"] == "{{ params.input_uri }}"
+        assert where["run_id"] == "{{ run_id }}"
+        assert where["retries"] > 0
+        assert where["retry_exponential_backoff"] > 1
+
+
+def test_form_asks_for_input_and_output_only(dag: DAG) -> None:
+    with pytest.raises(ParamValidationError):
+        dag.params.validate()
+    dag.params.update({"input_uri": "s3://graphs/g", "output_uri": "s3://out"})
+    filled = dag.params.validate()
+    assert (filled["num_parts"], filled["engine"], filled["graph_name"]) == (4, "auto", None)
+
+
+def test_environment_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    dag = read_dag(
+        monkeypatch, GRAPH_PARTITIONING_INPUT_URI="s3://a/b", GRAPH_PARTITIONING_OUTPUT_URI="/tmp/out"
+    )
+    assert dag.params.validate()["input_uri"] == "s3://a/b"
+    assert dag.params.validate()["output_uri"] == "/tmp/out"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_parts", 0),
+        ("num_parts", "four"),
+        ("engine", "magic"),
+        ("balance", "weights"),
+        ("on_duplicate_edges", "ignore"),
+        ("on_nonfinite_values", "drop"),
+        ("graph_name", "../up"),
+        ("num_hops", -1),
+        ("graph_formats", "coo,dense"),
+        ("seed", -1),
+        ("input_uri", ""),
+        ("tolerance", 1),
+        ("target_shares", "2;1"),
+        ("target_shares", "two,one"),
+        ("objective", "volume"),
+        ("num_trainers_per_machine", 0),
+        ("drift", 0.5),
+        ("max_edge_cut", 2),
+        ("max_imbalance", 0.9),
+        ("keep", 0),
+        ("grace_days", -1),
+    ],
+)
+def test_form_refuses(dag: DAG, name: str, value: object) -> None:
+    dag.params.update({"input_uri": "s3://graphs/g", "output_uri": "s3://out"})
+    with pytest.raises(ParamValidationError):
+        dag.params.update({name: value})
+        dag.params.validate()
+
+
+def test_choices_of_the_form_are_those_of_the_library(dag: DAG) -> None:
+    from partition_ops.options.check_actions import choices
+    from partition_ops.options.config import Balance, Objective
+    from partition_ops.stages.partition import ENGINES
+
+    library = {
+        "engine": ENGINES,
+        "balance": get_args(Balance),
+        "objective": get_args(Objective),
+        **{f"on_{check}": actions for check, actions in choices().items()},
+    }
+    for name, known in library.items():
+        assert set(dag.params.get_param(name).schema["enum"]) == set(known)
+
+
+def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: DAG) -> None:
+    from partition_ops.options.config import PartitionConfig
+
+    options = {field.name for field in fields(PartitionConfig)} - {"mpi", "graph_name"} | {"mpi_ranks"}
+    given: dict[str, Any] = {
+        "input_uri": "in",
+        "output_uri": "out",
+        "num_parts": 2,
+        "engine": "parmetis",
+        "balance": "edges",
+        "seed": 3,
+        "balance_ntypes": "train_mask",
+        "tolerance": 1.25,
+        "target_shares": "2, 1.5",
+        "objective": "vol",
+        "num_trainers_per_machine": 4,
+        "migration_price": 3,
+        "drift": 1.5,
+        "compare_full": True,
+        "mpi_ranks": 5,
+    }
+    assert given.keys() - {"input_uri", "output_uri"} == options
+    dag.params.update(given)
+    task = dag.get_task("partition")
+    task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
+    assert {name: getattr(task, name) for name in given} == {
+        name: str(value) for name, value in given.items()
+    }
+
+
+PLANNED = {
+    **{"num_parts": 5, "engine": "metis", "num_hops": 2, "graph_formats": "csc", "probe": True},
+    **{"balance_ntypes": "train_mask", "tolerance": 1.5, "target_shares": "1,2,1,1,1"},
+}
+
+
+def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
+    from partition_ops.options.config import RunConfig
+
+    given: dict[str, Any] = {
+        "input_uri": "in",
+        "output_uri": "out",
+        **PLANNED,
+        "ignore_estimate": True,
+        "previous": "s3://out/g",
+    }
+    dag.params.update(given)
+    task = dag.get_task("validate")
+    task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
+    planned = task.planned  # type: ignore[attr-defined]
+    assert {name: planned[name] for name in PLANNED} == {name: str(value) for name, value in PLANNED.items()}
+    assert planned.keys() <= {field.name for field in fields(RunConfig)}
+    assert task.ignore_estimate == "True"  # type: ignore[attr-defined]
+    assert task.previous == "s3://out/g"  # type: ignore[attr-defined]
+
+
+def test_examples_of_the_documentation_are_dags() -> None:
+    text = (DAG_FILE.parents[1] / "docs" / "airflow.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    tasks = {}
+    for example in examples:
+        with_name = example.replace("catchup=False):", "catchup=False) as dag:")
+        names: dict[str, Any] = {}
+        exec(compile(with_name, "docs/airflow.md", "exec"), names)
+        tasks[names["dag"].dag_id] = names["dag"].task_ids
+    assert tasks == {
+        "train_on_citations": ["train"],
+        "partition_citations_weekly": [
+            *("validate", "prepare", "partition", "plan", "partitions", "scatter", "gather", "config"),
+        ],
+    }

@@ -1,0 +1,262 @@
+"""The operators, run one after the other on a local folder, as a DAG of anybody's would."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
+from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.operators.convert import (
+    GatherPartitionOperator,
+    ListPartitionsOperator,
+    PlanConversionOperator,
+    ScatterEdgesOperator,
+    WritePartitionConfigOperator,
+)
+from graph_partitioning.operators.idmap import ExportIdMapsOperator
+from graph_partitioning.operators.partition import PartitionNodesOperator
+from graph_partitioning.operators.prepare import PrepareGraphOperator
+from graph_partitioning.operators.probe import ProbePartitionsOperator
+from graph_partitioning.operators.publish import PublishRunOperator
+from graph_partitioning.operators.quality import ReportQualityOperator
+from graph_partitioning.operators.schema import WriteSchemaOperator
+from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.runs import XCOM_KEY, run_root
+
+from partition_ops.errors import InvalidInputError, TransientStorageError
+from partition_ops.options.config import PartitionConfig
+from partition_ops.storage import open_store
+from partition_ops.verify import verify_output
+from tests.graphs import library
+
+RUN_ID = "manual__2026-01-02T03:04:05+00:00"
+
+
+class OutletEvent:
+    """What a task hands to Airflow for one outlet."""
+
+    def __init__(self) -> None:
+        self.extra: dict[str, Any] = {}
+        self.added: list[tuple[Asset, Any]] = []
+
+    def add(self, asset: Asset, extra: Any = None) -> None:
+        self.added.append((asset, extra))
+
+
+class TaskInstance:
+    """Keeps the XComs; it is its own context."""
+
+    def __init__(self) -> None:
+        self.xcoms: dict[str, Any] = {}
+        self.events = {PARTITIONED_GRAPHS: OutletEvent(), PUBLISHED: OutletEvent()}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.xcoms[key] = value
+
+    def run(self, operator: GraphStageOperator) -> Any:
+        return operator.execute({"ti": self, "outlet_events": self.events})  # type: ignore[typeddict-item]
+
+
+def run_all(
+    where: dict[str, Any],
+    ti: TaskInstance,
+    probe: dict[str, Any] | None = None,
+    *,
+    data_docs: bool = False,
+    **halo: str,
+) -> None:
+    ti.run(ValidateGraphOperator(task_id="validate", data_docs=data_docs, **where))
+    ti.run(WriteSchemaOperator(task_id="schema", **where))
+    ti.run(PrepareGraphOperator(task_id="prepare", **where))
+    ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
+    for group in ti.run(PlanConversionOperator(task_id="plan", **halo, **where)):
+        ti.run(ScatterEdgesOperator(task_id=f"scatter{group}", group=group, **halo, **where))
+    parts = ti.run(ListPartitionsOperator(task_id="partitions", **halo, **where))
+    assert parts == [0, 1, 2]
+    for part in parts:
+        ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **halo, **where))
+    ti.run(WritePartitionConfigOperator(task_id="config", **halo, **where))
+    ti.run(ExportIdMapsOperator(task_id="idmap", **where))
+    if probe:
+        ti.run(ProbePartitionsOperator(task_id="probe", **probe, **where))
+    ti.run(ReportQualityOperator(task_id="quality", **where))
+    ti.run(PublishRunOperator(task_id="publish", **where))
+
+
+def test_a_run_is_whole_and_announced(tmp_path: Path) -> None:
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    ti = TaskInstance()
+    where = {"input_uri": source, "output_uri": out, "run_id": RUN_ID, "graph_name": ""}
+    run_all(where, ti, data_docs=True)
+    root = run_root(out, "small", RUN_ID)
+    assert verify_output(open_store(source), open_store(root)).passed
+    assert open_store(f"{out}/small").read_json("latest.json")["run"] == root
+    extra = ti.events[PARTITIONED_GRAPHS].extra
+    assert (extra["graph_name"], extra["run"], extra["num_parts"]) == ("small", root, 3)
+    assert ti.events[PUBLISHED].added == [(published_graph(out, "small"), extra)]
+    assert ti.xcoms[XCOM_KEY]["root"] == root
+
+
+def test_without_a_run_id_it_is_the_tree_of_the_command_line(tmp_path: Path) -> None:
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    ti = TaskInstance()
+    run_all({"input_uri": source, "output_uri": out}, ti)
+    assert verify_output(open_store(source), open_store(out)).passed
+    assert not (tmp_path / "out" / "latest.json").exists()
+    assert ti.events[PUBLISHED].added == []
+    assert ti.events[PARTITIONED_GRAPHS].extra["graph_name"] == "small"
+
+
+def test_a_halo_of_several_hops_and_formats(tmp_path: Path) -> None:
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    where = {"input_uri": source, "output_uri": out}
+    run_all(where, TaskInstance(), num_hops="2", graph_formats="csc, coo")
+    assert verify_output(open_store(source), open_store(out)).passed
+    assert open_store(out).read_json("partitions/small.json")["halo_hops"] == 2
+    options = open_store(out).read_json("records/convert-config.json")["options"]
+    assert options["graph_formats"] == ["coo", "csc"]
+
+
+def test_the_probe_reaches_the_report_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "worker"))
+    (tmp_path / "worker").mkdir()
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    where = {"input_uri": source, "output_uri": out}
+    run_all(where, TaskInstance(), {"fanouts": "3,2", "batch_size": "4", "batches": "2", "enabled": "True"})
+    report = open_store(out).read_json("quality/report.json")
+    assert report["probe"]["options"]["fanouts"] == [3, 2]
+    assert [one["batches"] for one in report["probe"]["partitions"]] == [2, 2, 2]
+    assert verify_output(open_store(source), open_store(out)).passed
+    assert not list((tmp_path / "worker").glob("partition-ops-*"))
+
+
+def test_a_probe_that_nobody_asked_for_is_skipped(tmp_path: Path) -> None:
+    where = {"input_uri": str(tmp_path), "output_uri": str(tmp_path / "out")}
+    with pytest.raises(AirflowSkipException, match="param 'probe' is false"):
+        TaskInstance().run(ProbePartitionsOperator(task_id="probe", enabled="False", **where))
+    assert not (tmp_path / "out").exists()
+
+
+def test_graph_name_moves_the_run(tmp_path: Path) -> None:
+    source = str(library().write(tmp_path / "in"))
+    result = TaskInstance().run(
+        ValidateGraphOperator(
+            task_id="validate",
+            input_uri=source,
+            output_uri=str(tmp_path / "out"),
+            graph_name="other",
+            run_id=RUN_ID,
+            data_docs=False,
+        )
+    )
+    assert result["output"] == run_root(str(tmp_path / "out"), "other", RUN_ID)
+    assert (Path(result["output"]) / result["record"]).exists()
+
+
+@pytest.mark.parametrize("name", ["../../up", "a/b", "1", "a b"])
+def test_graph_name_cannot_leave_the_output(tmp_path: Path, name: str) -> None:
+    source = str(library().write(tmp_path / "in"))
+    operator = ValidateGraphOperator(
+        task_id="validate",
+        input_uri=source,
+        output_uri=str(tmp_path / "out"),
+        graph_name=name,
+        run_id=RUN_ID,
+    )
+    with pytest.raises(AirflowFailException, match="graph name"):
+        TaskInstance().run(operator)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_retry_cannot_help_fails_with_the_message(tmp_path: Path) -> None:
+    where = {"input_uri": str(tmp_path), "output_uri": str(tmp_path / "out"), "run_id": RUN_ID}
+    with pytest.raises(AirflowFailException, match=r"metadata\.json") as caught:
+        TaskInstance().run(ValidateGraphOperator(task_id="validate", **where))
+    assert caught.value.__suppress_context__
+
+
+BALANCE = {
+    "balance_ntypes": "train_mask",
+    "tolerance": "1.25",
+    "objective": "vol",
+    "num_trainers_per_machine": "2",
+}
+
+
+@pytest.mark.parametrize("target_shares", ["2,1", (2.0, 1.0)])
+def test_the_balance_options_reach_the_engine(tmp_path: Path, target_shares: Any) -> None:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    ti = TaskInstance()
+    ti.run(ValidateGraphOperator(task_id="validate", data_docs=False, **where))
+    ti.run(PrepareGraphOperator(task_id="prepare", **where))
+    ti.run(
+        PartitionNodesOperator(
+            task_id="partition", num_parts="2", target_shares=target_shares, **BALANCE, **where
+        )
+    )
+    made_by = open_store(where["output_uri"]).read_json("assignment/assignment.json")["made_by"]
+    asked = {**BALANCE, "tolerance": 1.25, "num_trainers_per_machine": 2, "target_shares": [2.0, 1.0]}
+    assert {name: made_by[name] for name in asked} == asked
+    assert Path(where["output_uri"], "assignment/trainers/paper.npy").exists()
+
+
+def test_left_alone_the_balance_is_that_of_the_command_line(tmp_path: Path) -> None:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    empty = {"balance_ntypes": "", "tolerance": "", "target_shares": ""}
+    TaskInstance().run(
+        PartitionNodesOperator(task_id="partition", num_parts=2, engine="random", **empty, **where)
+    )
+    made_by = open_store(where["output_uri"]).read_json("assignment/assignment.json")["made_by"]
+    expected = PartitionConfig(num_parts=2, engine="random").options()
+    assert {**expected, "mpi": None} == {**made_by, "mpi": None}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("num_parts", "many"),
+        ("num_parts", 0),
+        ("seed", "x"),
+        ("tolerance", "tight"),
+        ("tolerance", "0.5"),
+        ("target_shares", "2,one"),
+        ("target_shares", "1,1,1"),
+        ("objective", "volume"),
+        ("num_trainers_per_machine", "none"),
+    ],
+)
+def test_wrong_options_fail_with_the_message(tmp_path: Path, option: str, value: object) -> None:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    operator = PartitionNodesOperator(task_id="partition", **{"num_parts": 2, option: value}, **where)
+    with pytest.raises(AirflowFailException, match=option.replace("_", ".")):
+        TaskInstance().run(operator)
+
+
+def test_what_a_retry_can_help_is_left_to_airflow(tmp_path: Path) -> None:
+    class Unlucky(GraphStageOperator):
+        def run_stage(self, source: Any, destination: Any, progress: Any) -> Any:
+            raise TransientStorageError("The server is busy")
+
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    with pytest.raises(TransientStorageError):
+        TaskInstance().run(Unlucky(task_id="unlucky", **where))
+
+
+def test_a_failed_task_still_says_where_it_was_writing(tmp_path: Path) -> None:
+    class Broken(GraphStageOperator):
+        def run_stage(self, source: Any, destination: Any, progress: Any) -> Any:
+            raise InvalidInputError("No good")
+
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    ti = TaskInstance()
+    with pytest.raises(AirflowFailException, match="No good"):
+        ti.run(Broken(task_id="broken", run_id=RUN_ID, **where))
+    root = run_root(where["output_uri"], "small", RUN_ID)
+    assert ti.xcoms[XCOM_KEY] == {"root": root, "record": None, "storage_conn_id": "aws_default"}

@@ -1,0 +1,309 @@
+"""The operators around a run: lock, gate, retention, the list of graphs and the look for changes."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Asset, AssetAny
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+    TaskAwaitingInput,
+)
+from graph_partitioning.graph_list import read_graph_list
+from graph_partitioning.operators.gate import QualityGateOperator
+from graph_partitioning.operators.lock import LockGraphOperator, ReleaseGraphOperator, RemoveScratchOperator
+from graph_partitioning.operators.quality import ReportQualityOperator
+from graph_partitioning.operators.repartition import LookForChangesOperator
+from graph_partitioning.operators.retain import RetainRunsOperator
+from graph_partitioning.runs import run_root
+from graph_partitioning.settings import run_config
+
+from partition_ops.artifacts import layout
+from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.config import PublishConfig, RunConfig
+from partition_ops.stages.publish import publish_run
+from partition_ops.storage import Store, open_store
+from partition_ops.system.json_documents import schema_document
+from tests.graphs import library
+
+DAGS = Path(__file__).parents[3] / "dags"
+
+
+class TaskInstance:
+    """A task of a DAG run, in an Airflow that knows the states of some runs."""
+
+    dag_id = "partition_graph"
+
+    def __init__(self, run_id: str, states: dict[str, str] | None = None, waits_since: Any = None) -> None:
+        self.run_id, self.states, self.waits_since = run_id, states or {}, waits_since
+        self.xcoms: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.xcoms[key] = value
+
+    def get_first_reschedule_date(self, context: Any) -> Any:
+        return self.waits_since
+
+    def get_dagrun_state(self, dag_id: str, run_id: str) -> str:
+        return self.states.get(run_id, "running")
+
+    def run(self, operator: Any) -> Any:
+        return operator.execute({"ti": self, "task_instance": self})
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> dict[str, Any]:
+    return {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+
+
+def lock(where: dict[str, Any], ti: TaskInstance, **options: Any) -> Any:
+    return ti.run(LockGraphOperator(task_id="lock", run_id=ti.run_id, **where, **options))
+
+
+def release(where: dict[str, Any], ti: TaskInstance) -> None:
+    ti.run(ReleaseGraphOperator(task_id="release", run_id=ti.run_id, **where))
+
+
+def root(where: dict[str, Any]) -> Store:
+    return open_store(f"{where['output_uri']}/small")
+
+
+def finished_run(where: dict[str, Any], run_id: str) -> Store:
+    """A published run."""
+    source, run = open_store(where["input_uri"]), open_store(run_root(where["output_uri"], "small", run_id))
+    run_job(RunConfig(num_parts=2, engine="random"), source, run)
+    publish_run(PublishConfig(run_id=run_id), source, run, latest=root(where))
+    return run
+
+
+def test_a_second_run_waits_until_the_first_has_released_the_graph(where: dict[str, Any]) -> None:
+    one, two = TaskInstance("one"), TaskInstance("two")
+    assert lock(where, one) == {"latest": None}
+    with pytest.raises(AirflowRescheduleException) as waits:
+        lock(where, two, wait=timedelta(minutes=3))
+    ahead = waits.value.reschedule_date - datetime.now(UTC)
+    assert timedelta(minutes=2) < ahead <= timedelta(minutes=3)
+    release(where, two)  # as the teardown of a run that never got the lock would
+    with pytest.raises(AirflowRescheduleException):
+        lock(where, two)
+    release(where, one)
+    assert lock(where, two) == {"latest": None}
+
+
+def test_it_does_not_wait_for_ever(where: dict[str, Any]) -> None:
+    lock(where, TaskInstance("one"))
+    late = TaskInstance("two", waits_since=datetime.now(UTC) - timedelta(hours=2))
+    with pytest.raises(AirflowFailException, match="run id one"):
+        lock(where, late, patience=timedelta(hours=1))
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_the_lock_of_a_run_that_has_ended_is_taken_over(where: dict[str, Any], state: str) -> None:
+    lock(where, TaskInstance("one"))
+    lock(where, TaskInstance("two", {"one": state}))
+    assert root(where).read_json(layout.LOCK)["holder"]["run_id"] == "two"
+
+
+def test_a_run_that_could_not_be_published_any_more_does_not_begin(where: dict[str, Any]) -> None:
+    one = TaskInstance("one")
+    lock(where, one)
+    release(where, one)
+    two = TaskInstance("two")
+    lock(where, two)
+    finished_run(where, "two")
+    release(where, two)
+    with pytest.raises(AirflowFailException, match="Another run was published"):
+        lock(where, one)  # as when it is cleared
+    assert not root(where).exists(layout.LOCK)
+
+
+def test_the_history_of_a_published_run_goes_on_unless_it_is_damaged(where: dict[str, Any]) -> None:
+    one, two = finished_run(where, "one"), open_store(run_root(where["output_uri"], "small", "two"))
+    lock(where, TaskInstance("two"))
+    quality = ReportQualityOperator(task_id="quality", run_id="two", **where)
+    with quality.open_published(two) as previous:
+        assert previous is not None and previous.uri == one.uri
+    one.write_json(layout.QUALITY_HISTORY, {**one.read_json(layout.QUALITY_HISTORY), "graph_name": "g"})
+    with quality.open_published(two) as previous:
+        assert previous is None
+
+
+def test_scratch_goes_and_the_rest_stays(where: dict[str, Any]) -> None:
+    run = open_store(run_root(where["output_uri"], "small", "one"))
+    run.write_bytes("scratch/convert/plan.json", b"{}")
+    run.write_bytes("prepare/graph.parhip", b"x")
+    TaskInstance("one").run(RemoveScratchOperator(task_id="scratch", run_id="one", **where))
+    assert [entry.key for entry in run.list()] == ["prepare/graph.parhip"]
+
+
+def gate(where: dict[str, Any], **options: Any) -> QualityGateOperator:
+    return QualityGateOperator(task_id="gate", run_id="one", **where, **options)
+
+
+def test_the_gate_fails_what_is_worse_than_allowed(where: dict[str, Any]) -> None:
+    finished_run(where, "one")
+    ti = TaskInstance("one")
+    assert ti.run(gate(where, max_edge_cut="", max_imbalance="9", max_moved="0")) is None
+    with pytest.raises(AirflowFailException, match=r"edge cut 0\.\d+, at most 0\.01 allowed"):
+        ti.run(gate(where, max_edge_cut="0.01", approval="False"))
+
+
+def test_the_gate_asks_a_person_who_may_refuse(
+    where: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **detail: asked.update(detail)
+    )
+    finished_run(where, "one")
+    ti = TaskInstance("one")
+    ti.id = "some"  # type: ignore[attr-defined]
+    operator = gate(where, max_edge_cut="0.01", approval="True", approval_hours="2")
+    with pytest.raises(TaskAwaitingInput) as waits:
+        ti.run(operator)
+    assert waits.value.timeout == timedelta(hours=2)
+    assert "at most 0.01 allowed" in asked["body"]
+    answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": {"name": "ann"}}
+    for choice in (ApprovalOperator.APPROVE, ApprovalOperator.REJECT):
+        event = {**answer, "chosen_options": [choice]}
+        if choice == ApprovalOperator.APPROVE:
+            assert operator.execute_complete({}, event) == {"approved_by": {"name": "ann"}}  # type: ignore[typeddict-item]
+        else:
+            with pytest.raises(AirflowFailException, match="not let through"):
+                operator.execute_complete({}, event)  # type: ignore[typeddict-item]
+
+
+def test_retention_keeps_what_it_is_told(where: dict[str, Any]) -> None:
+    runs = [finished_run(where, name) for name in ("one", "two", "three")]
+    ti = TaskInstance("three")
+
+    def retain(**options: Any) -> Any:
+        return ti.run(RetainRunsOperator(task_id="retain", run_id="three", **where, **options))
+
+    with pytest.raises(AirflowSkipException, match="keep"):
+        retain(keep="")
+    assert retain(keep="1", grace_days="7") == []
+    assert retain(keep="2", grace_days="0") == [runs[0].uri]
+    assert [run.exists(layout.MANIFEST) for run in runs] == [False, True, True]
+
+
+def changes(where: dict[str, Any], ti: TaskInstance, force: bool = False, **settings: Any) -> Any:
+    graph = {"storage_conn_id": None, "num_parts": 2, "engine": "random", **where, **settings}
+    return ti.run(LookForChangesOperator(task_id="changes", graph=graph, force=force))
+
+
+def test_a_graph_that_has_not_changed_is_skipped_and_it_says_why(where: dict[str, Any]) -> None:
+    ti = TaskInstance("look")
+    assert changes(where, ti)["previous"] == ""
+    assert "no published run yet" in ti.xcoms["reason"]
+    run = finished_run(where, "one")
+    with pytest.raises(AirflowSkipException, match=r"none of \d+ input files has changed"):
+        changes(where, ti)
+    assert run.uri in ti.xcoms["reason"]
+    assert changes(where, ti, force=True)["previous"] == "latest"
+    assert changes(where, ti, num_parts=3)["num_parts"] == 3
+    assert "partition.num_parts: 2 -> 3" in ti.xcoms["reason"]
+    library(papers=60).write(Path(where["input_uri"]))
+    assert changes(where, ti, previous="s3://another/run")["previous"] == "s3://another/run"
+    assert "edges/0-0.parquet" in ti.xcoms["reason"]
+
+
+def test_settings_that_are_left_out_are_those_of_the_form(where: dict[str, Any]) -> None:
+    finished_run(where, "one")
+    ti = TaskInstance("look")
+    graph = {"storage_conn_id": None, **where}
+    ti.run(LookForChangesOperator(task_id="changes", graph=graph))
+    assert "partition.num_parts: 2 -> 4" in ti.xcoms["reason"]
+    assert "partition.engine: random -> auto" in ti.xcoms["reason"]
+    defaults = runpy.run_path(str(DAGS / "partition_graph.py"))["PARAMS"]
+    form = run_config({name: param.value for name, param in defaults.items() if param.has_value})
+    for stage in ("validate", "partition", "convert"):
+        assert getattr(form, stage) == getattr(run_config({}), stage)
+
+
+def test_a_latest_run_that_is_not_finished_any_more_is_replaced(where: dict[str, Any]) -> None:
+    finished_run(where, "one").delete([layout.MANIFEST])
+    ti = TaskInstance("look")
+    assert changes(where, ti)["previous"] == ""
+    assert "not finished any more" in ti.xcoms["reason"]
+
+
+LIST = """
+version: 1
+defaults: {output_uri: s3://out, num_parts: 8}
+graphs:
+  - input_uri: s3://in/a
+  - {input_uri: s3://in/b, num_parts: 2, max_edge_cut: 0.3}
+"""
+
+
+def test_the_list_has_the_settings_of_each_graph(tmp_path: Path) -> None:
+    (tmp_path / "graphs.yaml").write_text(LIST)
+    assert read_graph_list(str(tmp_path / "graphs.yaml"), None) == [
+        {"output_uri": "s3://out", "num_parts": 8, "input_uri": "s3://in/a"},
+        {"output_uri": "s3://out", "num_parts": 2, "input_uri": "s3://in/b", "max_edge_cut": 0.3},
+    ]
+
+
+def test_the_example_of_the_documentation_is_a_list(tmp_path: Path) -> None:
+    text = (DAGS.parent / "docs" / "growth.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "graphs.yaml").write_text(example)
+    graphs = read_graph_list(str(tmp_path / "graphs.yaml"), None)
+    assert [run_config(graph).num_parts for graph in graphs] == [8, 16]
+
+
+def test_the_list_may_be_an_airflow_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_MY_GRAPHS", LIST)
+    assert len(read_graph_list("variable:my_graphs", None)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version: 1\ngraphs: [{input_uri: a, output_uri: b, max_edgecut: 0.1}]", "max_edgecut"),
+        ("version: 1\ngraphs: [{input_uri: a}]", "output_uri"),
+        ("version: 1\ngraphs: {input_uri: a}", "graphs"),
+        ("version: 2\ngraphs: []", "version"),
+        ("graphs: [", "not valid YAML"),
+        ("version: 1\ngraphs: [{input_uri: a, output_uri: b}, {input_uri: a, output_uri: b/}]", "twice"),
+    ],
+)
+def test_a_list_with_a_mistake_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "graphs.yaml").write_text(text)
+    with pytest.raises(InvalidInputError, match=said):
+        read_graph_list(str(tmp_path / "graphs.yaml"), None)
+
+
+def test_settings_of_the_list_are_the_params_of_the_dag() -> None:
+    known = schema_document("graph_settings")["propertyNames"]["enum"]
+    assert known == list(runpy.run_path(str(DAGS / "partition_graph.py"))["dag"].params)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        ("0 3 * * *", "0 3 * * *"),
+        ("asset:updates", AssetAny(Asset("updates"))),
+        ("asset:updates, s3://graphs/a", AssetAny(Asset("updates"), Asset(uri="s3://graphs/a"))),
+    ],
+)
+def test_the_schedule_is_configuration(text: str, expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_PARTITIONING_SCHEDULE", text)
+    names = runpy.run_path(str(DAGS / "repartition_graph.py"))
+    assert names["schedule"](text) == expected
+    dag = names["dag"]
+    assert dag.max_active_runs == 1
+    assert dag.task_ids == ["graphs", "graph.changes", "graph.partition"]
+    assert json.dumps(dag.params.validate())

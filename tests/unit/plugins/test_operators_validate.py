@@ -1,0 +1,131 @@
+"""The operator of ``validate``: expectations, Data Docs and the button that leads there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.page.listing import FINDINGS
+
+from tests.graphs import library
+from tests.unit.plugins.test_operators import TaskInstance
+
+
+def operator(tmp_path: Path, **options: Any) -> ValidateGraphOperator:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    return ValidateGraphOperator(task_id="validate", **where, **options)
+
+
+def docs(tmp_path: Path) -> list[str]:
+    out = tmp_path / "out"
+    return [path.relative_to(out).as_posix() for path in (out / "validation/data_docs").rglob("*.html")]
+
+
+def test_an_expectation_of_ones_own_fails_the_task_and_leaves_data_docs(tmp_path: Path) -> None:
+    suite = tmp_path / "suites" / "mine.json"
+    suite.parent.mkdir()
+    kwargs = {"column": "nodes", "max_value": 1}
+    expectation = {"type": "expect_column_values_to_be_between", "kwargs": kwargs}
+    suite.write_text(json.dumps({"name": "node_types", "expectations": [expectation]}))
+    with pytest.raises(
+        AirflowFailException, match=r"has nodes \d+; expected: nodes values must be less than"
+    ):
+        TaskInstance().run(operator(tmp_path, expectations_uri=str(suite.parent)))
+    assert "validation/data_docs/index.html" in docs(tmp_path)
+    assert all(FINDINGS.fullmatch(key) for key in docs(tmp_path))
+
+
+def test_data_docs_can_be_left_out(tmp_path: Path) -> None:
+    TaskInstance().run(operator(tmp_path, expectations_uri="", data_docs=False))
+    assert docs(tmp_path) == []
+
+
+PLANNED = {"num_parts": "4", "engine": "metis", "num_hops": "1", "graph_formats": "coo, csc"}
+
+
+def too_large(tmp_path: Path) -> Path:
+    """A graph that says it has 10^12 edges."""
+    folder = library().write(tmp_path / "large")
+    document = json.loads((folder / "metadata.json").read_text())
+    document["num_edges_per_chunk"][0] = [10**12]
+    (folder / "metadata.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_job_that_does_not_fit_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    one = operator(tmp_path, planned=PLANNED)
+    one.input_uri = str(too_large(tmp_path))
+    with pytest.raises(AirflowFailException, match=r"GiB of memory, for partition.*--ignore-estimate"):
+        TaskInstance().run(one)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"planned": PLANNED, "ignore_estimate": "True"}])
+def test_the_estimate_can_be_ignored(tmp_path: Path, options: dict[str, Any]) -> None:
+    one = operator(tmp_path, data_docs=False, **options)
+    one.input_uri = str(too_large(tmp_path))
+    with pytest.raises(AirflowFailException, match=r"checks? .*failed"):
+        TaskInstance().run(one)
+    assert (tmp_path / "out" / "validation" / "report.json").exists()
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"balance_ntypes": "nope"}, r"No node type has a feature 'nope'.*'train_mask' \(paper\)"),
+        ({"balance_ntypes": "feat"}, r"'paper/feat' cannot be balanced by.*float32 rows of 8 values"),
+        ({"num_parts": "66"}, "more partitions than nodes.*66 partitions, 65 nodes"),
+    ],
+    ids=["missing", "unfit", "parts"],
+)
+def test_options_that_do_not_fit_the_graph_are_refused_first(
+    tmp_path: Path, ignore: bool, option: dict[str, str], words: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=words):
+        TaskInstance().run(operator(tmp_path, planned={**PLANNED, **option}, ignore_estimate=ignore))
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_where_a_file_is_is_refused_first(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(AirflowFailException, match=rf"cannot be a folder\. Found: a file, {tmp_path}/out"):
+        TaskInstance().run(operator(tmp_path))
+
+
+def test_a_tmpdir_that_is_none_is_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    with pytest.raises(AirflowFailException, match=rf"TMPDIR cannot be used: {tmp_path}/nowhere"):
+        TaskInstance().run(operator(tmp_path))
+
+
+def test_a_job_that_fits_is_validated(tmp_path: Path) -> None:
+    TaskInstance().run(operator(tmp_path, planned=PLANNED, data_docs=False))
+    assert (tmp_path / "out" / "validation" / "report.json").exists()
+
+
+def test_the_button_leads_to_the_first_page(tmp_path: Path) -> None:
+    one = operator(tmp_path)
+    links = {link.name: link for link in one.operator_extra_links}
+    key = SimpleNamespace(dag_id="d", run_id="r 1", task_id="validate", map_index=-1)
+    where = links["Artifacts"].get_link(one, ti_key=key)  # type: ignore[arg-type]
+    assert where.endswith("/dags/d/runs/r%201/tasks/validate/-1")
+    assert links["Data Docs"].get_link(one, ti_key=key) == f"{where}/files/validation/data_docs/index.html"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "validation/data_docs/../report.json",
+        "validation/data_docs/a/b/c.html",
+        "validation/dropped/x.npy",
+        "",
+    ],
+)
+def test_no_other_keys_are_findings(key: str) -> None:
+    assert not FINDINGS.fullmatch(key)

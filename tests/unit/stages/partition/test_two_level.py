@@ -1,0 +1,286 @@
+"""Engine ``two-level``: each of its steps against NumPy, and the whole on graphs with a known cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.options.config import PartitionConfig, PrepareConfig
+from partition_ops.stages.partition import Problem, partition_nodes
+from partition_ops.stages.partition.engines.metis import partition_metis
+from partition_ops.stages.partition.engines.two_level import (
+    batches,
+    contract,
+    engine,
+    partition_auto,
+    partition_two_level,
+)
+from partition_ops.stages.partition.engines.two_level.cluster import find_clusters
+from partition_ops.stages.partition.engines.two_level.graph import NOTHING, Constraints, Graph
+from partition_ops.stages.partition.engines.two_level.refine import refine
+from partition_ops.stages.prepare import prepare_graph
+from partition_ops.storage import open_store
+from tests.graphs import Edges, SmallGraph
+
+SMALL = settings(max_examples=60, deadline=None)
+
+
+def symmetric(matrix: np.ndarray) -> Graph:
+    """The graph of an upper triangle of edge weights."""
+    full = np.triu(matrix, 1)
+    full = full + full.T
+    rows, columns = np.nonzero(full)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(full)))])
+    return Graph(offsets, columns, full[rows, columns], np.ones(len(full), np.int64))
+
+
+def dense(graph: Graph) -> np.ndarray:
+    rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
+    matrix = np.zeros((graph.num_nodes, graph.num_nodes), np.int64)
+    matrix[rows, graph.neighbours] = graph.edge_weights
+    return matrix
+
+
+def cut_of(graph: Graph, parts: np.ndarray) -> int:
+    return int(dense(graph)[parts[:, None] != parts[None, :]].sum()) // 2
+
+
+@st.composite
+def weighted_graphs(draw: st.DrawFn) -> Graph:
+    nodes = draw(st.integers(2, 60))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    return symmetric(
+        rng.integers(0, draw(st.sampled_from([2, 5])), (nodes, nodes)) * (rng.random((nodes,) * 2) < 0.2)
+    )
+
+
+def constraints_of(classes: np.ndarray, degrees: np.ndarray, parts: int, tolerance: float) -> Constraints:
+    count = int(classes.max()) + 1
+    sums = np.bincount(classes, minlength=count)
+    if len(degrees):
+        sums = np.concatenate([sums, np.bincount(classes, weights=degrees, minlength=count).astype(np.int64)])
+    most = np.ceil(np.tile(sums / parts * tolerance, (parts, 1))).astype(np.int64)
+    return Constraints(classes.astype(np.int32), degrees, np.zeros((0, len(sums)), np.int64), most)
+
+
+@SMALL
+@given(graph=weighted_graphs(), most=st.integers(1, 20), seed=st.integers(0, 5))
+def test_clusters_are_no_larger_than_they_may_be(graph: Graph, most: int, seed: int) -> None:
+    labels = find_clusters(graph, most, seed)
+    assert np.bincount(labels).max() <= most
+    np.testing.assert_array_equal(labels, find_clusters(graph, most, seed))
+
+
+@SMALL
+@given(graph=weighted_graphs(), homes=st.integers(1, 4), seed=st.integers(0, 5))
+def test_clusters_keep_to_one_home(graph: Graph, homes: int, seed: int) -> None:
+    theirs = np.random.default_rng(seed).integers(-1, homes, graph.num_nodes).astype(np.int32)
+    labels = find_clusters(graph, 20, seed, theirs)
+    assert all(len(np.unique(theirs[labels == label])) == 1 for label in np.unique(labels))
+
+
+@SMALL
+@given(graph=weighted_graphs(), seed=st.integers(0, 99))
+def test_contraction_adds_up_what_lies_between_clusters(graph: Graph, seed: int) -> None:
+    labels = np.random.default_rng(seed).integers(0, graph.num_nodes, graph.num_nodes).astype(np.int32)
+    smaller, numbers = contract.contract(graph, labels)
+    member = np.arange(smaller.num_nodes)[:, None] == numbers[None, :]
+    expected = member.astype(np.int64) @ dense(graph) @ member.T
+    np.fill_diagonal(expected, 0)
+    np.testing.assert_array_equal(dense(smaller), expected)
+    np.testing.assert_array_equal(smaller.node_weights, member.sum(axis=1))
+    same = labels[:, None] == labels[None, :]
+    np.testing.assert_array_equal(same, numbers[:, None] == numbers[None, :])
+
+
+@SMALL
+@given(graph=weighted_graphs(), seed=st.integers(0, 99))
+def test_contraction_in_many_pieces_is_the_same(graph: Graph, seed: int) -> None:
+    labels = np.random.default_rng(seed).integers(0, graph.num_nodes, graph.num_nodes).astype(np.int32)
+    whole, _ = contract.contract(graph, labels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contract, "ENTRIES_AT_ONCE", 3)
+        pieces, _ = contract.contract(graph, labels)
+    np.testing.assert_array_equal(dense(whole), dense(pieces))
+
+
+@SMALL
+@given(
+    graph=weighted_graphs(),
+    parts=st.integers(2, 5),
+    types=st.integers(1, 3),
+    by_degree=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_refinement_keeps_the_constraints_and_cuts_no_more(
+    graph: Graph, parts: int, types: int, by_degree: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(0, types, graph.num_nodes)
+    degrees = np.diff(graph.offsets) if by_degree else NOTHING
+    given_parts = rng.integers(0, parts, graph.num_nodes).astype(np.int32)
+    constraints = constraints_of(classes, degrees, parts, 1.1)
+    loads = constraints.loads(given_parts)
+    constraints = constraints._replace(most=np.maximum(constraints.most, loads))  # so that it holds at first
+    refined = given_parts.copy()
+    refine(graph, constraints, refined)
+    assert cut_of(graph, refined) <= cut_of(graph, given_parts)
+    assert (constraints.loads(refined) <= constraints.most).all()
+
+
+@SMALL
+@given(graph=weighted_graphs(), parts=st.integers(2, 5), types=st.integers(1, 3), seed=st.integers(0, 99))
+def test_refinement_balances_what_was_not(graph: Graph, parts: int, types: int, seed: int) -> None:
+    classes = np.random.default_rng(seed).integers(0, types, graph.num_nodes)
+    constraints = constraints_of(classes, NOTHING, parts, 1.0)
+    refined = np.zeros(graph.num_nodes, np.int32)
+    refine(graph, constraints, refined)
+    assert (constraints.loads(refined) <= constraints.most).all()
+
+
+@SMALL
+@given(graph=weighted_graphs(), seed=st.integers(0, 99), by_degree=st.booleans())
+def test_the_loads_of_a_contracted_graph_are_those_of_its_nodes(
+    graph: Graph, seed: int, by_degree: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    degrees = np.diff(graph.offsets) if by_degree else NOTHING
+    fine = constraints_of(rng.integers(0, 3, graph.num_nodes), degrees, 3, 1.1)
+    smaller, numbers = contract.contract(
+        graph, rng.integers(0, 8, graph.num_nodes).astype(np.int32) % graph.num_nodes
+    )
+    coarse = fine.contracted(numbers, smaller.num_nodes)
+    parts = rng.integers(0, 3, smaller.num_nodes).astype(np.int32)
+    np.testing.assert_array_equal(coarse.loads(parts), fine.loads(parts[numbers]))
+    again = coarse.contracted(np.zeros(smaller.num_nodes, np.int32), 1)
+    np.testing.assert_array_equal(
+        again.weights[0], fine.loads(np.zeros(graph.num_nodes, np.int32)).sum(axis=0)
+    )
+
+
+def communities(types: dict[str, int], count: int, seed: int = 0) -> SmallGraph:
+    """Nodes of every type in communities; nine of ten edges stay inside."""
+    rng = np.random.default_rng(seed)
+    edges = {}
+    names = list(types)
+    for src, dst in zip(names, names[1:] + names[:1], strict=True):
+        size = 12 * types[src]
+        ends = rng.integers(0, types[src], size)
+        other = rng.integers(0, types[dst] // count, size) * count + ends % count
+        out = rng.random(size) < 0.1
+        other[out] = rng.integers(0, types[dst], out.sum())
+        pairs = np.unique(np.stack([ends, other], axis=1)[ends != other], axis=0)
+        edges[f"{src}:to:{dst}"] = Edges(pairs[:, 0].tolist(), pairs[:, 1].tolist())
+    return SmallGraph(types, edges)
+
+
+def grid(width: int) -> SmallGraph:
+    ids = np.arange(width * width).reshape(width, width)
+    src = np.concatenate([ids[:, :-1].ravel(), ids[:-1].ravel()])
+    dst = np.concatenate([ids[:, 1:].ravel(), ids[1:].ravel()])
+    return SmallGraph({"a": width * width}, {"a:next:a": Edges(src.tolist(), dst.tolist())})
+
+
+def problem(graph: SmallGraph, folder: Path, **options: object) -> Problem:
+    source, destination = open_store(str(graph.write(folder / "graph"))), open_store(str(folder / "out"))
+    prepare_graph(PrepareConfig(), source, destination)
+    return Problem(PartitionConfig(**options), load_metadata(source), destination, source)  # type: ignore[arg-type]
+
+
+def edge_cut(task: Problem, parts: np.ndarray) -> float:
+    rows = np.repeat(np.arange(task.graph.num_nodes), np.diff(task.graph.offsets))
+    return float((parts[rows] != parts[task.graph.neighbours]).mean())
+
+
+def imbalance(task: Problem, parts: np.ndarray) -> float:
+    per_part = np.stack([task.weights[parts == part].sum(axis=0) for part in range(task.num_parts)])
+    return float((per_part.max(axis=0) * task.num_parts / per_part.sum(axis=0)).max())
+
+
+@pytest.fixture
+def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs of a few thousand nodes go through clusters, and those through clusters again."""
+    monkeypatch.setattr(engine, "FEW_NODES", 100)
+    monkeypatch.setattr(engine, "MOST_HALF_EDGES", 2000)
+
+
+TYPES = {"a": 3000, "b": 1200, "c": 600}
+
+
+@pytest.mark.usefixtures("small_levels")
+@pytest.mark.parametrize("balance", ["node-types", "edges", "none"])
+@pytest.mark.parametrize("num_parts", [2, 4])
+def test_communities_are_found_and_all_is_balanced(tmp_path: Path, balance: str, num_parts: int) -> None:
+    task = problem(communities(TYPES, 60), tmp_path, num_parts=num_parts, balance=balance)
+    parts = partition_two_level(task)
+    assert imbalance(task, parts) < 1.06
+    # a tenth of the edges leave their community, and most of these their partition
+    assert edge_cut(task, parts) < 0.11
+    assert edge_cut(task, parts) <= 1.02 * edge_cut(task, partition_metis(task))
+
+
+@pytest.mark.usefixtures("small_levels")
+def test_shares_a_seed_and_trainers_are_kept(tmp_path: Path) -> None:
+    graph = communities(TYPES, 60)
+    task = problem(graph, tmp_path, num_parts=2, target_shares=(3.0, 1.0), num_trainers_per_machine=2, seed=5)
+    parts = partition_two_level(task)
+    sizes = np.stack([task.weights[parts == part].sum(axis=0) for part in range(4)])
+    expected = np.repeat([[0.375], [0.125]], 2, axis=0) * np.ones(3)
+    assert (sizes / sizes.sum(axis=0) <= 1.035 * expected).all()
+    np.testing.assert_array_equal(parts, partition_two_level(task))
+
+
+@pytest.mark.usefixtures("small_levels")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_threads_gives_the_same(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = problem(communities(TYPES, 60), tmp_path, num_parts=3)
+    expected = partition_two_level(task)
+    monkeypatch.setattr(batches, "cores", lambda: threads)
+    np.testing.assert_array_equal(partition_two_level(task), expected)
+
+
+@pytest.mark.usefixtures("small_levels")
+def test_auto_says_what_it_chose(tmp_path: Path) -> None:
+    """Communities are for two-level, a grid is for METIS, and so is the communication volume."""
+    chosen = {}
+    for name, graph, options in (
+        ("communities", communities(TYPES, 60), {}),
+        ("grid", grid(60), {}),
+        ("volume", communities(TYPES, 60), {"objective": "vol"}),
+    ):
+        task = problem(graph, tmp_path / name, num_parts=4, **options)
+        partition_auto(task)
+        chosen[name] = task.notes["chosen"]
+    assert chosen == {"communities": "two-level", "grid": "metis", "volume": "metis"}
+
+
+@pytest.mark.usefixtures("small_levels")
+def test_on_a_grid_auto_cuts_no_more_than_metis(tmp_path: Path) -> None:
+    task = problem(grid(80), tmp_path, num_parts=4)
+    assert edge_cut(task, partition_auto(task)) <= edge_cut(task, partition_metis(task))
+
+
+def test_what_auto_chose_is_in_the_result(tmp_path: Path) -> None:
+    task = problem(communities(TYPES, 60), tmp_path, num_parts=2, engine="auto")
+    result = partition_nodes(task.config, task.source, task.artifacts)  # type: ignore[arg-type]
+    assert result.counters["chosen"] == "two-level"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("num_parts", [4, 20])
+def test_a_graph_whose_clusters_have_no_edges_between_them(tmp_path: Path, num_parts: int) -> None:
+    """Stars, each of which becomes a cluster: what is left to METIS has weights and no edges."""
+    hubs = np.arange(2500) * 10
+    leaves = (hubs[:, None] + np.arange(1, 10)).ravel()
+    stars = SmallGraph({"a": 25_000}, {"a:to:a": Edges(leaves.tolist(), np.repeat(hubs, 9).tolist())})
+    task = problem(stars, tmp_path, num_parts=num_parts)
+    parts = partition_two_level(task)
+    assert edge_cut(task, parts) == 0
+    assert imbalance(task, parts) < 1.05

@@ -1,0 +1,92 @@
+"""The prepared graph is the symmetric one: against scipy, which gets there in another way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.parhip import open_parhip
+from partition_ops.errors import InvalidInputError
+from partition_ops.options.config import PrepareConfig
+from partition_ops.stages.prepare import prepare_graph
+from partition_ops.storage import open_store
+from tests.graphs import SHAPES, SmallGraph, library
+from tests.strategies import graphs
+
+
+def homogeneous(graph: SmallGraph) -> tuple[np.ndarray, np.ndarray, int]:
+    """Both ends of every edge on homogeneous IDs, counted out by hand."""
+    first, total = {}, 0
+    for name, count in graph.nodes.items():
+        first[name], total = total, total + count
+    src, dst = [], []
+    for edge_type, edges in graph.edges.items():
+        source, _, destination = edge_type.split(":")
+        src += [first[source] + i for i in edges.src]
+        dst += [first[destination] + i for i in edges.dst]
+    return np.array(src, np.int64), np.array(dst, np.int64), total
+
+
+def check(graph: SmallGraph, folder: Path) -> None:
+    source = open_store(str(graph.write(folder / "graph")))
+    destination = open_store(str(folder / "out"))
+    result = prepare_graph(PrepareConfig(), source, destination)
+    src, dst, nodes = homogeneous(graph)
+    loops = src == dst
+    ones = np.ones(int((~loops).sum()))
+    directed = sp.coo_array((ones, (src[~loops], dst[~loops])), shape=(nodes, nodes)).tocsr()
+    expected = (directed + directed.T).tocsr()
+    expected.sort_indices()
+    found = open_parhip(destination.local_copy(layout.PREPARED_GRAPH))
+    np.testing.assert_array_equal(found.offsets, expected.indptr)
+    np.testing.assert_array_equal(found.neighbours, expected.indices)
+    in_degrees = np.load(destination.local_copy(layout.PREPARED_IN_DEGREES))
+    np.testing.assert_array_equal(in_degrees, np.bincount(dst, minlength=nodes))
+    assert result.counters["self_loops"] == loops.sum()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape(tmp_path: Path, name: str) -> None:
+    check(SHAPES[name], tmp_path)
+
+
+def test_a_larger_graph_in_many_chunks(tmp_path: Path) -> None:
+    check(library(papers=3000), tmp_path)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graph=graphs())
+def test_any_graph(tmp_path_factory: pytest.TempPathFactory, graph: SmallGraph) -> None:
+    check(graph, tmp_path_factory.mktemp("prepare"))
+
+
+def test_the_file_is_parhip_of_version_3(tmp_path: Path) -> None:
+    """Header, byte offsets, neighbours: as the KaHIP user guide has them."""
+    graph = SHAPES["isolated nodes"]  # nine nodes and the edge 0 -> 1
+    source, destination = open_store(str(graph.write(tmp_path / "g"))), open_store(str(tmp_path / "o"))
+    prepare_graph(PrepareConfig(), source, destination)
+    words = np.fromfile(destination.local_copy(layout.PREPARED_GRAPH), np.uint64).tolist()
+    first = (3 + 10) * 8
+    assert words == [3, 9, 2, first, first + 8, *[first + 16] * 8, 1, 0]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 24, b"x" * 400])
+def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "graph.parhip"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"graph\.parhip"):
+        open_parhip(path)
+
+
+def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    source, destination = open_store(str(library().write(tmp_path / "g"))), open_store(str(tmp_path / "o"))
+    prepare_graph(PrepareConfig(), source, destination)
+    path = destination.local_copy(layout.PREPARED_GRAPH)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(InvalidInputError, match="not whole"):
+        open_parhip(path)

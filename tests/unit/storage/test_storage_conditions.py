@@ -1,0 +1,95 @@
+"""Where a server looks at the conditions of a put, nobody waits: rclone's, of the other tests, does not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from partition_ops.artifacts.lock import locked, read_lock
+from partition_ops.errors import ConflictError
+from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
+
+ERROR = "<?xml version='1.0'?><Error><Code>{}</Code></Error>"
+DELETED = "<?xml version='1.0'?><DeleteResult/>"
+
+
+class Server(BaseHTTPRequestHandler):
+    """One object, which may be put on a condition."""
+
+    protocol_version = "HTTP/1.1"  # an older one sends no "100 Continue", for which boto3 waits
+    content: bytes | None = None
+
+    def do_GET(self) -> None:
+        if Server.content is None and self.path.strip("/") != "graphs":  # the bucket is there
+            return self.answer(404, "NoSuchKey")
+        self.answer(200, body=Server.content or b"")
+
+    do_HEAD = do_GET
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        wanted = self.headers.get("If-Match")
+        if (self.headers.get("If-None-Match") == "*" and Server.content is not None) or (
+            wanted is not None and wanted != self.tag()
+        ):
+            return self.answer(412, "PreconditionFailed")
+        Server.content = data
+        self.answer(200)
+
+    def do_POST(self) -> None:  # to remove several objects, of which it has one
+        self.rfile.read(int(self.headers["Content-Length"]))
+        Server.content = None
+        self.answer(200, body=DELETED.encode())
+
+    def tag(self) -> str:
+        return f'"{hash(Server.content)}"'
+
+    def answer(self, status: int, code: str = "", *, body: bytes = b"") -> None:
+        body = ERROR.format(code).encode() if code else body
+        self.send_response(status)
+        self.send_header("ETag", self.tag())
+        self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setattr(s3_conditions, "SETTLE_SECONDS", -1)  # who slept so long would get an error
+    monkeypatch.setattr(Server, "content", None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = StorageSettings(
+            endpoint_url=f"http://127.0.0.1:{server.server_port}",
+            access_key="key",
+            secret_key="secret",
+            region="us-east-1",
+            addressing_style="path",
+        )
+        with open_store("s3://graphs/out", settings) as store:
+            yield store
+        server.shutdown()
+
+
+def test_a_lock_is_taken_without_waiting(root: Store) -> None:
+    with locked(root):
+        with pytest.raises(ConflictError, match="is in use"), locked(root):
+            pass
+        assert read_lock(root) is not None
+    assert read_lock(root) is None
+
+
+def test_what_is_not_as_expected_is_not_written(root: Store) -> None:
+    assert root.compare_and_set("lock.json", b"a", expected=None)
+    assert not root.compare_and_set("lock.json", b"b", expected=None)
+    assert not root.compare_and_set("lock.json", b"b", expected=b"x")
+    assert root.compare_and_set("lock.json", b"b", expected=b"a")
+    assert root.read_bytes("lock.json") == b"b"

@@ -1,0 +1,128 @@
+"""Objects that are on their way to the server while the next one is made."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import Task, run_task
+from partition_ops.errors import StorageError
+from partition_ops.storage import StorageSettings
+from partition_ops.storage.s3 import S3Store
+from partition_ops.storage.uploads import AT_A_TIME
+
+
+@pytest.fixture
+def store(s3_settings: StorageSettings, s3_root: str) -> S3Store:
+    bucket, prefix = s3_root.removeprefix("s3://").split("/")
+    return S3Store(bucket, prefix, settings=s3_settings)
+
+
+@pytest.fixture
+def gate(store: S3Store) -> threading.Event:
+    """Requests that write an object wait for it."""
+    opened = threading.Event()
+
+    def hold(request: Any, **given: Any) -> None:
+        if request.method == "PUT":
+            opened.wait(20)
+
+    store._client.meta.events.register("before-send.s3", hold)
+    return opened
+
+
+def refuse_writing(store: S3Store) -> None:
+    """The server turns every upload away: the signature is wrong."""
+
+    def spoil(request: Any, **given: Any) -> None:
+        if request.method == "PUT" and "/refused" in request.url:
+            request.headers["Authorization"] = request.headers["Authorization"][:-4] + b"0000"
+
+    store._client.meta.events.register("before-send.s3", spoil)
+
+
+def test_whoever_reads_waits_for_what_is_on_its_way(store: S3Store, gate: threading.Event) -> None:
+    with store.deferring() as deferring:
+        deferring.child("x").write_bytes("a", b"12")
+        threading.Timer(0.3, gate.set).start()
+        assert not gate.is_set()
+        assert store.read_bytes("x/a") == b"12"  # through another store of the same connection
+        assert gate.is_set()
+    assert [entry.key for entry in store.list()] == ["x/a"]
+
+
+@pytest.mark.parametrize("use", ["stat", "list", "local_copy", "delete", "again"])
+def test_every_use_waits(store: S3Store, gate: threading.Event, use: str) -> None:
+    with store.deferring() as deferring:
+        deferring.write_bytes("a", b"12")
+        threading.Timer(0.2, gate.set).start()
+        if use == "stat":
+            assert store.stat("a") is not None
+        elif use == "list":
+            assert [entry.size for entry in store.list()] == [2]
+        elif use == "local_copy":
+            assert store.local_copy("a").read_bytes() == b"12"
+        elif use == "delete":
+            store.delete(["a"])
+        else:
+            deferring.write_bytes("a", b"345")
+    assert [entry.size for entry in store.list()] == {"delete": [], "again": [3]}.get(use, [2])
+
+
+def test_only_so_many_wait_on_the_disk(store: S3Store, gate: threading.Event) -> None:
+    written = []
+
+    def write() -> None:
+        with store.deferring() as deferring:
+            for number in range(AT_A_TIME + 3):
+                deferring.write_bytes(f"{number}", b"1")
+                written.append(number)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join(1.0)
+    assert len(written) == AT_A_TIME
+    gate.set()
+    thread.join()
+    assert len(list(store.list())) == AT_A_TIME + 3
+
+
+def test_a_task_whose_upload_fails_leaves_no_record(store: S3Store) -> None:
+    refuse_writing(store)
+
+    def work(task: Task) -> dict[str, Any]:
+        task.write_json("refused", 1)
+        task.write_json("taken", 2)
+        return {}
+
+    with pytest.raises(StorageError, match="refused"):
+        run_task("some", store, options={}, work=work)
+    assert not store.exists(layout.record("some"))
+    assert store.exists("taken")  # the task is done again, and this is written over
+
+
+def test_what_went_wrong_first_is_told(store: S3Store) -> None:
+    refuse_writing(store)
+    with pytest.raises(ZeroDivisionError), store.deferring() as deferring:
+        deferring.write_bytes("refused", b"1")
+        _ = 1 / 0
+
+
+def test_a_copy_is_kept_where_it_will_be_read_again(store: S3Store) -> None:
+    for again in (False, True):
+        with store.create("a") as new:
+            new.path.write_bytes(b"0123456789")
+            new.read_again = again
+            written = new.path
+        requests: list[str] = []
+        store._client.meta.events.register(
+            "before-send.s3", lambda request, seen=requests, **given: seen.append(request.method)
+        )
+        assert not written.exists()
+        assert store.read_range("a", 2, 5) == b"234"
+        assert requests == ([] if again else ["GET"])
+    store.write_bytes("a", b"new")
+    assert store.local_copy("a").read_bytes() == b"new"

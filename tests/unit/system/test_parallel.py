@@ -1,0 +1,43 @@
+"""Work in threads: every result once, errors at once, and what has not begun is not begun any more."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from partition_ops.system.parallel import map_in_threads, unordered_in_threads
+
+
+def test_results_come_in_order_or_as_they_are_ready() -> None:
+    assert list(map_in_threads(lambda item: item * 2, range(50), workers=3)) == list(range(0, 100, 2))
+    assert sorted(unordered_in_threads(lambda item: item * 2, range(50))) == list(range(0, 100, 2))
+
+
+def test_nobody_waits_for_a_slow_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partition_ops.system.parallel.cores", lambda: 2)
+    others_are_done = threading.Event()
+
+    def work(item: int) -> int:
+        if item == 0:
+            assert others_are_done.wait(20)
+        elif item == 9:
+            others_are_done.set()
+        return item
+
+    assert list(unordered_in_threads(work, range(10)))[-1] == 0
+
+
+def test_an_error_ends_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partition_ops.system.parallel.cores", lambda: 1)
+    begun = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        if item == 2:
+            raise KeyError(item)
+        threading.Event().wait(0.01)
+
+    with pytest.raises(KeyError):
+        list(unordered_in_threads(work, range(1000)))
+    assert len(begun) < 500

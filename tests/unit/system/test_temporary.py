@@ -1,0 +1,155 @@
+"""Temporary folders go with their process, and those of a killed one with the next command."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from partition_ops.cli import main
+from partition_ops.system.temporary_folders import (
+    PREFIX,
+    _has_ended,
+    new_folder,
+    remove_abandoned,
+    remove_own,
+    temporary_folder,
+)
+
+MAKE = """
+from partition_ops.system.temporary_folders import new_folder
+print(new_folder(), flush=True)
+input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place for temporary folders."""
+    folder = tmp_path / "below"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+@contextmanager
+def another_process() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """One that has a folder, with something in it, and waits."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", MAKE], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        (folder / "deep").mkdir()
+        (folder / "deep" / "file").write_text("x")
+        try:
+            yield process, folder
+        finally:
+            process.kill()
+
+
+def test_the_folder_of_a_killed_process_goes_and_that_of_a_living_one_stays(below: Path) -> None:
+    with another_process() as (living, kept), another_process() as (killed, gone):
+        assert kept.parent == gone.parent == below
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        remove_abandoned()
+        assert (kept / "deep" / "file").exists() and living.poll() is None
+        assert not gone.exists()
+
+
+def test_any_command_removes_it(below: Path) -> None:
+    with another_process() as (killed, gone):
+        killed.send_signal(signal.SIGKILL)
+    assert gone.exists()
+    assert main(["schema", str(below / "no-graph"), "--output", str(below / "schema.json")]) == 3
+    assert not gone.exists()
+
+
+def test_room_is_made_in_a_full_place(below: Path) -> None:
+    """Python, which cannot write there, would look elsewhere."""
+    with another_process() as (killed, gone):
+        killed.send_signal(signal.SIGKILL)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        remove_abandoned()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not gone.exists()
+
+
+def test_what_another_command_removes_meanwhile_does_not_matter(
+    below: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with another_process() as (killed, gone):
+        killed.send_signal(signal.SIGKILL)
+    for number in range(3):
+        (below / f"{gone.name}{number}").mkdir()
+    others = [*below.glob("*")][1:]  # in the order in which they are come upon
+
+    def has_ended(process: int, start: str) -> bool:
+        if len(others) == 3:
+            shutil.rmtree(others.pop(0))
+        return _has_ended(process, start)
+
+    monkeypatch.setattr("partition_ops.system.temporary_folders._has_ended", has_ended)
+    remove_abandoned()
+    assert not [*below.iterdir()]
+
+
+def test_a_number_that_was_given_again_is_no_owner(below: Path) -> None:
+    ours = new_folder()
+    head, process, start, tail = ours.name.rsplit("-", 3)
+    assert int(process) == os.getpid()
+    before_us = below / f"{head}-{process}-{int(start) - 1}-{tail}"
+    before_us.mkdir()
+    remove_abandoned()
+    assert ours.exists() and not before_us.exists()
+
+
+def test_what_is_of_another_host_or_of_nobody_known_stays(below: Path) -> None:
+    with another_process() as (killed, gone):
+        killed.send_signal(signal.SIGKILL)
+    system, *owner = gone.name.removeprefix(PREFIX).split("-", 3)
+    names = [
+        f"{PREFIX}abc",
+        f"{PREFIX}{system}-x",
+        f"{PREFIX}{system}-{'9' * 30}-1-x",
+        PREFIX + "-".join(["0" * len(system), *owner]),
+    ]
+    for name in names:
+        (below / name).mkdir()
+    (below / "linked").mkdir()
+    (below / f"{gone.name}2").symlink_to(below / "linked")
+    (below / f"{gone.name}3").write_text("a file")
+    remove_abandoned()
+    assert {path.name for path in below.iterdir()} == {*names, "linked", f"{gone.name}2", f"{gone.name}3"}
+
+
+def test_a_folder_goes_with_its_context(below: Path) -> None:
+    with temporary_folder() as folder:
+        assert Path(folder).stat().st_mode & 0o777 == 0o700
+        remove_abandoned()
+        assert Path(folder).exists()
+    assert not [*below.iterdir()]
+
+
+def test_what_is_ours_is_removed_wherever_it_was_made(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verb may have a place of its own, and have left it."""
+    monkeypatch.setattr("partition_ops.system.temporary_folders.PLACES", set())
+    for name in ("one", "other"):
+        (below / name).mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(below / name))
+        (new_folder() / "file").write_text("x")
+    remove_own()
+    assert [path.name for path in sorted(below.rglob("*"))] == ["one", "other"]
