@@ -47,6 +47,7 @@ def test_reads_quickly_and_imports_nothing_heavy() -> None:
     assert not HEAVY & set(modules)
     light = {
         "partition_ops",
+        "partition_ops.options",
         "partition_ops.options.check_actions",
         "partition_ops.errors",
     }  # what the form offers
