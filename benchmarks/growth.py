@@ -29,11 +29,12 @@ from benchmarks.processes import machine, measure
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.growth import Counts, carried
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.options.config import PartitionConfig
-from partition_ops.stages.partition import ENGINES, Problem
 from partition_ops.stages.partition.edge_cut import edge_cut
+from partition_ops.stages.partition.engines.registry import ENGINES
 from partition_ops.stages.partition.engines.two_level.graph import Graph
 from partition_ops.stages.partition.incremental import Old
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Problem
 from partition_ops.storage import open_store
 
 GROWTHS = (1, 5, 20)

@@ -17,8 +17,9 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.options.config import PartitionConfig
-from partition_ops.stages.partition import ENGINES, Problem
+from partition_ops.stages.partition.engines.registry import ENGINES
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Problem
 from partition_ops.storage import open_store
 
 KAMINPAR_TOLERANCE = 0.03

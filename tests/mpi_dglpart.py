@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from partition_ops.options.config import PartitionConfig
 from partition_ops.stages.partition.engines.parmetis.dglpart import dglpart
 from partition_ops.stages.partition.engines.parmetis.ranks import run_rank
+from partition_ops.stages.partition.options import PartitionConfig
 
 
 def work(comm: Any) -> None:

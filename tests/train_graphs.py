@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SmallGraph, Values

@@ -10,7 +10,7 @@ from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.tasks import input_objects, read_record
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
-from partition_ops.options.config import RunConfig
+from partition_ops.jobs.options import RunConfig
 from partition_ops.storage import Store
 from partition_ops.storage.base import sha256_of
 

@@ -13,30 +13,28 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.estimate import check_job
 from partition_ops.jobs.import_ahead import import_ahead
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.rebuild import forget_unrecorded, remove_damaged
-from partition_ops.options.config import (
-    IdMapConfig,
-    PrepareConfig,
-    PublishConfig,
-    QualityConfig,
-    RunConfig,
-    SchemaConfig,
-    StageConfig,
-)
-from partition_ops.stages.convert import convert_graph
-from partition_ops.stages.idmap import export_id_maps
-from partition_ops.stages.partition import partition_nodes
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.idmap.export import export_id_maps
+from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.partition.engines.registry import find_engine
+from partition_ops.stages.partition.graph_fit import check_options
 from partition_ops.stages.partition.incremental import PreviousRun, check_previous
-from partition_ops.stages.partition.options import check_options
-from partition_ops.stages.prepare import prepare_graph
-from partition_ops.stages.publish import publish_run
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.publish.gate import no_old_nodes
-from partition_ops.stages.quality import report_quality
+from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.publish.publish import publish_run
 from partition_ops.stages.quality.history import earlier_entries
-from partition_ops.stages.schema import write_schema
-from partition_ops.stages.validate import validate_graph
+from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.quality import report_quality
+from partition_ops.stages.schema.options import SchemaConfig
+from partition_ops.stages.schema.schema import write_schema
 from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
+from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress

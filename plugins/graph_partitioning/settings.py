@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from partition_ops.options.config import RunConfig
+    from partition_ops.jobs.options import RunConfig
 
 NUM_PARTS = 4
 """What the form begins with."""
@@ -26,8 +26,8 @@ def run_config(settings: Mapping[str, Any]) -> RunConfig:
     Raises:
         UsageError: A value is wrong.
     """
+    from partition_ops.jobs.options import RunConfig
     from partition_ops.options.check_actions import choices
-    from partition_ops.options.config import RunConfig
     from partition_ops.options.mpi import MpiOptions
 
     given = {name: value for name, value in settings.items() if value not in ("", None)}

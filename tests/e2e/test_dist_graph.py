@@ -15,8 +15,8 @@ import pytest
 from examples.python_environment.__main__ import main as make_graph
 from local_stack.airflow import BUCKET
 from local_stack.processes import free_port
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from partition_ops.storage.transfer import upload_folder
 from tests.e2e.airflow_site import Site

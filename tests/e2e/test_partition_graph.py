@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verify import verify_output

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.stages.idmap import carry_over as module
 from partition_ops.stages.idmap.carry_over import carry_over
 from partition_ops.storage import Store, open_store

@@ -18,19 +18,19 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.formats.dgl.partition_config import write_partition_config
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import ConvertConfig, PartitionConfig, PublishConfig, RunConfig
-from partition_ops.stages.convert import (
-    convert_graph,
-    feature_buckets,
-    gather_partition,
-    plan,
-    plan_conversion,
-    scatter_edges,
-    write_partition_config,
-)
-from partition_ops.stages.partition import partition_nodes
-from partition_ops.stages.publish import publish_run
+from partition_ops.stages.convert import feature_buckets, plan
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert.gather import gather_partition
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.convert.plan import plan_conversion
+from partition_ops.stages.convert.scatter import scatter_edges
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.transfer import upload_folder
 from partition_ops.system.dgl_import import import_dgl

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from partition_ops.artifacts.tasks import StageResult
-from partition_ops.options.config import ConvertConfig, PartitionConfig
-from partition_ops.stages.convert import context, convert, convert_graph
+from partition_ops.stages.convert import context, convert
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import Plan
-from partition_ops.stages.partition import partition_nodes
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.storage import Store, open_store
 from tests.graphs import library
 

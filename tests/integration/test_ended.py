@@ -25,9 +25,9 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.cli import main
 from partition_ops.errors import EngineError
-from partition_ops.options.config import PartitionConfig
 from partition_ops.stages.partition.engines.child import call_in_child
 from partition_ops.stages.partition.engines.metis import cut_graph
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
 from partition_ops.system.signals import Ending

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partition_ops.options.config import ConvertConfig, StageConfig
-from partition_ops.stages.convert import convert_graph
-from partition_ops.stages.partition import import_assignment
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.partition.assignment import import_assignment
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SmallGraph, library, social

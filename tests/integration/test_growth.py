@@ -15,12 +15,16 @@ from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
 from partition_ops.cli import main
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import ConvertConfig, PrepareConfig, RunConfig, StageConfig, ValidateConfig
-from partition_ops.stages.convert import convert_graph
-from partition_ops.stages.partition import import_assignment
-from partition_ops.stages.prepare import prepare_graph
-from partition_ops.stages.validate import validate_graph
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.partition.assignment import import_assignment
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.verify import verify_output
 from tests.graphs import SmallGraph, library

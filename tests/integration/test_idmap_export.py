@@ -15,10 +15,12 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.chunked.id_converter import IDConverter
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import IdMapConfig, RunConfig
-from partition_ops.stages.idmap import export_id_maps, targets
+from partition_ops.stages.idmap import targets
+from partition_ops.stages.idmap.export import export_id_maps
 from partition_ops.stages.idmap.mapping import return_mapping
+from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local import LocalStore
 from tests.graphs import SHAPES, SmallGraph, library

@@ -17,11 +17,12 @@ import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.cli import main
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig, SchemaConfig
-from partition_ops.stages.partition import partition_nodes
-from partition_ops.stages.schema import write_schema
-from partition_ops.stages.validate import validate_graph
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.schema.options import SchemaConfig
+from partition_ops.stages.schema.schema import write_schema
+from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local import PARTIAL, LocalStore
 from partition_ops.storage.transfer import upload_folder

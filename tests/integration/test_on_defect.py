@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import IdMapConfig, RunConfig
-from partition_ops.stages.idmap import export_id_maps
+from partition_ops.stages.idmap.export import export_id_maps
+from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.defects import CHECKS, CHOICES, cleaned, findings, kept_edges, with_defects

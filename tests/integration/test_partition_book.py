@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import IdMapConfig, RunConfig
-from partition_ops.stages.idmap import export_id_maps
+from partition_ops.stages.idmap.export import export_id_maps
+from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SHAPES, Edges, SmallGraph, library

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.stages.partition.engines import registry as engines
 from partition_ops.stages.partition.engines.two_level import engine as two_level
 from partition_ops.storage import open_store

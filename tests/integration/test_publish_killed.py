@@ -15,9 +15,10 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.latest import begin_run, latest_run
 from partition_ops.artifacts.lock import release_lock, take_lock
 from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import PublishConfig, RunConfig
-from partition_ops.stages.publish import publish_run
+from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local import LocalStore
 from partition_ops.verify import verify_output

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from partition_ops.cli.verbs import COMMANDS
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from tests.graphs import library
 

@@ -13,8 +13,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document, schema_folder
 from tests.dying_store import DyingStore, Killed

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from examples.training.train import in_memory, split, train
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.train import PartitionedGraph
 from tests.graphs import Edges, SmallGraph, Values

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from partition_ops.artifacts import layout
-from partition_ops.options.config import ValidateConfig
-from partition_ops.stages.validate import validate_graph
+from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store
 from tests.graphs import Edges, Layout, SmallGraph
 

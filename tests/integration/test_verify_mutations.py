@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from partition_ops.verify import CHECKS, VerifyReport, verify_output
 from tests.defects import with_defects

@@ -9,7 +9,8 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
 from partition_ops.errors import UsageError
-from partition_ops.options.config import MOST_PARTS, ConvertConfig, StageConfig
+from partition_ops.options.stage_config import MOST_PARTS, StageConfig
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import open_store
 
 NAME = "convert"
@@ -54,8 +55,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         graph_formats=arguments.graph_formats,
     )
     _check_assignment(arguments)
-    from partition_ops.stages.convert import convert_graph
-    from partition_ops.stages.partition import import_assignment
+    from partition_ops.stages.convert.convert import convert_graph
+    from partition_ops.stages.partition.assignment import import_assignment
 
     results: list[StageResult] = []
 

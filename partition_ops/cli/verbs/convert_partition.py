@@ -11,7 +11,7 @@ from typing import Any, get_args
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
 from partition_ops.errors import UsageError
-from partition_ops.options.config import ConvertPartitionConfig, OnMissing
+from partition_ops.formats.parmetis.options import ConvertPartitionConfig, OnMissing
 from partition_ops.storage import open_store
 from partition_ops.system.temporary_folders import remove_abandoned
 
@@ -71,7 +71,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         edge_attr_dtype=arguments.edge_attr_dtype,
         missing_edges=arguments.missing_edges,
     )
-    from partition_ops.stages.convert import convert_parmetis
+    from partition_ops.formats.parmetis.convert import convert_parmetis
     from partition_ops.stages.schema.schema import read_schema
 
     settings = common.settings(arguments)

@@ -23,6 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    from partition_ops.stages.idmap import apply_rows
+    from partition_ops.stages.idmap.restore import apply_rows
 
     return remap.execute(apply_rows, arguments, console)

@@ -7,7 +7,7 @@ from typing import Any
 
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.options.config import IdMapConfig
+from partition_ops.stages.idmap.options import IdMapConfig
 
 NAME = "export"
 SUMMARY = "write where every node and edge went"
@@ -38,7 +38,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = IdMapConfig(
         graph_name=arguments.graph_name, vectors=arguments.vectors, part_maps=arguments.part_maps
     )
-    from partition_ops.stages.idmap import export_id_maps
+    from partition_ops.stages.idmap.export import export_id_maps
 
     with common.open_input(arguments) as source, common.locked_output(arguments) as destination:
         result = export_id_maps(config, source, destination, progress=common.progress(arguments))

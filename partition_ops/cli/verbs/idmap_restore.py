@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    from partition_ops.stages.idmap import restore_rows
+    from partition_ops.stages.idmap.restore import restore_rows
 
     def ids(stack: ExitStack) -> dict[str, Any]:
         return {"ids": _open_ids(arguments, stack)}

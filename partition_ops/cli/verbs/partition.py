@@ -7,7 +7,7 @@ from typing import Any
 
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig
 
 NAME = "partition"
 SUMMARY = "assign every node to a partition"
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = PartitionConfig(**common.partition_options(arguments))
-    from partition_ops.stages.partition import partition_nodes
+    from partition_ops.stages.partition.partition import partition_nodes
 
     with (
         common.open_input(arguments) as source,

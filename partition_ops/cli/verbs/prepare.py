@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.options.config import PrepareConfig, PrepareFormat
+from partition_ops.stages.prepare.options import PrepareConfig, PrepareFormat
 
 NAME = "prepare"
 SUMMARY = "write the graph as a partitioner wants it"
@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         weights=arguments.weights,
         attributes=tuple(arguments.attributes),
     )
-    from partition_ops.stages.prepare import prepare_graph
+    from partition_ops.stages.prepare.prepare import prepare_graph
 
     with common.open_input(arguments) as source, common.locked_output(arguments) as destination:
         result = prepare_graph(config, source, destination, progress=common.progress(arguments))

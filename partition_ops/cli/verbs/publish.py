@@ -7,7 +7,7 @@ from typing import Any
 
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.options.config import PublishConfig
+from partition_ops.stages.publish.options import PublishConfig
 
 NAME = "publish"
 SUMMARY = "write the manifest of a finished output"
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = PublishConfig(graph_name=arguments.graph_name, gate=common.gate(arguments))
-    from partition_ops.stages.publish import publish_run
+    from partition_ops.stages.publish.publish import publish_run
 
     with common.open_input(arguments) as source, common.locked_output(arguments) as destination:
         result = publish_run(config, source, destination, progress=common.progress(arguments))

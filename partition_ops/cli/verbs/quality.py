@@ -7,7 +7,7 @@ from typing import Any
 
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.options.config import QualityConfig
+from partition_ops.stages.quality.options import QualityConfig
 
 NAME = "quality"
 SUMMARY = "report edge cut, balance and replication"
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = QualityConfig(graph_name=arguments.graph_name)
-    from partition_ops.stages.quality import report_quality
+    from partition_ops.stages.quality.quality import report_quality
 
     with (
         common.open_input(arguments) as source,

@@ -9,7 +9,7 @@ from typing import Any
 
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.options.config import RemapConfig
+from partition_ops.stages.idmap.options import RemapConfig
 from partition_ops.storage import open_store
 
 
@@ -39,7 +39,7 @@ def execute(
         more: Gives further arguments of ``remap``; the stack closes what it opens.
     """
     config = RemapConfig(node_type=arguments.node_type, edge_type=arguments.edge_type)
-    from partition_ops.stages.idmap import RowFile
+    from partition_ops.stages.idmap.row_files import RowFile
 
     with ExitStack() as stack:
 

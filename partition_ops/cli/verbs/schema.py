@@ -10,7 +10,7 @@ from partition_ops.artifacts.tasks import check_apart
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
 from partition_ops.errors import UsageError
-from partition_ops.options.config import SchemaConfig
+from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local import LocalStore, check_folder
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.chunked.metadata import load_metadata
-    from partition_ops.stages.schema import schema_of
+    from partition_ops.stages.schema.schema import schema_of
 
     with common.open_input(arguments) as source:
         metadata = load_metadata(source, graph_name=arguments.graph_name)
@@ -63,7 +63,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 def _do_stage(
     arguments: argparse.Namespace, console: Console, source: Store, metadata: GraphMetadata, root: str
 ) -> Any:
-    from partition_ops.stages.schema import write_schema
+    from partition_ops.stages.schema.schema import write_schema
 
     with open_store(root, common.settings(arguments)) as destination:
         check_folder(destination)

@@ -12,7 +12,7 @@ from partition_ops.cli.console import Console
 from partition_ops.cli.text_tables import validation_lines
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.options.check_actions import parse_actions
-from partition_ops.options.config import ValidateConfig
+from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import open_store
 from partition_ops.storage.local import LocalStore
 from partition_ops.system.temporary_folders import temporary_folder
@@ -55,7 +55,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         memory=arguments.memory,
         data_docs=not arguments.no_data_docs,
     )
-    from partition_ops.stages.validate import validate_graph
+    from partition_ops.stages.validate.validate import validate_graph
 
     with temporary_folder() as scratch:
         output = common.locked_output(arguments) if arguments.output else LocalStore(Path(scratch))
@@ -94,7 +94,7 @@ def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
             remedy="Leave it out: nothing is kept of that check, and whatever it finds is refused.",
         )
     from partition_ops.formats.parmetis.validate_text import validate_parmetis_text
-    from partition_ops.stages.schema import read_schema
+    from partition_ops.stages.schema.schema import read_schema
 
     root, key = common.split_file_uri(arguments.schema, "--schema")
     with open_store(root, common.settings(arguments)) as folder, common.open_input(arguments) as source:

@@ -22,8 +22,8 @@ from partition_ops.artifacts.tasks import (
 )
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError, some_of
-from partition_ops.options.config import ConvertConfig
 from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import Store
 from partition_ops.storage.base import REQUESTS
 from partition_ops.system.json_documents import check_document

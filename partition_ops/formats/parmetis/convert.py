@@ -13,11 +13,11 @@ from partition_ops.chunked.metadata import check_graph_name
 from partition_ops.formats.dgl.partition_config import partition_document
 from partition_ops.formats.parmetis.edge_rows import refuse_missing
 from partition_ops.formats.parmetis.node_order import read_node_order
+from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.output_files import ParmetisFiles
 from partition_ops.formats.parmetis.part_writer import PartWriter
 from partition_ops.formats.parmetis.schema_metadata import metadata_of, node_types_of
 from partition_ops.formats.parmetis.text_table import TextTable
-from partition_ops.options.config import ConvertPartitionConfig
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress

@@ -11,8 +11,8 @@ import numpy as np
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.formats.parmetis import file_names as parmetis
 from partition_ops.formats.parmetis.edge_rows import ORIGINAL
+from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.text_table import TextTable
-from partition_ops.options.config import ConvertPartitionConfig
 from partition_ops.storage import Store, StoredObject
 
 

@@ -20,7 +20,7 @@ from partition_ops.formats.parmetis.attributes import Attributes, chosen_attribu
 from partition_ops.formats.parmetis.edge_text import EdgeCounts, EdgeText
 from partition_ops.formats.parmetis.node_weights import NodeWeights
 from partition_ops.formats.parmetis.text_rows import rows_at_once, text_rows
-from partition_ops.options.config import PrepareConfig
+from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress

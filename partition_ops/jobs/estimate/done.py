@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.config import PrepareConfig, RunConfig, StageConfig
+from partition_ops.jobs.options import RunConfig
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.storage import Store
 
 

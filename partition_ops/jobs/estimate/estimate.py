@@ -12,7 +12,7 @@ from partition_ops.jobs.estimate.result import Estimate, Room, StageEstimate
 from partition_ops.jobs.estimate.room import room_here
 from partition_ops.jobs.estimate.shortages import find_shortages, find_warnings
 from partition_ops.jobs.estimate.sizes import Sizes
-from partition_ops.options.config import RunConfig
+from partition_ops.jobs.options import RunConfig
 from partition_ops.storage import Store
 from partition_ops.storage.local import LocalStore
 

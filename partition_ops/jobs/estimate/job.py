@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partition_ops.jobs.estimate.sizes import Sizes
-from partition_ops.options.config import RunConfig
+from partition_ops.jobs.options import RunConfig
 
 MIB = 1 << 20
 PYTHON = 45 * MIB  # the process itself

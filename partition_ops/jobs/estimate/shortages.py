@@ -10,7 +10,7 @@ from partition_ops.jobs.estimate import stages
 from partition_ops.jobs.estimate.convert import convert
 from partition_ops.jobs.estimate.job import Job
 from partition_ops.jobs.estimate.result import Room, Shortage, StageEstimate
-from partition_ops.options.config import RunConfig
+from partition_ops.jobs.options import RunConfig
 
 FACTOR = 1.5  # how far an estimate may be off
 FEWEST = 1 << 20  # bytes of the search for duplicates that are worth a try

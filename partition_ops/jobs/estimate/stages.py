@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from partition_ops.jobs.estimate.job import LIBRARIES, MIB, PYTHON, READERS, Job, largest
 from partition_ops.jobs.estimate.result import StageEstimate
-from partition_ops.options.config import RunConfig
+from partition_ops.jobs.options import RunConfig
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy that is sorted, both
 PAIR_FILE = 16  # ... in a bucket on the disk

@@ -6,19 +6,3 @@ is written.
 
 `convert_parmetis` gets to the same files from the text that ParMETIS wrote.
 """
-
-from partition_ops.formats.dgl.partition_config import write_partition_config
-from partition_ops.formats.parmetis.convert import convert_parmetis
-from partition_ops.stages.convert.convert import convert_graph
-from partition_ops.stages.convert.gather import gather_partition
-from partition_ops.stages.convert.plan import plan_conversion
-from partition_ops.stages.convert.scatter import scatter_edges
-
-__all__ = [
-    "convert_graph",
-    "convert_parmetis",
-    "gather_partition",
-    "plan_conversion",
-    "scatter_edges",
-    "write_partition_config",
-]

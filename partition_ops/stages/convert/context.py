@@ -14,7 +14,7 @@ from partition_ops.artifacts.dropped_edges import DroppedEdges
 from partition_ops.artifacts.parhip import read_degrees
 from partition_ops.artifacts.tasks import input_objects, read_record
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.options.config import ConvertConfig
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.relabel import NodeOrder
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.memory import memory_limit

@@ -12,10 +12,10 @@ import pyarrow as pa
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult, check_apart, find_done
 from partition_ops.formats.dgl.partition_config import write_config
-from partition_ops.options.config import ConvertConfig
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.gather import gather_memory, gather_part
 from partition_ops.stages.convert.given import PLAN_TASK, find_part, given_to_plan
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import make_plan, read_plan
 from partition_ops.stages.convert.scatter import scatter_group, scatter_memory
 from partition_ops.storage import Store

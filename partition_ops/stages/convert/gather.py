@@ -15,7 +15,6 @@ from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
 from partition_ops.formats.dgl.binary_format import Column
 from partition_ops.formats.dgl.partition_files import write_graph, write_tensors
-from partition_ops.options.config import ConvertConfig
 from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.contents import partition_contents
 from partition_ops.stages.convert.context import Conversion
@@ -28,6 +27,7 @@ from partition_ops.stages.convert.given import (
     given_to_scatter,
     scatter_task,
 )
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.partition_graph import PartitionGraph
 from partition_ops.stages.convert.plan import Plan, read_plan
 from partition_ops.stages.convert.reuse import EarlierFiles

@@ -17,7 +17,6 @@ from partition_ops.artifacts.tasks import (
     run_task,
 )
 from partition_ops.chunked.edges import EdgeReader
-from partition_ops.options.config import ConvertConfig
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks
 from partition_ops.stages.convert.given import (
@@ -26,6 +25,7 @@ from partition_ops.stages.convert.given import (
     find_part,
     given_to_plan,
 )
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import Store
 from partition_ops.system.progress import Progress
 

@@ -12,12 +12,12 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult, Task, run_task
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.errors import UsageError
-from partition_ops.options.config import ConvertConfig
 from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import scatter_features
 from partition_ops.stages.convert.given import given_to_scatter, scatter_task
 from partition_ops.stages.convert.loops import count_owners, split_edges
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import Plan, read_plan
 from partition_ops.stages.convert.relabel import Ids
 from partition_ops.storage import Store

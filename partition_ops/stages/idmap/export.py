@@ -27,9 +27,9 @@ from partition_ops.artifacts.tasks import (
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.dgl.array_places import ArrayPlace, read_file_at, tensor_places
-from partition_ops.options.config import IdMapConfig
 from partition_ops.stages.idmap.dropped import write_dropped_edges
 from partition_ops.stages.idmap.followed import write_carry_over
+from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.idmap.targets import ParquetTarget, PartMapTarget, Target, VectorTarget
 from partition_ops.storage import Store
 from partition_ops.system.parallel import unordered_in_threads

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.config import RemapConfig
+from partition_ops.stages.idmap.options import RemapConfig
 from partition_ops.stages.idmap.row_files import RowFile, rows_at_once
 from partition_ops.stages.idmap.rows import Rows, open_rows
 from partition_ops.stages.idmap.string_ids import StringIds

@@ -14,8 +14,9 @@ from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.artifacts.tasks import StageResult, Task, run_task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.assignment import read_parmetis_assignment
-from partition_ops.options.config import PartitionConfig, StageConfig
+from partition_ops.options.stage_config import StageConfig
 from partition_ops.stages.partition.edge_cut import EdgeCut
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts
 from partition_ops.storage import Artifact, Store
 from partition_ops.system.parallel import map_in_threads

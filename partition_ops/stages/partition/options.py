@@ -1,61 +1,105 @@
-"""Options that cannot be, or do not fit a graph, are refused before hours go into it."""
+"""Options of ``partition``."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
-from partition_ops.chunked.features import feature_readers
-from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.named import check_no_trainers, types_with_feature
-from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.options.config import PartitionConfig
-from partition_ops.stages.partition.engines.parmetis.launch import check_named
-from partition_ops.stages.partition.engines.registry import check_able, find_engine
-from partition_ops.stages.partition.weights import check_classes
-from partition_ops.storage import Store
+from partition_ops.errors import UsageError
+from partition_ops.options.mpi import MpiOptions
+from partition_ops.options.stage_config import MOST_PARTS, StageConfig, check_choice, check_num_parts
 
-
-def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> None:
-    """Refuse what ``partition`` would refuse, as far as the metadata and the headers of files tell.
-
-    Args:
-        config: The options.
-        metadata: The graph's metadata.
-        source: Its root; read are nothing but the headers of the feature to balance by.
-
-    Raises:
-        UsageError: There is no such engine, it cannot do what is asked for, there are more partitions than
-            nodes, or no node type has the feature ``balance_ntypes``, or it is not one integer a node.
-        EngineError: A command or a library that was named is not there.
-        InvalidInputError: A feature has the name that trainers need.
-    """
-    check_able(find_engine(config.engine), config)
-    if config.engine == "parmetis":
-        check_named(config.mpi)
-    _check_enough_nodes(config, sum(metadata.num_nodes))
-    if config.num_trainers_per_machine > 1:
-        check_no_trainers(metadata)
-    if config.balance_ntypes is not None:
-        _check_feature(config.balance_ntypes, metadata, source)
+Balance = Literal["node-types", "edges", "none"]
+Objective = Literal["cut", "vol"]
+MOST_EDGES = 2**31 - 1  # that a node must save to move
+MIGRATION_PRICE = 1
+DRIFT = 1.05
+INCREMENTAL = ("migration_price", "drift", "compare_full")  # options that mean something there only
 
 
-def _check_enough_nodes(config: PartitionConfig, nodes: int) -> None:
-    trainers = config.num_trainers_per_machine
-    if config.num_parts * trainers > max(nodes, 1):
-        each = f" of {trainers:,} trainers each" if trainers > 1 else ""
+def _check_shares(shares: tuple[float, ...], num_parts: int) -> None:
+    if len(shares) != num_parts or not all(0 < share < float("inf") for share in shares):
         raise UsageError(
-            "There are more partitions than nodes" if trainers == 1 else "There are more trainers than nodes",
-            found=f"{config.num_parts:,} partitions{each}, {nodes:,} nodes",
-            expected="a node or more for each",
-            remedy="Give a smaller --num-parts" + (" or --num-trainers-per-machine" if each else "") + ".",
+            "--target-shares does not fit the partitions",
+            found=", ".join(map(str, shares)),
+            expected=f"{num_parts} numbers above 0, one for each partition",
         )
 
 
-def _check_feature(name: str, metadata: GraphMetadata, source: Store) -> None:
-    having = types_with_feature(metadata, name, "to balance by")
-    readers = feature_readers(source, metadata)
-    for key in (f"{node_type}/{name}" for node_type in having):
-        with suppress(InvalidInputError):  # what is wrong with a file, validation says
-            header = readers[key].header()
-            if header is not None:
-                check_classes(key, *header)
+def check_balance(config: PartitionConfig) -> None:
+    """Refuse numbers of the balance and migration options that cannot be."""
+    if config.tolerance is not None and not 1 < config.tolerance <= 100:
+        raise UsageError("--tolerance is out of range", found=config.tolerance, expected="above 1, up to 100")
+    if config.target_shares is not None:
+        _check_shares(config.target_shares, config.num_parts)
+    if not 0 <= config.migration_price <= MOST_EDGES:
+        raise UsageError(
+            "--migration-price is out of range", found=config.migration_price, expected=f"0 to {MOST_EDGES}"
+        )
+    if not 1 <= config.drift < float("inf"):
+        raise UsageError("--drift is out of range", found=config.drift, expected="a number, 1 or more")
+    if not 1 <= config.num_trainers_per_machine <= MOST_PARTS // config.num_parts:
+        raise UsageError(
+            "--num-trainers-per-machine is out of range",
+            found=config.num_trainers_per_machine,
+            expected=f"1 to {MOST_PARTS // config.num_parts}, with {config.num_parts} partitions",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionConfig(StageConfig):
+    """Options of ``partition``.
+
+    Attributes:
+        num_parts: Number of partitions.
+        engine: Name of an engine in `partition_ops.stages.partition.ENGINES`.
+        balance: ``node-types`` gives every partition the same share of each node type; ``edges`` the
+            same share of each type's nodes and of their in-edges; ``none`` of all nodes together.
+        seed: The same seed gives the same assignment.
+        balance_ntypes: Name of a node feature of integers, such as a train mask: every partition gets the
+            same share of the nodes with each value, within their type unless ``balance`` is ``none``.
+        tolerance: Largest weight of a partition over its share, such as 1.03; None for the engine's own.
+        target_shares: The share of every partition, for machines that are not equal; need not sum to 1.
+        objective: ``cut``, few edges between partitions, or ``vol``, little communication.
+        num_trainers_per_machine: Every partition is made of so many smaller ones, one for each trainer.
+        migration_price: In an incremental run, how many cut edges an old node must save to move.
+        drift: ... how many times the last full run's share of cut edges is too much: then it is a full run.
+        compare_full: ... also make a full run, for the report only.
+        mpi: For the engine ``parmetis``: its ranks and its library.
+    """
+
+    num_parts: int
+    engine: str = "auto"
+    balance: Balance = "node-types"
+    seed: int = 0
+    balance_ntypes: str | None = None
+    tolerance: float | None = None
+    target_shares: tuple[float, ...] | None = None
+    objective: Objective = "cut"
+    num_trainers_per_machine: int = 1
+    migration_price: int = MIGRATION_PRICE
+    drift: float = DRIFT
+    compare_full: bool = False
+    mpi: MpiOptions = field(default_factory=MpiOptions)
+
+    def options(self) -> dict[str, Any]:
+        """The options as JSON: what the assignment depends on."""
+        options = asdict(self)
+        options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
+        if self.engine != "parmetis":
+            del options["mpi"]
+        for name in INCREMENTAL:
+            del options[name]
+        return options
+
+    def incremental_options(self) -> dict[str, Any]:
+        """Those that the assignment of an incremental run depends on besides."""
+        return {name: getattr(self, name) for name in INCREMENTAL}
+
+    def __post_init__(self) -> None:
+        check_num_parts(self.num_parts)
+        check_balance(self)
+        if not 0 <= self.seed < 2**31:
+            raise UsageError("--seed is out of range", found=self.seed, expected="0 to 2147483647")
+        check_choice("--balance", self.balance, Balance)
+        check_choice("--objective", self.objective, Objective)

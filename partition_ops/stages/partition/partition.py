@@ -6,16 +6,16 @@ from typing import Any
 
 from partition_ops.artifacts.tasks import StageResult, Task, check_apart, forget_task, run_task
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.options.config import PartitionConfig
 from partition_ops.stages.partition.assignment import write_assignment, write_trainers
 from partition_ops.stages.partition.engines.registry import find_engine
+from partition_ops.stages.partition.graph_fit import check_options
 from partition_ops.stages.partition.incremental import (
     PreviousRun,
     check_previous,
     repartition,
     write_migration,
 )
-from partition_ops.stages.partition.options import check_options
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress

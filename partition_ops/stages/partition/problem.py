@@ -12,7 +12,7 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import ParhipGraph, open_parhip
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.weights import (
     Classes,
     Weights,

@@ -13,7 +13,7 @@ from partition_ops.chunked.features import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.chunked.named import types_with_feature
 from partition_ops.errors import UsageError
-from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Store
 
 logger = logging.getLogger("partition_ops")

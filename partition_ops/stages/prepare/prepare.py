@@ -17,9 +17,9 @@ from partition_ops.artifacts.tasks import StageResult, Task, check_apart, input_
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_parmetis_text
-from partition_ops.options.config import PrepareConfig
 from partition_ops.stages.prepare import symmetric
 from partition_ops.stages.prepare.half_edges import HalfEdges
+from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress

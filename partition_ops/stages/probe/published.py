@@ -6,11 +6,11 @@ from pathlib import Path
 
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.tasks import conversion_tasks, run_task
-from partition_ops.options.config import QualityConfig
 from partition_ops.stages.probe.probe import Probed, probe_partitions, record_probe
 from partition_ops.stages.probe.sampling import ProbeConfig
-from partition_ops.stages.publish import renew_manifest
-from partition_ops.stages.quality import renew_report
+from partition_ops.stages.publish.publish import renew_manifest
+from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.quality import renew_report
 from partition_ops.storage import Store
 from partition_ops.system.progress import Progress
 

@@ -22,8 +22,8 @@ from partition_ops.artifacts.tasks import (
 )
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
-from partition_ops.options.config import PublishConfig
 from partition_ops.stages.publish.gate import enforce_gate
+from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.base import json_bytes
 from partition_ops.system.json_documents import check_document

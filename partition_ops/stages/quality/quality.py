@@ -19,7 +19,6 @@ from partition_ops.artifacts.tasks import (
     still_done,
 )
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.options.config import QualityConfig
 from partition_ops.stages.quality.history import (
     Entry,
     as_input,
@@ -28,6 +27,7 @@ from partition_ops.stages.quality.history import (
     kept_entries,
 )
 from partition_ops.stages.quality.migration import migration_figures
+from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document

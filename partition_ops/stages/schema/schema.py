@@ -10,7 +10,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult, Task, run_task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.config import SchemaConfig
+from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import Progress

@@ -11,7 +11,6 @@ from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.chunked.metadata_document import known_metadata_keys, read_metadata_document
 from partition_ops.errors import InvalidInputError
 from partition_ops.options.check_actions import CHECKS
-from partition_ops.options.config import ValidateConfig
 from partition_ops.stages.validate.affected import AffectedEdges
 from partition_ops.stages.validate.defects import Defect
 from partition_ops.stages.validate.judged import (
@@ -22,6 +21,7 @@ from partition_ops.stages.validate.judged import (
     unmet,
 )
 from partition_ops.stages.validate.measure import Measurement, measure_graph
+from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.tables import degree_distribution, metrics
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.progress import NoProgress, Progress

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from partition_ops.artifacts.tasks import StageResult
-    from partition_ops.options.config import ConvertConfig
+    from partition_ops.stages.convert.options import ConvertConfig
     from partition_ops.storage import Store
     from partition_ops.system.progress import Progress
 
@@ -35,7 +35,7 @@ class ConvertOperator(GraphStageOperator):
 
     @property
     def config(self) -> ConvertConfig:
-        from partition_ops.options.config import ConvertConfig
+        from partition_ops.stages.convert.options import ConvertConfig
 
         return ConvertConfig(
             **self.graph,
@@ -68,7 +68,7 @@ class PlanConversionOperator(ConvertOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.convert import plan_conversion
+        from partition_ops.stages.convert.plan import plan_conversion
 
         return plan_conversion(self.config, source, destination, progress=progress)
 
@@ -101,7 +101,7 @@ class ScatterEdgesOperator(ConvertOperator):
         self.group = group
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.convert import scatter_edges
+        from partition_ops.stages.convert.scatter import scatter_edges
 
         group = whole_number("group", self.group)
         return scatter_edges(self.config, source, destination, group=group, progress=progress)
@@ -122,7 +122,7 @@ class GatherPartitionOperator(ConvertOperator):
         self.part = part
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.convert import gather_partition
+        from partition_ops.stages.convert.gather import gather_partition
 
         part = whole_number("part", self.part)
         return gather_partition(self.config, source, destination, part=part, progress=progress)
@@ -135,6 +135,6 @@ class WritePartitionConfigOperator(ConvertOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.convert import write_partition_config
+        from partition_ops.formats.dgl.partition_config import write_partition_config
 
         return write_partition_config(self.config, source, destination, progress=progress)

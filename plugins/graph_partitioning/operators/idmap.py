@@ -28,7 +28,7 @@ class ExportIdMapsOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.config import IdMapConfig
-        from partition_ops.stages.idmap import export_id_maps
+        from partition_ops.stages.idmap.export import export_id_maps
+        from partition_ops.stages.idmap.options import IdMapConfig
 
         return export_id_maps(IdMapConfig(**self.graph), source, destination, progress=progress)

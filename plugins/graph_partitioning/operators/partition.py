@@ -108,9 +108,9 @@ class PartitionNodesOperator(GraphStageOperator):
         self.hostfile = hostfile
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.config import PartitionConfig
         from partition_ops.options.mpi import MpiOptions
-        from partition_ops.stages.partition import partition_nodes
+        from partition_ops.stages.partition.options import PartitionConfig
+        from partition_ops.stages.partition.partition import partition_nodes
 
         config = PartitionConfig(
             **self.graph,

@@ -28,7 +28,7 @@ class PrepareGraphOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.config import PrepareConfig
-        from partition_ops.stages.prepare import prepare_graph
+        from partition_ops.stages.prepare.options import PrepareConfig
+        from partition_ops.stages.prepare.prepare import prepare_graph
 
         return prepare_graph(PrepareConfig(**self.graph), source, destination, progress=progress)

@@ -43,8 +43,8 @@ class PublishRunOperator(GraphStageOperator):
         super().__init__(outlets=[PARTITIONED_GRAPHS, PUBLISHED, *outlets], **kwargs)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.config import PublishConfig
-        from partition_ops.stages.publish import publish_run
+        from partition_ops.stages.publish.options import PublishConfig
+        from partition_ops.stages.publish.publish import publish_run
 
         config = PublishConfig(**self.graph, run_id=self.run_id or None)
         with ExitStack() as stack:

@@ -30,8 +30,8 @@ class ReportQualityOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.config import QualityConfig
-        from partition_ops.stages.quality import report_quality
+        from partition_ops.stages.quality.options import QualityConfig
+        from partition_ops.stages.quality.quality import report_quality
 
         config = QualityConfig(**self.graph)
         with self.open_published(destination) as previous:

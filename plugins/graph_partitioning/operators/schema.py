@@ -28,7 +28,7 @@ class WriteSchemaOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.config import SchemaConfig
-        from partition_ops.stages.schema import write_schema
+        from partition_ops.stages.schema.options import SchemaConfig
+        from partition_ops.stages.schema.schema import write_schema
 
         return write_schema(SchemaConfig(**self.graph), source, destination, progress=progress)

@@ -75,8 +75,8 @@ class ValidateGraphOperator(GraphStageOperator):
         self.previous = previous
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.config import ValidateConfig
-        from partition_ops.stages.validate import validate_graph
+        from partition_ops.stages.validate.options import ValidateConfig
+        from partition_ops.stages.validate.validate import validate_graph
 
         self._check_plan(source, destination)
         self._check_previous(destination)
@@ -88,7 +88,7 @@ class ValidateGraphOperator(GraphStageOperator):
         """Refuse at the start what would be refused, or killed, later on."""
         from partition_ops.chunked.metadata import load_metadata
         from partition_ops.jobs.estimate import check_job
-        from partition_ops.stages.partition.options import check_options
+        from partition_ops.stages.partition.graph_fit import check_options
 
         if self.planned is None:
             return

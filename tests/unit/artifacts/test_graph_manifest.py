@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from partition_ops.cli import main
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from tests.graphs import Edges, SmallGraph
 

@@ -16,8 +16,8 @@ from partition_ops.artifacts import layout
 from partition_ops.chunked.feature_files import read_numpy
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from tests.graphs import Layout, library
 

@@ -167,8 +167,8 @@ def test_form_refuses(dag: DAG, name: str, value: object) -> None:
 
 def test_choices_of_the_form_are_those_of_the_library(dag: DAG) -> None:
     from partition_ops.options.check_actions import choices
-    from partition_ops.options.config import Balance, Objective
-    from partition_ops.stages.partition import ENGINES
+    from partition_ops.stages.partition.engines.registry import ENGINES
+    from partition_ops.stages.partition.options import Balance, Objective
 
     library = {
         "engine": ENGINES,
@@ -181,7 +181,7 @@ def test_choices_of_the_form_are_those_of_the_library(dag: DAG) -> None:
 
 
 def test_every_option_of_the_partition_is_in_the_form_and_reaches_the_task(dag: DAG) -> None:
-    from partition_ops.options.config import PartitionConfig
+    from partition_ops.stages.partition.options import PartitionConfig
 
     options = {field.name for field in fields(PartitionConfig)} - {"mpi", "graph_name"} | {"mpi_ranks"}
     given: dict[str, Any] = {
@@ -217,7 +217,7 @@ PLANNED = {
 
 
 def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
-    from partition_ops.options.config import RunConfig
+    from partition_ops.jobs.options import RunConfig
 
     given: dict[str, Any] = {
         "input_uri": "in",

@@ -27,9 +27,10 @@ from partition_ops.jobs.estimate.convert import expected_halo
 from partition_ops.jobs.estimate.job import Job
 from partition_ops.jobs.estimate.result import Room
 from partition_ops.jobs.estimate.sizes import Sizes
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import PartitionConfig, RunConfig
-from partition_ops.stages.partition.options import check_options
+from partition_ops.stages.partition.graph_fit import check_options
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.weights import feature_classes
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local import LocalStore

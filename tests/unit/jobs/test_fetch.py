@@ -11,8 +11,8 @@ from partition_ops.artifacts import layout
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
 from partition_ops.jobs.fetch import fetch_partitions
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.transfer import upload_folder
 from partition_ops.system.dgl_import import import_dgl

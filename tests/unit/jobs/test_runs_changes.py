@@ -14,8 +14,8 @@ from partition_ops import cli
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.changes import Changes, find_changes
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import Store, open_store
 from tests.graphs import Layout, library
 

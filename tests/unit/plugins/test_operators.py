@@ -29,7 +29,7 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.runs import XCOM_KEY, run_root
 
 from partition_ops.errors import InvalidInputError, TransientStorageError
-from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
 from tests.graphs import library

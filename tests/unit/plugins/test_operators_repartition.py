@@ -29,9 +29,10 @@ from graph_partitioning.settings import run_config
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import PublishConfig, RunConfig
-from partition_ops.stages.publish import publish_run
+from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import schema_document
 from tests.graphs import library

@@ -14,8 +14,8 @@ import pytest
 
 from examples.python_environment.__main__ import main
 from partition_ops.chunked.metadata import FileSet, GraphMetadata, load_metadata
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RunConfig
 from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import EngineError
-from partition_ops.options.config import PartitionConfig
 from partition_ops.stages.partition.engines.child import call_in_child
 from partition_ops.stages.partition.engines.random import partition_random
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.stages.partition.weights import Weights, shares, tolerances
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from partition_ops.errors import UsageError
-from partition_ops.options.config import PartitionConfig
 from partition_ops.stages.partition.engines.metis import partition_metis
 from partition_ops.stages.partition.engines.parmetis.engine import follow_by_adapting, partition_parmetis
 from partition_ops.stages.partition.engines.random import partition_random
@@ -18,6 +17,7 @@ from partition_ops.stages.partition.incremental import (
     follow_by_refining,
     follow_by_regrouping,
 )
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.options.config import PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts
 
 MOST_PARTS = 4096  # the table of overlaps grows with the square

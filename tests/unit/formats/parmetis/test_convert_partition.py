@@ -16,9 +16,10 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.config import ConvertPartitionConfig, PrepareConfig
-from partition_ops.stages.convert import convert_parmetis
-from partition_ops.stages.prepare import prepare_graph
+from partition_ops.formats.parmetis.convert import convert_parmetis
+from partition_ops.formats.parmetis.options import ConvertPartitionConfig
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.transfer import upload_folder
 from partition_ops.system.dgl_import import import_dgl

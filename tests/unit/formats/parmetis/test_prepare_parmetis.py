@@ -14,9 +14,9 @@ from partition_ops.cli import main
 from partition_ops.formats.parmetis import edge_text as parmetis_edges
 from partition_ops.formats.parmetis import prepare_text as parmetis_text
 from partition_ops.formats.parmetis.text_rows import text_rows
-from partition_ops.options.config import PrepareConfig
-from partition_ops.stages.prepare import prepare_graph
-from partition_ops.stages.schema import read_schema
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.schema.schema import read_schema
 from partition_ops.storage import StorageSettings, open_store
 from tests.graphs import SHAPES, Edges, Layout, SmallGraph, Values, library, social
 from tests.parmetis import attribute_table

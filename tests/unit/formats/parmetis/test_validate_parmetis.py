@@ -10,9 +10,9 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.validate_text import validate_parmetis_text
-from partition_ops.options.config import PrepareConfig
-from partition_ops.stages.prepare import prepare_graph
-from partition_ops.stages.schema import schema_of
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.schema.schema import schema_of
 from partition_ops.storage import open_store
 from tests.graphs import library
 

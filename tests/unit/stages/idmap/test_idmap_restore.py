@@ -15,19 +15,19 @@ import torch
 
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import (
-    ConvertConfig,
-    IdMapConfig,
-    PartitionConfig,
-    RemapConfig,
-    RunConfig,
-    ValidateConfig,
-)
-from partition_ops.stages.convert import convert_graph
-from partition_ops.stages.idmap import RowFile, apply_rows, export_id_maps, restore_rows, row_files
-from partition_ops.stages.partition import partition_nodes
-from partition_ops.stages.validate import validate_graph
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.idmap import row_files
+from partition_ops.stages.idmap.export import export_id_maps
+from partition_ops.stages.idmap.options import IdMapConfig, RemapConfig
+from partition_ops.stages.idmap.restore import apply_rows, restore_rows
+from partition_ops.stages.idmap.row_files import RowFile
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.transfer import upload_folder
 from partition_ops.system.dgl_import import import_dgl

@@ -14,9 +14,12 @@ import pytest
 
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.cli import main
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import RemapConfig, RunConfig
-from partition_ops.stages.idmap import RowFile, restore_rows, row_files, string_ids
+from partition_ops.stages.idmap import row_files, string_ids
+from partition_ops.stages.idmap.options import RemapConfig
+from partition_ops.stages.idmap.restore import restore_rows
+from partition_ops.stages.idmap.row_files import RowFile
 from partition_ops.storage import Store, open_store
 from tests.graphs import library
 

@@ -13,10 +13,15 @@ from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.artifacts.parhip import open_parhip
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.options.config import PartitionConfig, PrepareConfig, StageConfig
-from partition_ops.stages.partition import ENGINES, Problem, import_assignment, partition_nodes
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.partition.assignment import import_assignment
+from partition_ops.stages.partition.engines.registry import ENGINES
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.partition.weights import feature_classes
-from partition_ops.stages.prepare import prepare_graph
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
 from tests.graphs import Edges, SmallGraph, Values, library
 from tests.mpi import needs_parmetis

@@ -18,12 +18,14 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.growth import Counts, carried
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.options.config import PartitionConfig, PrepareConfig, SchemaConfig
-from partition_ops.stages.partition import partition_nodes
 from partition_ops.stages.partition.incremental import PreviousRun
 from partition_ops.stages.partition.incremental.match import renumbered
-from partition_ops.stages.prepare import prepare_graph
-from partition_ops.stages.schema import write_schema
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.schema.options import SchemaConfig
+from partition_ops.stages.schema.schema import write_schema
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.base import sha256_of
 from tests.graphs import Edges, SmallGraph, library

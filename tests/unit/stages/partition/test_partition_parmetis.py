@@ -22,13 +22,14 @@ from partition_ops.artifacts.parhip import open_parhip, read_parhip_slice
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError, InvalidInputError, UsageError
-from partition_ops.options.config import PartitionConfig, PrepareConfig
 from partition_ops.options.mpi import LibraryOptions, MpiOptions
-from partition_ops.stages.partition import partition_nodes
 from partition_ops.stages.partition.engines.parmetis import launch
 from partition_ops.stages.partition.engines.parmetis.library import find_library
 from partition_ops.stages.partition.engines.parmetis.limits import check_fits
-from partition_ops.stages.prepare import prepare_graph
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from tests.graphs import Edges, SmallGraph, Values, library
 from tests.mpi import needs_parmetis

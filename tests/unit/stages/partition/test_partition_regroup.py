@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 
 from partition_ops.artifacts.growth import Counts, carried
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.options.config import PartitionConfig, PrepareConfig
-from partition_ops.stages.partition import ENGINES, Problem
 from partition_ops.stages.partition.edge_cut import edge_cut
+from partition_ops.stages.partition.engines.registry import ENGINES
 from partition_ops.stages.partition.engines.two_level.engine import constraints_of
 from partition_ops.stages.partition.engines.two_level.graph import Graph
 from partition_ops.stages.partition.incremental import Old, follow_by_refining, follow_by_regrouping, regroup
-from partition_ops.stages.prepare import prepare_graph
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Problem
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
 from tests.graphs import Edges, SmallGraph
 from tests.strategies import graphs

@@ -15,13 +15,14 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.config import ConvertPartitionConfig, PrepareConfig
+from partition_ops.formats.parmetis.convert import convert_parmetis
+from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.options.mpi import MpiOptions
-from partition_ops.stages.convert import convert_parmetis
 from partition_ops.stages.partition.engines.parmetis import text_slice
 from partition_ops.stages.partition.engines.parmetis.launch import mpi_environment, mpirun_command
 from partition_ops.stages.partition.engines.parmetis.text_slice import TextSlice
-from partition_ops.stages.prepare import prepare_graph
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SHAPES, SmallGraph, library, social
@@ -269,7 +270,7 @@ def test_malformed_text_is_refused_with_file_and_line(tmp_path: Path) -> None:
     script = tmp_path / "all.py"
     script.write_text(
         "import sys\nfrom pathlib import Path\nfrom mpi4py import MPI\n"
-        "from partition_ops.options.config import PartitionConfig\n"
+        "from partition_ops.stages.partition.options import PartitionConfig\n"
         "from partition_ops.errors import InvalidInputError\n"
         "from partition_ops.stages.partition.engines.parmetis.dglpart import dglpart\n"
         "for folder in sys.argv[1:]:\n"

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.options.config import PartitionConfig, PrepareConfig
-from partition_ops.stages.partition import Problem, partition_nodes
 from partition_ops.stages.partition.engines.metis import partition_metis
 from partition_ops.stages.partition.engines.two_level import (
     batches,
@@ -23,7 +21,11 @@ from partition_ops.stages.partition.engines.two_level import (
 from partition_ops.stages.partition.engines.two_level.cluster import find_clusters
 from partition_ops.stages.partition.engines.two_level.graph import NOTHING, Constraints, Graph
 from partition_ops.stages.partition.engines.two_level.refine import refine
-from partition_ops.stages.prepare import prepare_graph
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.partition.problem import Problem
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
 from tests.graphs import Edges, SmallGraph
 

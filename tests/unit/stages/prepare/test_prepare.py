@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import open_parhip
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.config import PrepareConfig
-from partition_ops.stages.prepare import prepare_graph
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
 from tests.graphs import SHAPES, SmallGraph, library
 from tests.strategies import graphs

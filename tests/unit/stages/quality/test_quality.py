@@ -14,12 +14,15 @@ from matplotlib.figure import Figure
 
 from partition_ops.artifacts import layout
 from partition_ops.cli.text_tables import quality_lines
-from partition_ops.options.config import ConvertConfig, PrepareConfig, QualityConfig, StageConfig
-from partition_ops.stages.convert import convert_graph
-from partition_ops.stages.partition import import_assignment
-from partition_ops.stages.prepare import prepare_graph
-from partition_ops.stages.quality import report_quality
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.partition.assignment import import_assignment
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.quality.drawing import picture
+from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.quality import report_quality
 from partition_ops.stages.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document

@@ -12,10 +12,11 @@ import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.config import QualityConfig, RunConfig
-from partition_ops.stages.quality import renew_report, report_quality
 from partition_ops.stages.quality.history import LONGEST, earlier_entries
+from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.quality import renew_report, report_quality
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
 from partition_ops.verify import verify_output

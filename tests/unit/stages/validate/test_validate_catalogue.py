@@ -17,8 +17,8 @@ import pytest
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
 from partition_ops.options.check_actions import CHECKS
-from partition_ops.options.config import ValidateConfig
-from partition_ops.stages.validate import validate_graph
+from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store
 from tests.damage import chunked
 from tests.graphs import Edges, Layout, SmallGraph, library

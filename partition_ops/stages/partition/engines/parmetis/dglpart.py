@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partition_ops.formats.parmetis import file_names as parmetis
-from partition_ops.options.config import PartitionConfig
 from partition_ops.stages.partition.engines.parmetis.dglpart_graph import (
     Ids,
     NodeSlice,
@@ -29,6 +28,7 @@ from partition_ops.stages.partition.engines.parmetis.dglpart_graph import (
     read_graph,
     read_nodes,
 )
+from partition_ops.stages.partition.options import PartitionConfig
 
 PARTIAL = ".partial"
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis import file_names as parmetis
-from partition_ops.options.config import PartitionConfig
 from partition_ops.stages.partition.engines.metis import cut_graph
 from partition_ops.stages.partition.engines.parmetis.library import Library, Slice, Wanted
 from partition_ops.stages.partition.engines.parmetis.limits import check_fits
 from partition_ops.stages.partition.engines.parmetis.text_slice import LineBlock, TextSlice
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.weights import Weights, can_be_shared, shares, tolerances
 
 Ids = npt.NDArray[np.int64]

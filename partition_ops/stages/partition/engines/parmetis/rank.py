@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import read_parhip_slice
-from partition_ops.options.config import PartitionConfig
 from partition_ops.options.mpi import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.engines.parmetis.library import Library, Slice, Wanted
 from partition_ops.stages.partition.engines.parmetis.limits import check_fits
 from partition_ops.stages.partition.engines.parmetis.ranks import bounds_of, run_rank
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.weights import (
     Classes,
     Weights,

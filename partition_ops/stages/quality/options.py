@@ -1,0 +1,12 @@
+"""Options of ``quality``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from partition_ops.options.stage_config import StageConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityConfig(StageConfig):
+    """Options of ``quality``."""
