@@ -56,7 +56,8 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.pods import pod
 from graph_partitioning.settings import NUM_PARTS
 
-from partition_ops.options.check_actions import choices
+from partition_ops.stages.validate.check import ACTIONS, Check
+from partition_ops.stages.validate.checks import CHECKS, choices
 
 
 def uri_param(variable: str, **options: Any) -> Param:
@@ -66,25 +67,18 @@ def uri_param(variable: str, **options: Any) -> Param:
     return Param(**default, type="string", minLength=1, **options)
 
 
-def on_finding(check: str, title: str, **options: Any) -> Param:
+def on_findings(check: Check) -> Param:
     """What to do about the findings of a check."""
-    actions = choices()[check]
+    section = {} if check.severity == "error" else {"section": "More"}
     return Param(
-        actions[0],
+        check.actions[0],
         type="string",
-        enum=list(actions),
-        title=title,
-        description=". ".join(f"{action}: {MEANINGS[action]}" for action in actions),
-        **options,
+        enum=list(check.actions),
+        title=check.form_title,
+        description=". ".join(f"{action}: {ACTIONS[action]}" for action in check.actions),
+        **section,
     )
 
-
-MEANINGS = {
-    "fail": "the run stops",
-    "exclude": "the engine does not see them, the partitions have them",
-    "drop": "they leave the output",
-    "warn": "the report tells of them",
-}
 
 # The form shows what has no section at once, and the others when they are unfolded.
 PARAMS = {
@@ -122,12 +116,7 @@ PARAMS = {
         description="What every partition gets the same share of: each node type; each type's nodes and"
         " their in-edges; or only nodes of any type.",
     ),
-    "on_duplicate_edges": on_finding("duplicate_edges", "On duplicate edges"),
-    "on_self_loop_edges": on_finding("self_loop_edges", "On self-loop edges"),
-    "on_nonfinite_values": on_finding("nonfinite_values", "On NaN and infinity in features", section="More"),
-    "on_unknown_keys": on_finding("unknown_keys", "On unknown keys in metadata.json", section="More"),
-    "on_parallel_edges": on_finding("parallel_edges", "On edges of several types", section="More"),
-    "on_reversed_edges": on_finding("reversed_edges", "On edges in both directions", section="More"),
+    **{f"on_{check}": on_findings(CHECKS[check]) for check in choices()},
     "expectations_uri": Param(
         None,
         type=["null", "string"],

@@ -14,7 +14,6 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli.console import Console
 from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
-from partition_ops.options.check_actions import choices
 from partition_ops.options.gate import Gate
 from partition_ops.options.mpi import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.options import (
@@ -25,6 +24,7 @@ from partition_ops.stages.partition.options import (
     Objective,
     PartitionConfig,
 )
+from partition_ops.stages.validate.checks import choices
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.factory import check_spelling
 from partition_ops.storage.local import LocalStore, check_folder

@@ -27,8 +27,8 @@ def run_config(settings: Mapping[str, Any]) -> RunConfig:
         UsageError: A value is wrong.
     """
     from partition_ops.jobs.options import RunConfig
-    from partition_ops.options.check_actions import choices
     from partition_ops.options.mpi import MpiOptions
+    from partition_ops.stages.validate.checks import choices
 
     given = {name: value for name, value in settings.items() if value not in ("", None)}
     known = set(RunConfig.__dataclass_fields__) - {"mpi", "gate", "on_defect", "memory"}

@@ -10,7 +10,7 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
 from partition_ops.cli.text_tables import defect_lines, quality_lines
-from partition_ops.options.check_actions import parse_actions
+from partition_ops.stages.validate.checks import parse_actions
 
 NAME = "run"
 SUMMARY = "the whole job: validate, partition, convert, map, report"

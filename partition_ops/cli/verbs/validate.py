@@ -11,7 +11,7 @@ from partition_ops.cli import common
 from partition_ops.cli.console import Console
 from partition_ops.cli.text_tables import validation_lines
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.options.check_actions import parse_actions
+from partition_ops.stages.validate.checks import parse_actions
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import open_store
 from partition_ops.storage.local import LocalStore

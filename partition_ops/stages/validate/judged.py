@@ -8,7 +8,7 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import Task
-from partition_ops.options.check_actions import CHECKS
+from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.defects import EXAMPLES, Defect
 from partition_ops.stages.validate.expectations import Judge, Outcome, Suite, Verdict
 from partition_ops.storage import Store

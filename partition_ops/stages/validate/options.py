@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partition_ops.errors import UsageError
-from partition_ops.options.check_actions import checked_actions
 from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.validate.checks import checked_actions
 
 
 @dataclass(frozen=True, kw_only=True)

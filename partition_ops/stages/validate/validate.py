@@ -10,8 +10,8 @@ from partition_ops.artifacts.tasks import StageResult, Task, check_apart, run_ta
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.chunked.metadata_document import known_metadata_keys, read_metadata_document
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.check_actions import CHECKS
 from partition_ops.stages.validate.affected import AffectedEdges
+from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.defects import Defect
 from partition_ops.stages.validate.judged import (
     judge_if_wanted,
@@ -44,7 +44,7 @@ def validate_graph(
     """Check a graph, write ``validation/report.json``, and refuse what a later stage could not work on.
 
     Every file is read once, on all cores; what is wrong is collected, so that one call names it all. The
-    checks are in `partition_ops.options.check_actions`. Edges to be dropped are listed by type-wise ID in
+    checks are in `partition_ops.stages.validate.checks`. Edges to be dropped are listed by type-wise ID in
     ``validation/dropped/<src:rel:dst>.npy`` (those that are dropped as self-loops once more, in
     ``validation/dropped_self_loops/``), those that are to be kept from the partitioner in
     ``validation/excluded/``; there is a list only where it has an edge. Where the config or the user's

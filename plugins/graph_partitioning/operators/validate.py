@@ -31,7 +31,7 @@ class ValidateGraphOperator(GraphStageOperator):
 
     Args:
         on_defect: What to do about duplicate and self-loop edges: ``fail``, ``exclude``, ``drop`` or
-            ``warn``; or a dict with the action of each check of `partition_ops.options.check_actions`.
+            ``warn``; or a dict with the action of each check of `partition_ops.stages.validate.checks`.
         expectations_uri: Folder with expectation suites of your own, local or ``s3://…``; None or ``""``
             for none.
         data_docs: Whether to write Data Docs where there are no expectations of your own.

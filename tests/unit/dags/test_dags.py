@@ -45,13 +45,13 @@ def test_reads_quickly_and_imports_nothing_heavy() -> None:
     answer = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=True)
     seconds, modules, added = json.loads(answer.stdout.splitlines()[-1])
     assert not HEAVY & set(modules)
-    light = {
-        "partition_ops",
-        "partition_ops.options",
-        "partition_ops.options.check_actions",
-        "partition_ops.errors",
-    }  # what the form offers
-    assert {name for name in added if name.split(".")[0] == "partition_ops"} <= light
+    light = {"partition_ops", "partition_ops.stages", "partition_ops.stages.validate", "partition_ops.errors"}
+    offered = ("partition_ops.options", "partition_ops.stages.validate.check")  # what the form offers
+    assert [
+        name
+        for name in added
+        if name.split(".")[0] == "partition_ops" and name not in light and not name.startswith(offered)
+    ] == []
     assert "graph_partitioning.operators.publish" in added
     assert seconds < 1
 
@@ -166,9 +166,9 @@ def test_form_refuses(dag: DAG, name: str, value: object) -> None:
 
 
 def test_choices_of_the_form_are_those_of_the_library(dag: DAG) -> None:
-    from partition_ops.options.check_actions import choices
     from partition_ops.stages.partition.engines.registry import ENGINES
     from partition_ops.stages.partition.options import Balance, Objective
+    from partition_ops.stages.validate.checks import choices
 
     library = {
         "engine": ENGINES,

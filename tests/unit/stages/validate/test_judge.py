@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partition_ops.options.check_actions import CHECKS
+from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.expectations import METRICS, Judge, Outcome, Suite, Verdict
 from partition_ops.stages.validate.expectations.suites import base_suites
 

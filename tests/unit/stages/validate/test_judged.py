@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from partition_ops.options.check_actions import CHECKS
+from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.expectations import Outcome, Verdict
 from partition_ops.stages.validate.judged import unmet
 

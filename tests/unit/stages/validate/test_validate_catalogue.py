@@ -16,7 +16,7 @@ import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
-from partition_ops.options.check_actions import CHECKS
+from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store

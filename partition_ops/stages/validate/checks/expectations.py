@@ -1,0 +1,11 @@
+"""The user's own expectations, which Great Expectations checks."""
+
+from __future__ import annotations
+
+from partition_ops.stages.validate.check import Check
+
+CHECK = Check(
+    name="expectations",
+    finding="an expectation of the user's own suites is not met",
+    harm="values that the user rules out stay unnoticed; an expectation with the action warn only warns",
+)

@@ -1,0 +1,11 @@
+"""Documents that cannot be used; the reader of ``metadata.json`` refuses them."""
+
+from __future__ import annotations
+
+from partition_ops.stages.validate.check import Check
+
+CHECK = Check(
+    name="metadata",
+    finding="metadata.json does not match its schema, contradicts itself, or names a forbidden file",
+    harm="the run stops hours later, features get lost, or files outside the graph's folder are read",
+)

@@ -1,0 +1,11 @@
+"""Rows of edges that do not have two columns."""
+
+from __future__ import annotations
+
+from partition_ops.stages.validate.check import Check
+
+CHECK = Check(
+    name="wrong_column_rows",
+    finding="a row does not have two columns",
+    harm="the row is no edge, and the IDs of the edges after it shift",
+)
