@@ -1,0 +1,57 @@
+"""Do what CONTRIBUTING.md says: its code blocks, and a copy of the library to which they can be added."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def code_block(path: str) -> str:
+    """Return the code block of CONTRIBUTING.md whose first line is the comment ``# path``."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M)
+    (block,) = (block for block in blocks if block.startswith(f"# {path}\n"))
+    return str(block)
+
+
+class Checkout:
+    """A copy of what a contributor changes, used in processes of its own.
+
+    Attributes:
+        root: Folder with ``partition_ops``, ``plugins``, ``dags`` and ``schemas``.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in ("partition_ops", "plugins", "dags", "schemas"):
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc"))
+
+    def add(self, path: str) -> Path:
+        """Write the file that CONTRIBUTING.md shows for a path, which is new."""
+        file = self.root / path
+        assert not file.exists(), path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(code_block(path))
+        return file
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run ``partition-ops``; return what it prints on both streams."""
+        return self._call(["-m", "partition_ops.cli", *arguments], code)
+
+    def python(self, program: str) -> str:
+        """Run a program; return what it prints."""
+        return self._call(["-c", program], 0)
+
+    def _call(self, command: list[str], code: int) -> str:
+        environment = {**os.environ, "PYTHONPATH": f"{self.root}:{self.root / 'plugins'}"}
+        done = subprocess.run(
+            [sys.executable, *command], cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
