@@ -14,9 +14,9 @@ from local_stack.airflow import INPUT_URI
 from local_stack.folders import PROJECT, Folders
 from local_stack.processes import StackError
 from local_stack.s3_server import S3Access
-from partition_ops.artifacts.layout import METADATA
+from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.store import upload_folder
 from partition_ops.system.progress import terminal_progress
 
 GRAPH_NAME = "python_environment"

@@ -6,7 +6,7 @@ those that a retry cannot help into ``AirflowFailException``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -109,3 +109,8 @@ def some_of(names: Sequence[str], limit: int = 10) -> str:
     """The first names, for a message, and how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
+
+
+def one_of(names: Iterable[str], limit: int = 20) -> str:
+    """Return the names to choose from, for the part of a message that says what was expected."""
+    return f"one of {some_of([repr(name) for name in names], limit)}"

@@ -234,8 +234,8 @@ def repeat_key(folder: Path, rng: random.Random) -> None:
             found.append((container, key))
     if found:
         container, key = rng.choice(found)
-        container["@@again@@"] = rng.choice((container[key], *STRANGE[:20], {}, []))
-        text = json.dumps(document).replace('"@@again@@"', json.dumps(key))
+        container["partition_ops.againpartition_ops."] = rng.choice((container[key], *STRANGE[:20], {}, []))
+        text = json.dumps(document).replace('"partition_ops.againpartition_ops."', json.dumps(key))
         (folder / "metadata.json").write_text(text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 
 
 class Killed(BaseException):

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.feature_files import read_numpy
+from partition_ops.chunked.feature_formats import read_numpy
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
-from partition_ops.storage.base import sha256_of
+from partition_ops.storage.store import sha256_of
 from partition_ops.system.json_documents import check_document
 
 NUMBER = re.compile(rb"\s*-?[0-9]{1,18}\s*")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.id_values import Ids
+from partition_ops.chunked.id_converter import Ids
 from partition_ops.chunked.table_files import PARQUET_BATCH, parquet_file
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store

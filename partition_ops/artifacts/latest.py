@@ -9,7 +9,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import Holder, described, holds_lock, read_lock
 from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.storage import Store
-from partition_ops.storage.base import json_bytes
+from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
 
 BEGINNING_VERSION = 1

@@ -5,7 +5,6 @@ The tree is the contract with users, with DGL and with later stages; ``docs/arti
 
 from __future__ import annotations
 
-METADATA = "metadata.json"
 MANIFEST = "manifest.json"
 LATEST = "latest.json"
 LOCK = "lock.json"

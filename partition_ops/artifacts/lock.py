@@ -17,8 +17,8 @@ import psutil
 from partition_ops.artifacts import layout
 from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
 from partition_ops.storage import Store
-from partition_ops.storage.base import json_bytes
-from partition_ops.system.json_documents import check_document, told_as
+from partition_ops.storage.store import json_bytes
+from partition_ops.system.json_documents import check_document, explain_damage
 
 logger = logging.getLogger("partition_ops")
 
@@ -102,7 +102,7 @@ def read_lock(root: Store) -> Lock | None:
         return None
     where = root.uri_of(layout.LOCK)
     try:
-        with told_as(
+        with explain_damage(
             where,
             f"{where} is broken, so that nobody can tell who works there",
             expected="the lock of a call or of a DAG run",

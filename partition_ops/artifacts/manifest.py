@@ -7,7 +7,7 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document, told_as
+from partition_ops.system.json_documents import check_document, explain_damage
 
 AGAIN = "Run the job once more: what is finished stays, and the manifest is written anew."
 
@@ -29,7 +29,7 @@ def read_manifest(output: Store, *, remedy: str = AGAIN) -> dict[str, Any]:
         )
     where = output.uri_of(layout.MANIFEST)
     expected = "the manifest of a finished output, as 'publish' has written it"
-    with told_as(where, f"{where} is damaged", expected=expected, remedy=remedy):
+    with explain_damage(where, f"{where} is damaged", expected=expected, remedy=remedy):
         manifest: dict[str, Any] = output.read_json(layout.MANIFEST)
         check_document(manifest, "manifest", where=where)
     return manifest

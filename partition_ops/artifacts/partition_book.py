@@ -10,8 +10,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.id_map import IdMap, IdMaps
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.partition_ranges import PartRanges
-from partition_ops.chunked.id_values import Ids, InvalidIdError, check_range, read_ids
-from partition_ops.chunked.type_ranges import TypeNames
+from partition_ops.chunked.id_converter import Ids, InvalidIdError, TypeNames, check_range, read_ids
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from partition_ops.chunked.id_values import Ids, check_range, read_ids
-from partition_ops.chunked.type_ranges import TypeNames
+from partition_ops.chunked.id_converter import Ids, TypeNames, check_range, read_ids
 from partition_ops.errors import InvalidInputError
 
 
 class PartRanges:
     """New IDs of all nodes, or of all edges, of a partitioned graph.
 
-    IDs are given as one or many, and answered in the same form; see `GivenIds`. Every method raises
+    IDs are given as one or many, and answered in the same form; see `IdValues`. Every method raises
     `InvalidIdError` for an ID outside its range.
 
     Args:

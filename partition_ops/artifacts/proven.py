@@ -15,7 +15,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store, StoredObject
-from partition_ops.storage.base import NewObject, check_key, sha256_of
+from partition_ops.storage.store import NewObject, check_key, sha256_of
 
 WITHOUT = (
     "Name another run with --previous (in Airflow the param 'previous'), or none: then the graph is"

@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
-from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
-from partition_ops.storage.base import REQUESTS, sha256_of
-from partition_ops.system.json_documents import check_document, told_as
+from partition_ops.storage.store import REQUESTS, sha256_of
+from partition_ops.system.json_documents import check_document, explain_damage
 from partition_ops.system.memory import peak_memory
 from partition_ops.system.parallel import map_in_threads
 
@@ -206,7 +206,7 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
             remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
         ) from None
     where = destination.uri_of(key)
-    with told_as(
+    with explain_damage(
         where,
         f"{where} is broken, so that the stage {name!r} counts as not done",
         expected="the record that the stage has left",
@@ -303,7 +303,7 @@ def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> N
     if source.place == destination.place:
         raise UsageError("The input and the output are the same", found=source.uri, remedy=remedy)
     root = f"{destination.place}/"
-    for key in (layout.METADATA, *metadata.files()):
+    for key in (METADATA, *metadata.files()):
         place = f"{source.place}/{key}"
         if place.startswith(root) and place.removeprefix(root).split("/")[0] in layout.OURS:
             raise UsageError(
@@ -319,7 +319,7 @@ def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
     Raises:
         InvalidInputError: A file is missing; all missing ones are named, up to ten.
     """
-    keys = (layout.METADATA, *metadata.files())
+    keys = (METADATA, *metadata.files())
     found = source.stat_all(keys)
     missing = [key for key, entry in zip(keys, found, strict=True) if entry is None]
     if missing:

@@ -7,6 +7,7 @@ Format: DGL guide, chapter 7.1, and ``tools/chunk_graph.py``. Both spellings of 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +16,13 @@ from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any
 
-from partition_ops.artifacts import layout
-from partition_ops.chunked.counts import read_counts
-from partition_ops.chunked.metadata_document import read_metadata_document
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store
-from partition_ops.storage.base import check_key
-from partition_ops.system.json_documents import check_document
+from partition_ops.storage.store import check_key
+from partition_ops.system.json_documents import check_document, not_json, schema_document
 
+Counts = tuple[tuple[tuple[int, ...] | None, ...], tuple[int, ...]]
+METADATA = "metadata.json"
 GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DELIMITER = re.compile(r"[\t !#-*,/:-@\[-^`{-~]")
 LONGEST_NAME = 200  # bytes; with its ending it must fit the 255 of common file systems
@@ -161,7 +161,7 @@ def load_metadata(source: Store, *, graph_name: str | None = None) -> GraphMetad
     Raises:
         InvalidInputError: The file is missing, is no JSON, or says what cannot be.
     """
-    where = source.uri_of(layout.METADATA)
+    where = source.uri_of(METADATA)
     document = read_metadata_document(source)
     try:
         metadata = parse_metadata(document, where=where, root=source.uri)
@@ -338,3 +338,77 @@ class _FileSets:
                 found=repr(path),
                 expected="a path relative to metadata.json and below its folder",
             ) from error
+
+
+def read_counts(document: Mapping[str, Any], what: str, types: Sequence[str], where: str) -> Counts:
+    """Counts by chunk (None where unknown) and in total, by type ID.
+
+    Args:
+        document: A parsed ``metadata.json``.
+        what: ``nodes`` or ``edges``.
+        types: Names by type ID.
+        where: URI of the document, for messages.
+
+    Raises:
+        InvalidInputError: There are no counts, too few or too many, or they contradict each other.
+    """
+    chunk_key, type_key = f"num_{what}_per_chunk", f"num_{what}_per_type"
+    if chunk_key not in document and type_key not in document:
+        raise InvalidInputError(
+            f"{where}: no counts of {what}", expected=f"{chunk_key!r} or {type_key!r} with an entry a type"
+        )
+    for key in (chunk_key, type_key):
+        if key in document and len(document[key]) != len(types):
+            raise InvalidInputError(
+                f"{where}: {key!r} does not fit the list of types",
+                found=f"{len(document[key])} entries",
+                expected=f"{len(types)}, one for each type",
+            )
+    per_chunk = (
+        tuple(_integers(c) for c in document[chunk_key]) if chunk_key in document else (None,) * len(types)
+    )
+    totals = _integers(document[type_key]) if type_key in document else tuple(sum(c or ()) for c in per_chunk)
+    for name, chunks, total in zip(types, per_chunk, totals, strict=True):
+        if chunks is not None and sum(chunks) != total:
+            raise InvalidInputError(
+                f"{where}: {chunk_key!r} and {type_key!r} contradict each other for {name!r}",
+                found=f"chunks that sum to {sum(chunks)}",
+                expected=f"{total}",
+            )
+    return per_chunk, totals
+
+
+def _integers(counts: Sequence[float]) -> tuple[int, ...]:
+    """For JSON Schema, 3.0 is an integer as well."""
+    return tuple(int(count) for count in counts)
+
+
+def read_metadata_document(source: Store) -> Any:
+    """The parsed ``metadata.json`` at the root of a graph.
+
+    Args:
+        source: The graph's root.
+
+    Raises:
+        InvalidInputError: There is none, it is no JSON, or an object in it has a name twice: of two
+            features with one name, most readers take the last and say nothing.
+    """
+    data = source.read_bytes(METADATA)
+    try:
+        return json.loads(data, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise not_json(source.uri_of(METADATA), error) from error
+
+
+def known_metadata_keys() -> set[str]:
+    """Keys of ``metadata.json`` that the format has, and those that GraphStorm adds to it."""
+    return {*schema_document("metadata")["properties"], "row_counts", "raw_id_mappings", "graph_info"}
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the name {twice!r} twice")
+    return found

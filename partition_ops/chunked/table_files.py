@@ -22,6 +22,7 @@ from partition_ops.errors import InvalidInputError
 CSV_BLOCK = 16 << 20
 PARQUET_BATCH = 1 << 20
 FIRST_LINE = 1 << 16
+SHOWN = 100
 VALUE = re.compile(
     r"\s*(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?)|true|false)\s*", re.I
 )
@@ -85,3 +86,33 @@ def first_sentence(error: BaseException) -> str:
     """The first line of another library's message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def first_blank_line(path: Path) -> int | None:
+    """Number from 1 of the first blank line, or None."""
+    with path.open("rb") as stream:
+        return next((number for number, line in enumerate(stream, 1) if not line.strip(b"\r\n")), None)
+
+
+def passed_over(path: Path) -> str:
+    """What to say of a blank line where rows are too few; nothing where there is none."""
+    line = first_blank_line(path)
+    return "" if line is None else f"; line {line} is blank, which is no row"
+
+
+def bad_value(path: Path, file_format: FileFormat, columns: int, header: bool) -> str | None:
+    """The first line that has not so many numbers, and its text; None where every line has.
+
+    Blank lines are passed over, as by the reader.
+    """
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+        lines = csv.reader(stream, delimiter=file_format.delimiter)
+        try:
+            for index, fields in enumerate(filter(None, lines)):
+                sound = len(fields) == columns and all(map(VALUE.fullmatch, fields))
+                if not sound and index >= int(header):
+                    text = file_format.delimiter.join(fields)
+                    return f"{text[:SHOWN]!r} in line {lines.line_num}"
+        except csv.Error as error:
+            return f"line {lines.line_num}: {error}"
+    return None

@@ -26,8 +26,8 @@ from partition_ops.stages.partition.options import (
 )
 from partition_ops.stages.validate.checks import choices
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.factory import check_spelling
-from partition_ops.storage.local import LocalStore, check_folder
+from partition_ops.storage.local_store import LocalStore, check_folder
+from partition_ops.storage.uris import check_spelling
 from partition_ops.system.progress import Progress, terminal_progress
 
 

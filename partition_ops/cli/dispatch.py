@@ -22,9 +22,8 @@ from partition_ops.cli.console import Console
 from partition_ops.cli.verb_parser import VerbParser
 from partition_ops.cli.verbs import COMMANDS
 from partition_ops.errors import PartitionOpsError, StorageError
-from partition_ops.storage.local import PARTIAL
-from partition_ops.system.temporary_folders import remove_abandoned
-from partition_ops.system.tmpdir import check_tmpdir
+from partition_ops.storage.local_store import PARTIAL
+from partition_ops.system.temporary_folders import check_tmpdir, remove_abandoned
 
 # what the system refuses because of what it has or allows, and not because we asked wrongly
 REFUSED = {

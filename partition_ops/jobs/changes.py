@@ -12,7 +12,7 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.jobs.options import RunConfig
 from partition_ops.storage import Store
-from partition_ops.storage.base import sha256_of
+from partition_ops.storage.store import sha256_of
 
 SHOWN = 3
 OPTIONS_OF = {"partition": "partition", "convert": "convert-plan", "validate": "validate"}

@@ -13,7 +13,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
 from partition_ops.storage import Store
-from partition_ops.storage.base import sha256_of
+from partition_ops.storage.store import sha256_of
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
 Entry = dict[str, Any]

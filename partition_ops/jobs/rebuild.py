@@ -10,8 +10,7 @@ from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.tasks import read_record
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
-from partition_ops.storage.base import REQUESTS
-from partition_ops.storage.digest import sha256_of_object
+from partition_ops.storage.store import REQUESTS, sha256_of_object
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Progress
 

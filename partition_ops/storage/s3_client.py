@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from partition_ops.errors import UsageError
-from partition_ops.storage.cache import FetchCache
-from partition_ops.storage.s3_errors import explained
-from partition_ops.storage.settings import StorageSettings
-from partition_ops.storage.uploads import Uploads
+from partition_ops.storage.s3_errors import MISSING_OBJECT, code_of, explained
+from partition_ops.storage.s3_settings import StorageSettings
+from partition_ops.storage.s3_transfers import FetchCache, Uploads
 from partition_ops.system.progress import Progress
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 << 20
 WHOLE_BYTES = 128 << 20  # less goes up in one request: parts cost a server more, and files go side by side
+SETTLE_SECONDS = 2.0
+ABSENT = {"IfNoneMatch": "*"}
+UNMET = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", *MISSING_OBJECT}
 STYLES = ("auto", "path", "virtual")
 
 
@@ -104,3 +108,59 @@ def _client_config(settings: StorageSettings) -> Config:
         response_checksum_validation="when_required",
         user_agent_extra="partition-ops",
     )
+
+
+def put_if_unchanged(
+    client: S3Client, bucket: str, key: str, data: bytes, *, expected: bytes | None, content_type: str
+) -> bool:
+    """Write an object by a conditional put if it holds what is expected.
+
+    A server that ignores conditions overwrites. Whether this one does shows when the same is put once more,
+    on the condition that nothing is there. If so, the last of several callers is the one that wrote: each
+    looks again after `SETTLE_SECONDS`, and none may take longer than that between looking and writing.
+
+    Args:
+        client: A client of boto3.
+        bucket: Name of the bucket.
+        key: The object.
+        data: Its new content.
+        expected: What it holds now; None where there is to be no such object.
+        content_type: Its media type.
+
+    Returns:
+        Whether ``data`` is there now.
+
+    Raises:
+        ClientError: The server refused for another reason.
+    """
+
+    def put(condition: dict[str, str]) -> bool:
+        options: dict[str, Any] = {"ContentType": content_type, **condition}
+        try:
+            client.put_object(Bucket=bucket, Key=key, Body=data, **options)
+        except ClientError as error:
+            if code_of(error) not in UNMET:
+                raise
+            return False
+        return True
+
+    found, condition = _content(client, bucket, key)
+    if found != expected:
+        return found == data
+    if not put(condition):
+        return _content(client, bucket, key)[0] == data  # ours, where the answer to a first try was lost
+    if not put(ABSENT):
+        return True
+    time.sleep(SETTLE_SECONDS)
+    return _content(client, bucket, key)[0] == data
+
+
+def _content(client: S3Client, bucket: str, key: str) -> tuple[bytes | None, dict[str, str]]:
+    """What an object holds, and the condition that it still does."""
+    try:
+        answer = client.get_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if code_of(error) not in MISSING_OBJECT:
+            raise
+        return None, ABSENT
+    return answer["Body"].read(), {"IfMatch": answer["ETag"]}

@@ -66,7 +66,7 @@ def check_document(document: Any, schema: str, *, where: str) -> None:
 
 
 @contextmanager
-def told_as(where: str, problem: str, *, expected: str, remedy: str) -> Iterator[None]:
+def explain_damage(where: str, problem: str, *, expected: str, remedy: str) -> Iterator[None]:
     """Have a broken document told by what it is for, and by what to do about it.
 
     Args:

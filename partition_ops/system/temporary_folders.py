@@ -5,6 +5,7 @@ The name of a folder says whose it is: the system, the process and when that beg
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -16,7 +17,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from partition_ops.errors import UsageError
+
 logger = logging.getLogger("partition_ops")
+
 
 PREFIX = "partition-ops-"
 ATTEMPTS = 3
@@ -117,3 +121,25 @@ def _has_ended(process: int, start: str) -> bool:
 def _is_ours(path: Path) -> bool:
     found = path.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def check_tmpdir() -> None:
+    """Refuse a ``TMPDIR`` that cannot be used: Python would silently take another folder, such as ``/tmp``.
+
+    Raises:
+        UsageError: There is no such folder, nothing may be written there, or it is full.
+    """
+    named = os.environ.get("TMPDIR")
+    if not named:
+        return
+    try:
+        with tempfile.TemporaryFile(dir=named, buffering=0) as file:
+            file.write(b"x")
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise UsageError(
+            f"There is no space left in TMPDIR: {named}" if full else f"TMPDIR cannot be used: {named}",
+            found=error.strerror,
+            expected="a folder that may be written, with room for temporary files",
+            remedy=f"{'Make room there' if full else 'Make that folder'}, or set TMPDIR to another one.",
+        ) from error

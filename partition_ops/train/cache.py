@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from partition_ops.errors import StorageError, UsageError
-from partition_ops.storage.base import explained_full_disk
+from partition_ops.storage.store import explained_full_disk
 
 PARTIAL = ".partial-"
 LOCK = ".lock"

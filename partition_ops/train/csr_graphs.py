@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from partition_ops.chunked.id_values import InvalidIdError, check_range
+from partition_ops.chunked.id_converter import InvalidIdError, check_range
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.csc import are_neighbours
 from partition_ops.train.mapped import ResidentLimit

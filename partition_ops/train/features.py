@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.id_values import InvalidIdError, check_range
+from partition_ops.chunked.id_converter import InvalidIdError, check_range
 from partition_ops.errors import TransientStorageError
 from partition_ops.formats.dgl.array_places import ArrayPlace
 from partition_ops.system.parallel import map_in_threads

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.id_values import check_range
+from partition_ops.chunked.id_converter import check_range
 from partition_ops.errors import UsageError
 from partition_ops.train.csr_graphs import DglGraphs
 from partition_ops.train.mapped import ResidentLimit

@@ -23,8 +23,8 @@ from partition_ops.formats.dgl.array_places import (
     tensor_places,
 )
 from partition_ops.storage import Store
-from partition_ops.storage.base import sha256_of
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.store import sha256_of
 from partition_ops.train.cache import Cache, CacheEntry
 from partition_ops.train.listing import converted, published
 

@@ -1,6 +1,6 @@
 """The input graph, read by readers of our own.
 
-`partition_ops.chunked.edges` and `partition_ops.chunked.features` are what the conversion reads with: a
+`partition_ops.chunked.edges` and `partition_ops.chunked.feature_reader` are what the conversion reads with: a
 mistake in them must not be able to hide itself here.
 """
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
-from partition_ops.storage.base import sha256_of
+from partition_ops.storage.store import sha256_of
 from partition_ops.verify.report import Findings
 
 SHOWN = 5
@@ -34,10 +34,10 @@ def check_manifest(findings: Findings, source: Store, destination: Store, metada
         with findings.check("manifest-input"):
             files = [{**entry, "key": entry["path"]} for entry in manifest["input"]["files"]]
             changed = _check_files(findings, "manifest-input", source, files)
-            listed, needed = {entry["key"] for entry in files}, {layout.METADATA, *metadata.files()}
+            listed, needed = {entry["key"] for entry in files}, {METADATA, *metadata.files()}
             findings.same("manifest-input", "the list of input files", sorted(listed), sorted(needed))
             findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)
-    if layout.METADATA in changed or 2 * len(changed) > len(files):
+    if METADATA in changed or 2 * len(changed) > len(files):
         raise _another_input(source, destination, manifest["input"], changed)
 
 

@@ -18,7 +18,7 @@ from local_stack.airflow_api import AirflowApi
 from local_stack.folders import Folders, load_secrets
 from local_stack.s3_server import REGION, S3Access
 from partition_ops.storage import open_store
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.store import upload_folder
 from tests.graphs import Edges, Layout, SmallGraph, library
 
 DAG_ID = "partition_graph"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.edges import EdgeReader
+from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.formats.dgl.partition_config import write_partition_config
 from partition_ops.jobs.options import RunConfig
@@ -32,7 +33,7 @@ from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verify import verify_output
 from tests.dying_store import DyingStore, Killed
@@ -219,8 +220,8 @@ def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
     source = open_store(str(graph.write(tmp_path / "in")))
     destination = assigned(source, tmp_path / "out", 2)
     convert_graph(ConvertConfig(), source, destination)
-    metadata = source.read_json(layout.METADATA)
-    source.write_json(layout.METADATA, {**metadata, "graph_name": "other"})
+    metadata = source.read_json(METADATA)
+    source.write_json(METADATA, {**metadata, "graph_name": "other"})
     convert_graph(ConvertConfig(), source, destination)
     configs = [key for key in partitions(destination) if key.count("/") == 1]
     assert configs == [layout.partition_config("other")]

@@ -29,7 +29,7 @@ from partition_ops.stages.partition.engines.child import call_in_child
 from partition_ops.stages.partition.engines.metis import cut_graph
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.store import upload_folder
 from partition_ops.system.signals import Ending
 from partition_ops.system.temporary_folders import PREFIX
 from tests.graphs import library

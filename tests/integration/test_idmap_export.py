@@ -22,7 +22,7 @@ from partition_ops.stages.idmap.export import export_id_maps
 from partition_ops.stages.idmap.mapping import return_mapping
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 from tests.graphs import SHAPES, SmallGraph, library
 from tests.integration.test_equals_dgl import Pair, pair  # noqa: F401
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from partition_ops.artifacts import layout
+from partition_ops.chunked.metadata import METADATA
 from partition_ops.cli import main
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -24,8 +25,8 @@ from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.stages.schema.schema import write_schema
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local import PARTIAL, LocalStore
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.local_store import PARTIAL, LocalStore
+from partition_ops.storage.store import upload_folder
 from tests.graphs import Edges, Layout, SmallGraph, Values
 
 pytestmark = pytest.mark.charts
@@ -108,7 +109,7 @@ def place(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_settings.secret_key or "")
     monkeypatch.setenv("AWS_DEFAULT_REGION", s3_settings.region or "")
     with open_store(f"{s3_root}/in") as source, open_store(f"{s3_root}/out") as output:
-        upload_folder(graph.root, source, last=layout.METADATA)
+        upload_folder(graph.root, source, last=METADATA)
         yield Place(source, output, tmp_path)
 
 

@@ -19,8 +19,8 @@ from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.base import NewObject, sha256_of
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.store import NewObject, sha256_of
 from tests.graphs import library
 
 CONFIG = {"num_parts": 2, "engine": "two-level"}

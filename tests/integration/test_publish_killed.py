@@ -20,7 +20,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 from partition_ops.verify import verify_output
 from tests.graphs import library
 
@@ -40,7 +40,7 @@ RECORDS = [
 STEPS = [layout.LOCK, layout.BEGINNING, *map(layout.record, RECORDS), layout.MANIFEST]
 ALONE = """
 import os, signal, sys
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 from tests.integration import test_publish_killed as test
 def die(self, key, data, *, expected):
     if key == "latest.json":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from partition_ops.chunked.id_values import InvalidIdError
+from partition_ops.chunked.id_converter import InvalidIdError
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from tests.graphs import Edges, SmallGraph, Values

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from partition_ops.chunked.id_values import InvalidIdError
+from partition_ops.chunked.id_converter import InvalidIdError
 from partition_ops.errors import UsageError
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.system.dgl_import import import_dgl

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from partition_ops.chunked.id_values import InvalidIdError
+from partition_ops.chunked.id_converter import InvalidIdError
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.system.dgl_import import import_dgl

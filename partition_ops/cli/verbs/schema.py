@@ -12,7 +12,7 @@ from partition_ops.cli.console import Console
 from partition_ops.errors import UsageError
 from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.local import LocalStore, check_folder
+from partition_ops.storage.local_store import LocalStore, check_folder
 
 if TYPE_CHECKING:
     from partition_ops.chunked.metadata import GraphMetadata

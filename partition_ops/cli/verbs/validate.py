@@ -14,7 +14,7 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.validate.checks import parse_actions
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import open_store
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.temporary_folders import temporary_folder
 
 NAME = "validate"

@@ -25,7 +25,7 @@ from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import Store
-from partition_ops.storage.base import REQUESTS
+from partition_ops.storage.store import REQUESTS
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Progress

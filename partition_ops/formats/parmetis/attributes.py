@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.features import FeatureReader, feature_readers
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import UsageError
 from partition_ops.storage import Store

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from partition_ops.chunked.duplicate_edges import PairStore
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.pairs import PairStore
 from partition_ops.formats.parmetis.attributes import Attributes
 from partition_ops.formats.parmetis.text_rows import rows_at_once, text_rows
 from partition_ops.system.parallel import map_in_threads, unordered_in_threads

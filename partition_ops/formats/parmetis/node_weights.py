@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.edges import EdgeReader
-from partition_ops.chunked.features import feature_readers
+from partition_ops.chunked.feature_names import types_with_feature
+from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.named import types_with_feature
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.overlaps import Keys, find_overlaps
+from partition_ops.chunked.duplicate_edges import Keys, find_overlaps
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis import file_names as parmetis
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable

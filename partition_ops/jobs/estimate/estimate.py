@@ -14,7 +14,7 @@ from partition_ops.jobs.estimate.shortages import find_shortages, find_warnings
 from partition_ops.jobs.estimate.sizes import Sizes
 from partition_ops.jobs.options import RunConfig
 from partition_ops.storage import Store
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 
 KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: what a process that does every stage keeps of earlier ones
 MODULES = 60 << 20  # of other stages: pandas, and the library that draws

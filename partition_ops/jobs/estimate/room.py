@@ -10,7 +10,7 @@ import psutil
 
 from partition_ops.jobs.estimate.result import Room
 from partition_ops.storage import Store
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.memory import memory_limit
 from partition_ops.system.parallel import cores
 

@@ -19,8 +19,8 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import make_plan, read_plan
 from partition_ops.stages.convert.scatter import scatter_group, scatter_memory
 from partition_ops.storage import Store
-from partition_ops.storage.base import REQUESTS
-from partition_ops.storage.split import kept_here
+from partition_ops.storage.split_store import keep_local
+from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -56,7 +56,7 @@ def convert_graph(
     `gather_partition`.
     """
     progress = progress or NoProgress()
-    with kept_here(destination, layout.BUCKETS) as store:
+    with keep_local(destination, layout.BUCKETS) as store:
         conversion = Conversion(config, source, store, one_process=True)
         check_apart(source, destination, conversion.metadata)
         parts = range(conversion.num_parts)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import Task
-from partition_ops.chunked.features import FeatureReader, feature_readers
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.dgl.binary_format import Column

@@ -10,7 +10,7 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult, Task, check_given, part_task, run_task
-from partition_ops.chunked.features import FeatureReader, feature_readers
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
 from partition_ops.formats.dgl.binary_format import Column

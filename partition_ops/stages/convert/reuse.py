@@ -17,7 +17,7 @@ from partition_ops.artifacts.proven import ProvenStore
 from partition_ops.artifacts.tasks import Task
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
-from partition_ops.storage.digest import sha256_of_object
+from partition_ops.storage.store import sha256_of_object
 from partition_ops.system.json_documents import check_document
 
 logger = logging.getLogger("partition_ops")

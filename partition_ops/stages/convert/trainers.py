@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.feature_files import ONE_HEADER
-from partition_ops.chunked.named import TRAINER, check_no_trainers
+from partition_ops.chunked.feature_formats import ONE_HEADER
+from partition_ops.chunked.feature_names import TRAINER, check_no_trainers
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.dgl.binary_format import Column
 from partition_ops.stages.convert.context import Conversion

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.feature_files import parquet_blocks, parquet_layout, read_numpy, read_parquet
+from partition_ops.chunked.feature_formats import parquet_blocks, parquet_layout, read_numpy, read_parquet
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.idmap.string_ids import StringIds

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from partition_ops.artifacts import layout
+from partition_ops.chunked.metadata import METADATA
 from partition_ops.chunked.table_files import CSV_BLOCK, first_sentence, parquet_file
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store
@@ -94,8 +94,8 @@ def ids_of_input(source: Store, type_name: str, *, edges: bool) -> StringIds:
         InvalidInputError: It names none for the type.
     """
     key = "edge_ids" if edges else "node_ids"
-    where = source.uri_of(layout.METADATA)
-    spec: Any = source.read_json(layout.METADATA).get(key, {}).get(type_name)
+    where = source.uri_of(METADATA)
+    spec: Any = source.read_json(METADATA).get(key, {}).get(type_name)
     expected = f"{key!r}: {{{type_name!r}: {{'data': [files], 'column': name}}}}"
     if spec is None:
         raise InvalidInputError(f"{where} names no file with IDs of {type_name!r}", expected=expected)

@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.named import one_of
 from partition_ops.chunked.table_files import parquet_file
-from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError
+from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, one_of
 from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.int64]

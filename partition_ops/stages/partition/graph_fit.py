@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from partition_ops.chunked.features import feature_readers
+from partition_ops.chunked.feature_names import check_no_trainers, types_with_feature
+from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.named import check_no_trainers, types_with_feature
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.engines.parmetis.launch import check_named
 from partition_ops.stages.partition.engines.registry import check_able, find_engine

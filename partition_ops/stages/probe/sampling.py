@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from partition_ops.chunked.named import one_of
-from partition_ops.errors import UsageError
+from partition_ops.errors import UsageError, one_of
 from partition_ops.options.stage_config import StageConfig
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.graph import PartitionedGraph

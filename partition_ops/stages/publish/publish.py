@@ -25,7 +25,7 @@ from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.publish.gate import enforce_gate
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.base import json_bytes
+from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import Progress
 

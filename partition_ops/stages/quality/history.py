@@ -11,7 +11,7 @@ from partition_ops.artifacts.proven import proven
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.base import json_bytes
+from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
 
 HISTORY_VERSION = 1

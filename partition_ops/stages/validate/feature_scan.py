@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.bad_text import passed_over
-from partition_ops.chunked.features import ChunkLayout, FeatureReader, is_supported
+from partition_ops.chunked.feature_reader import ChunkLayout, FeatureReader, is_supported
 from partition_ops.chunked.metadata import Feature
+from partition_ops.chunked.table_files import passed_over
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.defects import EXAMPLES, Defects
 from partition_ops.storage import Store

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts import layout
-from partition_ops.chunked.bad_text import passed_over
+from partition_ops.chunked.duplicate_edges import PairStore, Repeated
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
-from partition_ops.chunked.features import FeatureReader, feature_readers
-from partition_ops.chunked.metadata import Feature, GraphMetadata
-from partition_ops.chunked.overlaps import Repeated
-from partition_ops.chunked.pairs import PairStore
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
+from partition_ops.chunked.metadata import METADATA, Feature, GraphMetadata
+from partition_ops.chunked.table_files import passed_over
 from partition_ops.stages.validate.connectivity import Components, Connectivity
 from partition_ops.stages.validate.counting import check_rows, duplicate_example, report_missing
 from partition_ops.stages.validate.defects import EXAMPLES, Defects
@@ -26,7 +24,7 @@ from partition_ops.stages.validate.feature_scan import FeatureScan, scan_feature
 from partition_ops.stages.validate.places import Places
 from partition_ops.stages.validate.scan import EdgeScan
 from partition_ops.storage import Store
-from partition_ops.storage.base import sha256_of
+from partition_ops.storage.store import sha256_of
 from partition_ops.system.memory import memory_limit
 from partition_ops.system.parallel import unordered_in_threads
 from partition_ops.system.progress import Advance, Progress
@@ -126,7 +124,7 @@ class _Measuring:
     def _jobs(self, advance: Advance) -> list[Job]:
         readers = feature_readers(self.source, self.metadata)
         features = (*self.metadata.node_features, *self.metadata.edge_features)
-        keys = (layout.METADATA, *self.metadata.files())
+        keys = (METADATA, *self.metadata.files())
         chunks = [chunk for chunk in self.chunks if chunk.key not in self.missing]
         scans: list[Job] = [partial(self._scan, chunk, advance) for chunk in chunks]
         others: list[Job] = [

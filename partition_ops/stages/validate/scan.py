@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from partition_ops.chunked.duplicate_edges import PairStore
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.pairs import PairStore
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.bad_rows import BadRows
 from partition_ops.stages.validate.connectivity import Connectivity

@@ -7,8 +7,13 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult, Task, check_apart, run_task
-from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.chunked.metadata_document import known_metadata_keys, read_metadata_document
+from partition_ops.chunked.metadata import (
+    METADATA,
+    GraphMetadata,
+    known_metadata_keys,
+    load_metadata,
+    read_metadata_document,
+)
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.affected import AffectedEdges
 from partition_ops.stages.validate.checks import CHECKS
@@ -115,7 +120,7 @@ def _forget_refused(destination: Store) -> None:
 
 def _present_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
     """Identity of the files that are there; those that are not are a finding of this stage."""
-    found = source.stat_all([layout.METADATA, *metadata.files()])
+    found = source.stat_all([METADATA, *metadata.files()])
     return [entry for entry in found if entry is not None]
 
 
@@ -180,4 +185,4 @@ def _report_unknown_keys(source: Store, found: Measurement) -> None:
         {"sentence": f"metadata.json has edges of {name!r}, which is no edge type"} for name in edges
     ]
     unknown += edges
-    found.defects.add("unknown_keys", layout.METADATA, len(unknown), examples)
+    found.defects.add("unknown_keys", METADATA, len(unknown), examples)

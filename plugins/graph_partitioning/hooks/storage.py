@@ -84,7 +84,7 @@ class GraphStorageHook(BaseHook):
             UsageError: As for `open`.
         """
         from partition_ops.storage import open_store
-        from partition_ops.storage.base import check_key
+        from partition_ops.storage.store import check_key
 
         if uri.startswith("s3://"):
             store = open_store(uri, self.settings)

@@ -63,8 +63,8 @@ class GraphRunOperator(BaseOperator):
     @contextmanager
     def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
         """The input and the root of the run; failures inside are explained."""
-        from partition_ops.storage.local import check_folder
-        from partition_ops.system.tmpdir import check_tmpdir
+        from partition_ops.storage.local_store import check_folder
+        from partition_ops.system.temporary_folders import check_tmpdir
 
         hook = GraphStorageHook(self.storage_conn_id)
         with failures_explained(self.log):

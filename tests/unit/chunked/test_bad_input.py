@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.feature_files import read_numpy
+from partition_ops.chunked.feature_formats import read_numpy
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig

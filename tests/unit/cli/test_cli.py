@@ -15,7 +15,7 @@ import pytest
 from partition_ops.cli import main
 from partition_ops.cli.verbs import COMMANDS
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.store import upload_folder
 from tests.command_line import Called, call
 from tests.graphs import Layout, library
 

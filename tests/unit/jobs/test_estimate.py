@@ -33,8 +33,8 @@ from partition_ops.stages.partition.graph_fit import check_options
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.weights import feature_classes
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local import LocalStore
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.store import upload_folder
 from partition_ops.system.temporary_folders import remove_abandoned
 from tests.graphs import Layout, Values, library
 
@@ -281,10 +281,10 @@ def with_ages(folder: Path, file_format: str, files: list[bytes], counts: list[i
 
 KILLED = """
 import os, signal
-from partition_ops.chunked import feature_files
+from partition_ops.chunked import feature_formats
 from partition_ops.chunked.metadata import FileFormat
-feature_files.read_csv = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
-feature_files.csv_beginning(b"1", FileFormat("csv"), "")
+feature_formats.read_csv = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+feature_formats.csv_beginning(b"1", FileFormat("csv"), "")
 """
 
 

@@ -20,7 +20,7 @@ from partition_ops.artifacts.lock import take_lock
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.jobs.retention import RetentionConfig, retain_runs
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
 
 NOW = 2_000_000_000.0
 DAY = 86_400.0

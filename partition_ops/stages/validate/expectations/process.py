@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from partition_ops.errors import PartitionOpsError
-from partition_ops.storage.base import FULL_DISK
+from partition_ops.storage.store import FULL_DISK
 
 CHILD = "partition_ops.stages.validate.expectations.child"
 KEPT = {"LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"}

@@ -137,7 +137,7 @@ def test_a_second_call_does_nothing_and_leaves_the_binary_graph_alone(tmp_path: 
 def test_command_on_s3(
     tmp_path: Path, s3_root: str, s3_settings: StorageSettings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from partition_ops.storage.transfer import upload_folder
+    from partition_ops.storage.store import upload_folder
 
     graph = library()
     local = graph.write(tmp_path / "input")

@@ -27,7 +27,7 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.stages.schema.schema import write_schema
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.base import sha256_of
+from partition_ops.storage.store import sha256_of
 from tests.graphs import Edges, SmallGraph, library
 from tests.growth import grown
 from tests.mpi import needs_parmetis

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from partition_ops.storage.base import NewObject, Store, StoredObject
-from partition_ops.storage.local import LocalStore
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.store import NewObject, Store, StoredObject
 from partition_ops.system.temporary_folders import temporary_folder
 
 
 @contextmanager
-def kept_here(store: Store, folder: str) -> Iterator[Store]:
+def keep_local(store: Store, folder: str) -> Iterator[Store]:
     """A store, but what is written below ``folder`` stays on this machine and goes with the context.
 
     Args:

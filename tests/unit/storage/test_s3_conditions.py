@@ -10,7 +10,7 @@ import pytest
 
 from partition_ops.artifacts.lock import locked, read_lock
 from partition_ops.errors import ConflictError
-from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
+from partition_ops.storage import StorageSettings, Store, open_store, s3_client
 
 ERROR = "<?xml version='1.0'?><Error><Code>{}</Code></Error>"
 DELETED = "<?xml version='1.0'?><DeleteResult/>"
@@ -63,7 +63,7 @@ class Server(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setattr(s3_conditions, "SETTLE_SECONDS", -1)  # who slept so long would get an error
+    monkeypatch.setattr(s3_client, "SETTLE_SECONDS", -1)  # who slept so long would get an error
     monkeypatch.setattr(Server, "content", None)
     with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

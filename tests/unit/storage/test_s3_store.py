@@ -18,9 +18,9 @@ from botocore.exceptions import ClientError
 from local_stack.processes import free_port
 from partition_ops.errors import StorageError, TransientStorageError, UsageError
 from partition_ops.storage import StorageSettings
-from partition_ops.storage.s3 import S3Store
 from partition_ops.storage.s3_client import WHOLE_BYTES
 from partition_ops.storage.s3_errors import shown, translated
+from partition_ops.storage.s3_store import S3Store
 from partition_ops.system.progress import NoProgress
 
 USES: dict[str, Callable[[S3Store], object]] = {
@@ -262,7 +262,7 @@ def test_a_client_made_elsewhere_is_used(store: S3Store, s3_root: str) -> None:
 
 
 def test_only_big_transfers_are_shown(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partition_ops.storage.s3.BIG_BYTES", 100)
+    monkeypatch.setattr("partition_ops.storage.s3_store.BIG_BYTES", 100)
     shown_steps: list[tuple[str, int, list[int]]] = []
     lock = threading.Lock()
 

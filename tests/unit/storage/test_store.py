@@ -13,7 +13,7 @@ import pytest
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
 from partition_ops.storage import Artifact, StorageSettings, Store, open_store
-from partition_ops.storage.transfer import upload_folder
+from partition_ops.storage.store import upload_folder
 from tests.conftest import BUCKET
 
 HELLO_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -115,7 +115,7 @@ def test_keys_are_listed_in_their_order(store: Store) -> None:
 def test_more_objects_than_one_page_are_listed_and_deleted(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("partition_ops.storage.s3.DELETE_AT_ONCE", 7)
+    monkeypatch.setattr("partition_ops.storage.s3_store.DELETE_AT_ONCE", 7)
     names = [f"n/{number:02}" for number in range(20)]
     for name in names:
         store.write_bytes(name, b"1")

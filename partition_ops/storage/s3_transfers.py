@@ -9,9 +9,12 @@ import shutil
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from partition_ops.system.temporary_folders import new_folder
+
+AT_A_TIME = 4  # so many files wait on the local disk at most
 
 
 class FetchCache:
@@ -88,3 +91,49 @@ class FetchCache:
 def _remove_folder(folder: Path, owner: int) -> None:
     if os.getpid() == owner:  # a forked child must not take the folder away from its parent
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Uploads:
+    """What is on its way to a server, by the full key of the object. Usable from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._room = threading.Semaphore(AT_A_TIME)
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: dict[str, Future[None]] = {}
+
+    def start(self, key: str, upload: Callable[[], None]) -> Future[None]:
+        """Begin an upload; waits while too many others are on their way, and for one of the same object."""
+        self.settle(key)
+        self._room.acquire()
+        with self._lock:
+            self._pool = self._pool or ThreadPoolExecutor(AT_A_TIME, "upload")
+            future = self._running[key] = self._pool.submit(upload)
+        future.add_done_callback(lambda done: self._done(key))
+        return future
+
+    def settle(self, key: str) -> None:
+        """Wait until an object is there, if it is on its way; whoever sent it is told of an error."""
+        with self._lock:
+            future = self._running.get(key)
+        if future is not None:
+            future.exception()
+
+    def settle_all(self, prefix: str) -> None:
+        """Wait for every object whose full key begins with ``prefix``."""
+        with self._lock:
+            keys = [key for key in self._running if key.startswith(prefix)]
+        for key in keys:
+            self.settle(key)
+
+    def close(self) -> None:
+        """Wait for all, and give the threads back."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+
+    def _done(self, key: str) -> None:
+        with self._lock:
+            self._running.pop(key, None)
+        self._room.release()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from partition_ops.cli import main
 from partition_ops.errors import UsageError
-from partition_ops.storage import open_store, s3
-from partition_ops.storage.roots import VARIABLE
+from partition_ops.storage import open_store, s3_store
+from partition_ops.storage.uris import VARIABLE
 
 # names that are prefixes of each other, ways up, ways round, and links that lead in and out
 PARTS = st.sampled_from(
@@ -38,7 +38,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (root / "in" / "link-up").symlink_to("..")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, f"{root}/in s3://graphs/in s3://whole-bucket")
-        patch.setattr(s3, "make_client", cache(s3.make_client))  # each takes a tenth of a second
+        patch.setattr(s3_store, "make_client", cache(s3_store.make_client))  # each takes a tenth of a second
         yield root
 
 

@@ -1,23 +1,11 @@
-"""What a user named that a graph does not have, and what it must not have."""
+"""Checks of the feature names that options name, and of those that DGL reserves."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 
-SHOWN = 20
 TRAINER = "trainer_id"
-
-
-def one_of(names: Iterable[str]) -> str:
-    """Names to choose from, for a message."""
-    return _shown([repr(name) for name in names])
-
-
-def _shown(known: list[str]) -> str:
-    return f"one of {some_of(known, SHOWN)}"
 
 
 def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list[str]:
@@ -33,10 +21,13 @@ def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list
     """
     having = {feature.type_name for feature in metadata.node_features if feature.name == name}
     if not having:
-        known = [repr(feature.name) + f" ({feature.type_name})" for feature in metadata.node_features]
+        known = [f"{feature.name!r} ({feature.type_name})" for feature in metadata.node_features]
+        names = some_of(known, 20)
         raise UsageError(
             f"No node type has a feature {name!r} {purpose}",
-            expected=_shown(known) if known else "no such option: no node type of this graph has features",
+            expected=f"one of {names}"
+            if known
+            else "no such option: no node type of this graph has features",
         )
     return [node_type for node_type in metadata.node_types if node_type in having]
 

@@ -16,13 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from partition_ops.chunked.bad_text import bad_value
 from partition_ops.chunked.metadata import FileFormat
-from partition_ops.chunked.table_files import csv_layout, csv_options, first_sentence, parquet_file
+from partition_ops.chunked.table_files import bad_value, csv_layout, csv_options, first_sentence, parquet_file
 from partition_ops.errors import InvalidInputError
+from partition_ops.storage.store import Store
 from partition_ops.system.temporary_folders import temporary_folder
 
 Values = npt.NDArray[Any]
+
 NUMPY = b"\x93NUMPY"
 LONGEST_HEADER = 10_000 + 12  # what NumPy reads of one, and what is before it
 ONE_HEADER = threading.Lock()  # NumPy parses it with ast, and CPython 3.11 fails if two threads do at once
@@ -234,3 +235,41 @@ def csv_beginning(head: bytes, file_format: FileFormat, where: str) -> Values:
 
 def _numbers(columns: int) -> str:
     return f"{columns} numbers in every line, as in the first" if columns > 1 else "one number in every line"
+
+
+class RangedFile(io.RawIOBase):
+    """For a reader that jumps to what it needs, such as the end of a Parquet file; it may be remote.
+
+    Args:
+        store: The root.
+        key: The object; one that is not there counts as empty.
+    """
+
+    def __init__(self, store: Store, key: str) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        entry = store.stat(key)
+        self._size = entry.size if entry else 0
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._at + size, self._size)
+        if end <= self._at:
+            return b""
+        data = self._store.read_range(self._key, self._at, end)
+        self._at = end
+        return data

@@ -14,7 +14,7 @@ import pytest
 
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.storage import open_store
-from partition_ops.storage.local import PARTIAL, check_folder
+from partition_ops.storage.local_store import PARTIAL, check_folder
 
 NOBODY = 65534
 

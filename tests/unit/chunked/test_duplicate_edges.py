@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partition_ops.chunked.duplicate_edges import MOST_BUCKETS, Keys, PairStore, find_overlaps
 from partition_ops.chunked.metadata import EdgeType, FileFormat, FileSet, GraphMetadata
-from partition_ops.chunked.overlaps import Keys, find_overlaps
-from partition_ops.chunked.pairs import MOST_BUCKETS, PairStore
 from partition_ops.errors import EngineError
 
 TYPES = ("a:r:b", "b:s:a", "a:t:b", "a:u:a", "a:v:a")
@@ -91,7 +90,7 @@ def test_it_finds_what_a_dictionary_finds(edges: Edges, memory: int, blocks: int
 def test_the_number_of_buckets_follows_from_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, buckets: int
 ) -> None:
-    monkeypatch.setattr("partition_ops.chunked.pairs.cores", lambda: 1)
+    monkeypatch.setattr("partition_ops.chunked.duplicate_edges.cores", lambda: 1)
     described = metadata({"a": 9, "b": 9}, [2000, 0, 0, 0, 0])
     assert PairStore(described, memory=memory, scratch=tmp_path).buckets == buckets
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
 import pwd
 import secrets
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from stat import filemode
+from typing import Any
 
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
-from partition_ops.storage.base import (
+from partition_ops.storage.store import (
     Artifact,
     NewObject,
     Store,
@@ -23,9 +27,10 @@ from partition_ops.storage.base import (
     explained_full_disk,
     sha256_of,
 )
-from partition_ops.storage.flushing import start_flushing
 
 PARTIAL = ".partial-"
+SYNC_FILE_RANGE_WRITE = 2  # <linux/fs.h>: begin to write what is dirty, wait for nothing
+TO_THE_END = 0
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 ALLOW = "Let that user write there, run as one who may, or give another output."
 
@@ -282,3 +287,26 @@ def _explained(uri: str) -> Iterator[None]:
             found=None if allowed else f"this process is user {_user(os.geteuid())}",
             remedy=None if allowed else "Let that user read it, or run as one who may.",
         ) from error
+
+
+def start_flushing(file: int) -> None:
+    """Ask the kernel to begin writing a file to the disk, so that a later ``fsync`` has less to wait for.
+
+    Only Linux can; elsewhere, and where it refuses, nothing happens.
+
+    Args:
+        file: Descriptor of the file.
+    """
+    sync_file_range = _sync_file_range()
+    if sync_file_range is not None:
+        sync_file_range(file, 0, TO_THE_END, SYNC_FILE_RANGE_WRITE)
+
+
+@cache
+def _sync_file_range() -> Any:
+    if sys.platform != "linux":
+        return None
+    function = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return function

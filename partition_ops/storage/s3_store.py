@@ -14,7 +14,22 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
 from partition_ops.errors import InvalidInputError, StorageError
-from partition_ops.storage.base import (
+from partition_ops.storage.s3_client import (
+    WHOLE_BYTES,
+    Connection,
+    make_client,
+    put_if_unchanged,
+    transfer_config,
+)
+from partition_ops.storage.s3_errors import (
+    MISSING_OBJECT,
+    changed,
+    code_of,
+    explained,
+    no_bucket,
+)
+from partition_ops.storage.s3_settings import StorageSettings
+from partition_ops.storage.store import (
     Artifact,
     NewObject,
     Store,
@@ -23,16 +38,6 @@ from partition_ops.storage.base import (
     explained_full_disk,
     sha256_of,
 )
-from partition_ops.storage.s3_client import WHOLE_BYTES, Connection, make_client, transfer_config
-from partition_ops.storage.s3_conditions import put_if_unchanged
-from partition_ops.storage.s3_errors import (
-    MISSING_OBJECT,
-    changed,
-    code_of,
-    explained,
-    no_bucket,
-)
-from partition_ops.storage.settings import StorageSettings
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
 if TYPE_CHECKING:

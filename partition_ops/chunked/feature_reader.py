@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.feature_files import (
+from partition_ops.chunked.feature_formats import (
     LONGEST_HEADER,
+    RangedFile,
     Values,
     csv_beginning,
     numpy_layout,
@@ -25,7 +26,6 @@ from partition_ops.chunked.feature_files import (
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
-from partition_ops.storage.ranged import RangedFile
 from partition_ops.system.memory import drop_pages
 
 TAKE_BYTES = 1 << 20

@@ -9,6 +9,7 @@ import posixpath
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,10 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
-from partition_ops.storage.settings import StorageSettings
+from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.parallel import map_in_threads
+from partition_ops.system.progress import NoProgress, Progress
 
 REQUESTS = 8  # at a time, where many small ones are to be made
+BLOCK_BYTES = 16 << 20
+READS = 2  # blocks on their way at a time
+THREADS = 8
 FULL_DISK = 1 << 20  # bytes left with which nothing useful can be written
 
 
@@ -310,3 +315,54 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file, in hex, read in blocks."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_of_object(store: Store, key: str, size: int) -> str:
+    """SHA-256 of an object of so many bytes, in hex. Memory: 48 MiB."""
+    if store.is_local(key):
+        return sha256_of(store.local_copy(key))
+    digest = hashlib.sha256()
+
+    def read(begin: int) -> bytes:
+        return store.read_range(key, begin, min(begin + BLOCK_BYTES, size))
+
+    for block in map_in_threads(read, range(0, size, BLOCK_BYTES), workers=READS):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def upload_folder(
+    folder: Path, store: Store, *, progress: Progress | None = None, last: str | None = None
+) -> list[Artifact]:
+    """Copy every file below a local folder into a store; keys are the paths below the folder.
+
+    Args:
+        folder: The folder.
+        store: Where to.
+        progress: Shows how many bytes are there.
+        last: Key that is copied after all others, for readers that start from it.
+
+    Returns:
+        What was written, in the order of the keys.
+
+    Raises:
+        InvalidInputError: There is no such folder, or no file in it.
+    """
+    keys = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    if not keys:
+        raise InvalidInputError(f"There is nothing to upload in {folder}", remedy="Check the path.")
+    total = sum((folder / key).stat().st_size for key in keys)
+    with (progress or NoProgress()).step(f"Uploading to {store.uri}", total, "bytes") as advance:
+
+        def upload(key: str) -> Artifact:
+            with store.create(key) as new:
+                shutil.copyfile(folder / key, new.path)
+            artifact = new.published()
+            advance(artifact.size)
+            return artifact
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            written = list(pool.map(upload, [key for key in keys if key != last]))
+        if last in keys:
+            written.append(upload(last))
+    return sorted(written, key=lambda artifact: artifact.key)

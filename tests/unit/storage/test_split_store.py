@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local import LocalStore
-from partition_ops.storage.split import kept_here
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.split_store import keep_local
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def keys(store: Store, prefix: str = "") -> list[str]:
 
 def test_a_local_store_stays_what_it_is(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    with kept_here(store, "scratch/buckets") as same:
+    with keep_local(store, "scratch/buckets") as same:
         assert same is store
 
 
 def test_the_folder_stays_here_and_goes_with_the_context(remote: Store) -> None:
-    with kept_here(remote, "scratch/buckets") as store:
+    with keep_local(remote, "scratch/buckets") as store:
         store.write_bytes("scratch/buckets/a", b"here")
         store.write_bytes("scratch/plan", b"there")
         path = store.local_copy("scratch/buckets/a")
@@ -45,7 +45,7 @@ def test_the_folder_stays_here_and_goes_with_the_context(remote: Store) -> None:
 def test_what_others_left_in_the_folder_is_not_seen_and_is_removed(remote: Store) -> None:
     remote.write_bytes("scratch/buckets/a", b"of a run that was killed")
     remote.write_bytes("scratch/buckets/b", b"of a run that was killed")
-    with kept_here(remote, "scratch/buckets") as store:
+    with keep_local(remote, "scratch/buckets") as store:
         assert not store.exists("scratch/buckets/a") and keys(store) == []
         store.delete(["scratch/buckets/a"])
         assert keys(remote) == ["scratch/buckets/b"]
@@ -54,7 +54,7 @@ def test_what_others_left_in_the_folder_is_not_seen_and_is_removed(remote: Store
 
 
 def test_children_of_either_side(remote: Store) -> None:
-    with kept_here(remote, "scratch/buckets") as store:
+    with keep_local(remote, "scratch/buckets") as store:
         store.write_bytes("scratch/buckets/a", b"here")
         store.write_bytes("scratch/plan", b"there")
         assert keys(store.child("scratch")) == ["buckets/a", "plan"]
@@ -66,7 +66,7 @@ def test_children_of_either_side(remote: Store) -> None:
 
 
 def test_deferred_objects_lie_on_their_side(remote: Store) -> None:
-    with kept_here(remote, "scratch/buckets") as store:
+    with keep_local(remote, "scratch/buckets") as store:
         with store.deferring() as later:
             later.write_bytes("scratch/buckets/a", b"here")
             later.write_bytes("records/a", b"there")
