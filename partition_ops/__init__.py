@@ -4,4 +4,4 @@ The library never imports Airflow. Each stage is one public function in the pack
 name: validate, schema, prepare, partition, convert, idmap, quality, publish.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,9 +1,26 @@
-"""What every task of every stage has in common: it is skipped when it is done already, and recorded.
+"""A task as a value, its status, and the records that finished tasks leave.
 
-A task's record, ``records/<task>.json``, is written after the artifacts of the task. It holds a
-fingerprint of all that the result depends on: the options, the version of this package, the identity
-of the input files and the digests of the artifacts that the task reads. A task whose record has the
-same fingerprint, and whose artifacts are still there, is not done again.
+A stage builds a `Task` and runs it. A finished task leaves a record, ``records/<task>.json``, written after
+its artifacts: what it depended on (options, input files, results of the tasks before it, version of this
+package) and what it wrote. `Task.status` compares the record with what the task depends on now, and everybody
+who needs to know whether a task is done asks it: stages, ``run``, the operators of the DAG, ``publish`` and
+``--check-artifacts``.
+
+The smallest stage is an example, `partition_ops.stages.schema.schema`::
+
+    def schema_task(config: SchemaConfig, source: Store, destination: Store) -> Task:
+        metadata = load_metadata(source, graph_name=config.graph_name)
+        key = layout.schema_file(metadata.graph_name)
+
+        def work(writer: ArtifactWriter) -> Counters:
+            writer.write_json(key, schema_of(metadata))
+            return {"node_types": len(metadata.node_types)}
+
+        return Task("schema", destination, work, options=config.options(), outputs=[key])
+
+
+    def write_schema(config: SchemaConfig, source: Store, destination: Store) -> StageResult:
+        return schema_task(config, source, destination).run()
 """
 
 from __future__ import annotations
@@ -12,9 +29,10 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -23,22 +41,26 @@ from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
-from partition_ops.storage.store import REQUESTS, sha256_of
+from partition_ops.storage.store import REQUESTS, sha256_of_object
 from partition_ops.system.json_documents import check_document, explain_damage
 from partition_ops.system.memory import peak_memory
 from partition_ops.system.parallel import map_in_threads
 
 logger = logging.getLogger("partition_ops")
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 PART_TASK = "convert-part"  # then the number of the partition
 CONFIG_TASK = "convert-config"
+SHOWN = 3  # files or artifacts in a reason
+LONGEST_VALUE = 60  # characters of the value of an option in a reason
 Counters = dict[str, Any]
+Record = dict[str, Any]
+Check = Literal["record", "artifacts", "content"]
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a task gives back: small, JSON, fit for an XCom.
+    """The result of a task: small, JSON, fit for an XCom.
 
     Attributes:
         task: Name of the task, as in its record.
@@ -47,6 +69,7 @@ class StageResult:
         seconds: Time that the work took, also when it was done by an earlier run.
         skipped: Whether an earlier run had done the same already.
         counters: Figures of the task.
+        reason: Why the task was done again; empty if it was skipped or done for the first time.
     """
 
     task: str
@@ -55,24 +78,34 @@ class StageResult:
     seconds: float
     skipped: bool
     counters: Counters
+    reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 
 
 @dataclass
-class Task:
-    """A task at work: it collects what it wrote.
+class ArtifactWriter:
+    """Writes artifacts of a task that is at work, and collects them for its record.
 
     Attributes:
         destination: Root of the run.
-        artifacts: What has been written so far.
+        outputs: Prefixes of the keys that the task may write.
+        artifacts: Artifacts written so far.
     """
 
     destination: Store
+    outputs: Sequence[str] = ("",)
     artifacts: list[Artifact] = field(default_factory=list)
 
     def wrote(self, artifact: Artifact) -> Artifact:
+        """Collect an artifact that was written without this class.
+
+        Raises:
+            ValueError: The task does not declare it as an output.
+        """
+        if not artifact.key.startswith(tuple(self.outputs)):
+            raise ValueError(f"{artifact.key} is not an output of the task: {', '.join(self.outputs)}")
         self.artifacts.append(artifact)
         return artifact
 
@@ -83,6 +116,252 @@ class Task:
         return self.wrote(self.destination.write_json(key, value))
 
 
+class State(StrEnum):
+    """What `Task.status` found.
+
+    Attributes:
+        DONE: The task was done with what it depends on now, and its artifacts are there.
+        STALE: It was done with something else.
+        DAMAGED: An artifact is missing, or is not as the task wrote it.
+        MISSING: It has not been done, its record is broken, or a task before it has not been done.
+    """
+
+    DONE = "done"
+    STALE = "stale"
+    DAMAGED = "damaged"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a task is done, and why not.
+
+    Attributes:
+        state: See `State`.
+        reason: Why it is not done, as a clause for users; empty if it is done.
+        record: Its record, if there is a readable one.
+        damaged: Keys of artifacts that are missing or not as they were written.
+    """
+
+    state: State
+    reason: str = ""
+    record: Record | None = None
+    damaged: Sequence[str] = ()
+
+    @property
+    def done(self) -> bool:
+        return self.state is State.DONE
+
+
+@dataclass(frozen=True)
+class Task:
+    """A unit of work that is done once, and again when something that it depends on has changed.
+
+    Attributes:
+        name: Name of the task: the stage, and the number of the partition or group if there are several.
+        destination: Root of the run.
+        work: Does the work and returns the figures to record.
+        options: Options that the result depends on; JSON.
+        inputs: Input files that the result depends on.
+        after: Names of the tasks whose artifacts it reads. They must be done first; if one of them gets
+            another result, this task is stale.
+        outputs: Prefixes of the keys that it writes. If all lie below ``scratch/``, the manifest of the
+            run stays when the task is done again.
+        requires: Returns further tasks, whose scratch it reads. They must be done before it begins; their
+            results do not matter once it is done.
+    """
+
+    name: str
+    destination: Store
+    work: Callable[[ArtifactWriter], Counters]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[StoredObject] = ()
+    after: Sequence[str] = ()
+    outputs: Sequence[str] = ("",)
+    requires: Callable[[], Iterable[Task]] = tuple
+
+    @classmethod
+    def recorded(cls, destination: Store, name: str) -> Task:
+        """Return a task as its record describes it, to ask for its status; it cannot be run.
+
+        Its options and inputs are those of the record, so it is only stale if a task before it has another
+        result now, or if another version of this package did it.
+
+        Raises:
+            InvalidInputError: It has not been done, or its record is broken.
+        """
+        record = read_record(destination, name)
+
+        def work(writer: ArtifactWriter) -> Counters:
+            raise NotImplementedError(f"{name} is known from its record only")
+
+        return cls(
+            name,
+            destination,
+            work,
+            options=record["options"],
+            inputs=stored_objects(record),
+            after=list(record.get("after", [])),
+        )
+
+    def status(self, *, check: Check = "artifacts", advance: Callable[[int], object] | None = None) -> Status:
+        """Return whether the task is done, and if not, why.
+
+        Args:
+            check: How much is looked at. ``record``: whether the record is of what the task depends on now.
+                ``artifacts``: also whether all artifacts are there with the size that they were written
+                with; scratch on a local disk is read, because a crash may have lost its content.
+                ``content``: also whether every artifact has the SHA-256 that it was written with.
+            advance: Called with the bytes of each artifact read for ``content``.
+
+        Peak memory: 48 MiB for ``content``.
+        """
+        try:
+            results = self._results()
+        except InvalidInputError as error:
+            return Status(State.MISSING, error.problem)
+        return self._status(results, check, advance)
+
+    def run(self) -> StageResult:
+        """Do the task, unless it is done; the record is written last.
+
+        Raises:
+            InvalidInputError: A task in ``after`` has not been done, or one that it requires is not done.
+        """
+        results = self._results()
+        status = self._status(results)
+        key = layout.record(self.name)
+        if status.done and status.record is not None:
+            logger.info("%s: nothing has changed since it was done, not done again", self.name)
+            record = status.record
+            return StageResult(
+                self.name, self.destination.uri, key, record["seconds"], True, record["counters"]
+            )
+        for required in self.requires():
+            required.check_done()
+        reason = status.reason if self.destination.exists(key) else ""
+        if reason:
+            logger.info("%s: done again, because %s", self.name, reason)
+        if not all(map(_is_scratch, self.outputs)):
+            self.destination.delete([layout.MANIFEST])  # the run is not finished any more
+        forget_task(self.destination, self.name)
+        began = time.monotonic()
+        with self.destination.deferring() as store:
+            writer = ArtifactWriter(store, self.outputs)
+            counters = self.work(writer)
+        seconds = round(time.monotonic() - began, 3)
+        record = {
+            "version": RECORD_VERSION,
+            "partition_ops": __version__,
+            "task": self.name,
+            "options": dict(self.options),
+            "inputs": [{"path": entry.key, "size": entry.size, "tag": entry.tag} for entry in self.inputs],
+            "after": results,
+            "seconds": seconds,
+            "peak_memory_bytes": peak_memory(),
+            "counters": counters,
+            "artifacts": [artifact.to_json() for artifact in sorted(writer.artifacts, key=lambda a: a.key)],
+        }
+        self.destination.write_json(key, record)
+        logger.info("%s: done in %.1f s", self.name, seconds)
+        return StageResult(self.name, self.destination.uri, key, seconds, False, counters, reason)
+
+    def check_done(self) -> None:
+        """Refuse to go on if the task was not done with what it depends on now; artifacts are not looked at.
+
+        Raises:
+            InvalidInputError: It was not done, or something has changed since.
+        """
+        read_record(self.destination, self.name)  # says so if it has not been done
+        status = self.status(check="record")
+        if not status.done:
+            raise InvalidInputError(
+                f"The task {self.name!r} of {self.destination.uri} is out of date",
+                found=status.reason,
+                remedy=f"Run {self.name!r} and the stages after it again, or everything with"
+                " 'partition-ops run'.",
+            )
+
+    def _results(self) -> dict[str, str]:
+        """Return the digest of what each task before this one wrote."""
+        records = _read_records(self.destination, self.after)
+        return {name: _digest(record["artifacts"]) for name, record in zip(self.after, records, strict=True)}
+
+    def _status(
+        self,
+        results: Mapping[str, str],
+        check: Check = "artifacts",
+        advance: Callable[[int], object] | None = None,
+    ) -> Status:
+        try:
+            record = read_record(self.destination, self.name)
+        except InvalidInputError as error:
+            return Status(State.MISSING, error.problem)
+        difference = self._difference(record, results)
+        if difference is not None:
+            return Status(State.STALE, difference, record)
+        if check != "record":
+            damaged = damaged_artifacts(self.destination, record["artifacts"], check, advance)
+            if damaged:
+                more = "is" if len(damaged) == 1 else "are"
+                reason = f"{some_of(damaged, SHOWN)} {more} missing, or not as it was written"
+                return Status(State.DAMAGED, reason, record, damaged)
+        return Status(State.DONE, record=record)
+
+    def _difference(self, record: Record, results: Mapping[str, str]) -> str | None:
+        """Return what has changed since the task was done, or None."""
+        written_by = record.get("partition_ops", "0.1.0")  # which did not record its version
+        if written_by != __version__:
+            return f"it was done by version {written_by} of partition-ops, and this is {__version__}"
+        return (
+            _changed_option(record["options"], json.loads(json.dumps(dict(self.options))))
+            or _changed_inputs(stored_objects(record), self.inputs)
+            or _changed_results(record["after"], results)
+        )
+
+
+def _changed_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    for name in [*now, *(name for name in before if name not in now)]:
+        if name not in before:
+            return f"its option {name!r} was not set and is {_short(now[name])} now"
+        if name not in now:
+            return f"its option {name!r} was {_short(before[name])} and is not set now"
+        if before[name] != now[name]:
+            then, new = _short(before[name]), _short(now[name])
+            return f"its option {name!r} {f'was {then} and is {new} now' if then != new else 'has changed'}"
+    return None
+
+
+def _changed_inputs(before: Sequence[StoredObject], now: Sequence[StoredObject]) -> str | None:
+    then, new = ({entry.key: entry for entry in entries} for entries in (before, now))
+    changes = {
+        "changed": [key for key in new if key in then and then[key] != new[key]],
+        "added": [key for key in new if key not in then],
+        "removed": [key for key in then if key not in new],
+    }
+    said = [f"{some_of(keys, SHOWN)} {what}" for what, keys in changes.items() if keys]
+    return f"the input is another one: {'; '.join(said)}" if said else None
+
+
+def _changed_results(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    for name in now:
+        if name not in before:
+            return f"it did not read the result of the task {name!r}"
+        if before[name] != now[name]:
+            return f"the task {name!r} before it has another result"
+    gone = [name for name in before if name not in now]
+    return f"it read the result of the task {gone[0]!r}" if gone else None
+
+
+def _short(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
 def run_task(
     name: str,
     destination: Store,
@@ -90,51 +369,12 @@ def run_task(
     options: Mapping[str, Any],
     inputs: Iterable[StoredObject] = (),
     after: Iterable[str] = (),
-    work: Callable[[Task], Counters],
+    work: Callable[[ArtifactWriter], Counters],
     lasting: bool = True,
 ) -> StageResult:
-    """Do a task, or find it done; the record is written last.
-
-    Args:
-        name: Name of the task: the stage, with the partition behind it where there is one for each.
-        destination: Root of the run.
-        options: The options that the result depends on.
-        inputs: The input files that the result depends on.
-        after: Names of the tasks whose artifacts this one reads; they must have been done.
-        work: Does the work and gives back the figures to record.
-        lasting: Whether it leaves more than scratch, so that a manifest does not hold any more.
-
-    Raises:
-        InvalidInputError: A task named in ``after`` has left no record.
-    """
-    inputs, after = list(inputs), list(after)
-    fingerprint = _fingerprint(name, options, inputs, _read_records(destination, after))
-    done = _skipped(destination, name, fingerprint)
-    if done is not None:
-        return done
-    if lasting:
-        destination.delete([layout.MANIFEST])  # what follows is not finished any more
-    forget_task(destination, name)
-    began = time.monotonic()
-    with destination.deferring() as store:
-        task = Task(store)
-        counters = work(task)
-    seconds = round(time.monotonic() - began, 3)
-    record = {
-        "version": RECORD_VERSION,
-        "task": name,
-        "fingerprint": fingerprint,
-        "options": dict(options),
-        "inputs": [{"path": entry.key, "size": entry.size, "tag": entry.tag} for entry in inputs],
-        "after": after,
-        "seconds": seconds,
-        "peak_memory_bytes": peak_memory(),
-        "counters": counters,
-        "artifacts": [artifact.to_json() for artifact in sorted(task.artifacts, key=lambda a: a.key)],
-    }
-    destination.write_json(layout.record(name), record)
-    logger.info("%s: done in %.1f s", name, seconds)
-    return StageResult(name, destination.uri, layout.record(name), seconds, False, counters)
+    """Deprecated: build a `Task` and call its `Task.run`."""
+    outputs = ("",) if lasting else (f"{layout.SCRATCH}/",)
+    return Task(name, destination, work, options, [*inputs], [*after], outputs).run()
 
 
 def find_done(
@@ -146,47 +386,44 @@ def find_done(
     after: Iterable[str] = (),
     scratch: bool = True,
 ) -> StageResult | None:
-    """The result of a task that `run_task` would find done; None where it would do it.
-
-    Args:
-        name: As for `run_task`, with the next four.
-        destination: Root of the run.
-        options: The options.
-        inputs: The input files.
-        after: Names of the tasks before it.
-        scratch: Whether what it left below ``scratch/`` is needed too.
-
-    Raises:
-        InvalidInputError: A task named in ``after`` has left no record.
-    """
-    fingerprint = _fingerprint(name, options, inputs, _read_records(destination, after))
-    return _skipped(destination, name, fingerprint, scratch=scratch)
-
-
-def _skipped(destination: Store, name: str, fingerprint: str, *, scratch: bool = True) -> StageResult | None:
-    done = _finished(destination, name, fingerprint, scratch=scratch)
-    if done is None:
+    """Deprecated: build a `Task` and ask its `Task.status`; without ``scratch``, ``check="record"``."""
+    task = _asked(name, destination, options, inputs, after)
+    status = task.status(check="artifacts" if scratch else "record")
+    record = status.record
+    if not status.done or record is None:
         return None
-    logger.info("%s: nothing has changed since it was done, not done again", name)
-    return StageResult(name, destination.uri, layout.record(name), done["seconds"], True, done["counters"])
+    key = layout.record(name)
+    return StageResult(name, destination.uri, key, record["seconds"], True, record["counters"])
 
 
 def check_given(destination: Store, tasks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse to read what tasks have left, unless they were given what there is now.
-
-    Args:
-        destination: Root of the run.
-        tasks: For each task its ``options``, ``inputs`` and ``after``, as for `run_task`.
-
-    Raises:
-        InvalidInputError: One has not been done, or was given something else.
-    """
-    names = list(dict.fromkeys([*tasks, *(name for given in tasks.values() for name in given["after"])]))
-    records = dict(zip(names, _read_records(destination, names), strict=True))
+    """Deprecated: pass tasks as ``Task.requires``, or call `Task.check_done`."""
     for name, given in tasks.items():
-        before = [records[other] for other in given["after"]]
-        if _fingerprint(name, given["options"], given["inputs"], before) != records[name]["fingerprint"]:
-            raise _out_of_step(destination, name, "another input, other options, another", given["after"])
+        _asked(name, destination, **given).check_done()
+
+
+def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
+    """Deprecated: ask ``Task.recorded(…).status()``."""
+    try:
+        recorded = Task.recorded(destination, name)
+    except InvalidInputError:
+        return False
+    return Task(name, destination, recorded.work, recorded.options, after=[*after]).status().done
+
+
+def check_in_step(destination: Store, name: str) -> None:
+    """Deprecated: call ``Task.recorded(…).check_done()``."""
+    Task.recorded(destination, name).check_done()
+
+
+def _asked(
+    name: str,
+    destination: Store,
+    options: Mapping[str, Any],
+    inputs: Iterable[StoredObject],
+    after: Iterable[str],
+) -> Task:
+    return Task(name, destination, lambda writer: {}, options, [*inputs], [*after])
 
 
 def read_record(destination: Store, name: str) -> dict[str, Any]:
@@ -202,15 +439,15 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
         if destination.exists(key):
             raise
         raise InvalidInputError(
-            f"The stage {name!r} has not been done in {destination.uri}",
+            f"The task {name!r} has not been done in {destination.uri}",
             remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
         ) from None
     where = destination.uri_of(key)
     with explain_damage(
         where,
-        f"{where} is broken, so that the stage {name!r} counts as not done",
-        expected="the record that the stage has left",
-        remedy="Do that stage again, with the same --output, or everything with 'partition-ops run'.",
+        f"{where} is broken, so the task {name!r} counts as not done",
+        expected="the record that the task wrote",
+        remedy="Run that stage again, with the same --output, or everything with 'partition-ops run'.",
     ):
         record: dict[str, Any] = destination.parse_json(key, data)
         check_document(record, "record", where=where)
@@ -240,47 +477,9 @@ def forget_task(destination: Store, name: str) -> None:
         destination.delete_empty(folder)
 
 
-def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
-    """Whether a task, with whatever options, has been done after others as they are now.
-
-    Raises:
-        InvalidInputError: A task named in ``after`` has left no record.
-    """
-    try:
-        options = read_record(destination, name)["options"]
-    except InvalidInputError:
-        return False
-    before = _read_records(destination, after)
-    return _finished(destination, name, _fingerprint(name, options, (), before)) is not None
-
-
-def check_in_step(destination: Store, name: str) -> None:
-    """Refuse a task that was done before something that it reads was done again, with another result.
-
-    Raises:
-        InvalidInputError: So it is, or a record is missing.
-    """
-    record = read_record(destination, name)
-    if "after" not in record:  # of an older version
-        return
-    before = _read_records(destination, record["after"])
-    if _fingerprint(name, record["options"], stored_objects(record), before) != record["fingerprint"]:
-        raise _out_of_step(destination, name, "another", record["after"])
-
-
-def _out_of_step(destination: Store, name: str, found: str, after: Iterable[str]) -> InvalidInputError:
-    """The error about a task that was given something else than there is now."""
-    stages = ", ".join(dict.fromkeys(other.rstrip("0123456789") for other in after))  # partitions as one
-    return InvalidInputError(
-        f"The stage {name!r} of {destination.uri} is not of what is there now",
-        found=f"{found} result of a stage before it ({stages}), or another version of this package",
-        remedy=f"Do {name!r} again and what follows it, or everything with 'partition-ops run'.",
-    )
-
-
 def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
-    """The input files of a task as they were when it began."""
-    return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record["inputs"]]
+    """Return the input files of a task as they were when it began."""
+    return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record.get("inputs", [])]
 
 
 def conversion_tasks(num_parts: int) -> list[str]:
@@ -331,54 +530,43 @@ def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
     return [entry for entry in found if entry is not None]
 
 
-def _fingerprint(
-    name: str,
-    options: Mapping[str, Any],
-    inputs: Iterable[StoredObject],
-    records: Iterable[Mapping[str, Any]],
-) -> str:
-    parts = [
-        name,
-        __version__,
-        RECORD_VERSION,
-        dict(options),
-        [[entry.key, entry.size, entry.tag] for entry in inputs],
-        [record["artifacts"] for record in records],
-    ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+def damaged_artifacts(
+    destination: Store,
+    listed: Sequence[Mapping[str, Any]],
+    check: Check = "artifacts",
+    advance: Callable[[int], object] | None = None,
+) -> list[str]:
+    """Return the keys of artifacts that are missing or not as they were written, in the order of the list.
 
-
-def _finished(
-    destination: Store, name: str, fingerprint: str, *, scratch: bool = True
-) -> dict[str, Any] | None:
-    """The record of the task if it was done with this fingerprint and its artifacts are there.
-
-    Without ``scratch``, those are enough that are no scratch.
+    Args:
+        destination: Root of the run.
+        listed: Artifacts as a record or a manifest lists them.
+        check: As for `Task.status`.
+        advance: Called with the bytes of each artifact read for ``content``.
     """
-    if not destination.exists(layout.record(name)):
-        return None
-    try:
-        record = read_record(destination, name)
-    except InvalidInputError:
-        return None
-    if record["fingerprint"] != fingerprint:
-        return None
-    written = [entry for entry in record["artifacts"] if scratch or not _is_scratch(entry["key"])]
-    whole = all_there(destination, written) and _scratch_as_written(destination, written)
-    return record if whole else None
+    found = destination.stat_all(entry["key"] for entry in listed)
+
+    def differs(pair: tuple[Mapping[str, Any], StoredObject | None]) -> bool:
+        entry, there = pair
+        key, size = entry["key"], entry["size"]
+        if there is None or there.size != size:
+            return True
+        local_scratch = _is_scratch(key) and destination.is_local(key)
+        if check != "content" and not local_scratch:
+            return False
+        digest = sha256_of_object(destination, key, size)
+        if check == "content" and advance is not None:
+            advance(size)
+        return bool(digest != entry["sha256"])
+
+    differences = map_in_threads(differs, zip(listed, found, strict=True))
+    return [entry["key"] for entry, other in zip(listed, differences, strict=True) if other]
 
 
 def all_there(destination: Store, listed: list[dict[str, Any]]) -> bool:
     """Whether all artifacts that a record or a manifest lists are there, with the sizes that it has."""
     found = destination.stat_all(entry["key"] for entry in listed)
     return [entry and entry.size for entry in found] == [entry["size"] for entry in listed]
-
-
-def _scratch_as_written(destination: Store, written: list[dict[str, Any]]) -> bool:
-    """Whether scratch objects on the local disk are what the record says: nobody waited for the disk."""
-    scratch = [entry for entry in written if _is_scratch(entry["key"])]
-    here = (entry for entry in scratch if destination.is_local(entry["key"]))
-    return all(sha256_of(destination.local_copy(entry["key"])) == entry["sha256"] for entry in here)
 
 
 def _is_scratch(key: str) -> bool:

@@ -210,7 +210,7 @@ def test_buckets_of_another_assignment_are_refused(plan_again: bool, source: Sto
     partition_nodes(other, source, destination)
     if plan_again:
         plan_conversion(ConvertConfig(), source, destination)
-    refused = r"'convert-scatter0' has not been done" if plan_again else r"'convert-plan' .* is not of what"
+    refused = r"'convert-scatter0' has not been done" if plan_again else r"'convert-plan' .* is out of date"
     with pytest.raises(InvalidInputError, match=refused):
         gather_partition(ConvertConfig(), source, destination, part=0)
 

@@ -116,7 +116,7 @@ def partition_again(source: Store, output: LocalStore) -> None:
     [
         (lose_a_file, "partitions/part1/graph.dgl"),
         (cut_a_file, "idmap/nodes/paper.parquet"),
-        (partition_again, "'convert-plan' .* is not of what is there now"),
+        (partition_again, "'convert-plan' .* is out of date"),
     ],
 )
 def test_what_does_not_fit_together_is_not_published(

@@ -11,8 +11,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
+    ArtifactWriter,
     StageResult,
-    Task,
     forget_task,
     input_objects,
     part_task,
@@ -63,7 +63,7 @@ def write_config(conversion: Conversion) -> StageResult:
     parts = range(conversion.num_parts)
     _check_input(conversion)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         key = layout.partition_config(metadata.graph_name)
         edges = _edge_counts(conversion)
         task.write_json(

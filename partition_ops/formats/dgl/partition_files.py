@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.formats.dgl.binary_format import (
     Column,
@@ -23,7 +23,7 @@ NODE_FIELDS = ("inner_node", "_TYPE", "part_id", "orig_id", "_ID")  # the order 
 EDGE_FIELDS = ("inner_edge", "_TYPE", "orig_id", "_ID")
 
 
-def write_graph(task: Task, key: str, graph: GraphColumns) -> None:
+def write_graph(task: ArtifactWriter, key: str, graph: GraphColumns) -> None:
     """Write a partition's ``graph.dgl`` with the fields and dtypes of dgl 1.1.3, and ``orig_id``.
 
     Nodes: ``_ID`` int64 (new ID), ``orig_id`` int64 (type-wise, input graph), ``part_id`` int64,
@@ -47,7 +47,11 @@ def write_graph(task: Task, key: str, graph: GraphColumns) -> None:
 
 
 def write_tensors(
-    task: Task, key: str, arrays: Mapping[str, Column | npt.NDArray[Any]], *, read_again: bool = False
+    task: ArtifactWriter,
+    key: str,
+    arrays: Mapping[str, Column | npt.NDArray[Any]],
+    *,
+    read_again: bool = False,
 ) -> None:
     """Write named arrays as DGL's tensor file; booleans become uint8 in it, as in DGL's own partitions.
 

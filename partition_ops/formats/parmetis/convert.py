@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts.tasks import StageResult, Task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, run_task
 from partition_ops.chunked.metadata import check_graph_name
 from partition_ops.formats.dgl.partition_config import partition_document
 from partition_ops.formats.parmetis.edge_rows import refuse_missing
@@ -62,7 +62,7 @@ def convert_parmetis(
     check_graph_name(config.graph_name, "--graph-name")
     files = ParmetisFiles(config, source)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         return _Conversion(config, files, schema, schema_where, task).run(progress or NoProgress())
 
     options = {**config.options(), "schema": schema}
@@ -77,7 +77,7 @@ class _Conversion:
     files: ParmetisFiles
     schema: Schema
     schema_where: str
-    task: Task
+    task: ArtifactWriter
 
     def run(self, progress: Progress) -> dict[str, Any]:
         name = self.config.graph_name

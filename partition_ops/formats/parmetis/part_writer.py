@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.formats.dgl.partition_files import local_columns, write_graph, write_tensors
 from partition_ops.formats.parmetis.edge_rows import EdgeLoader, EdgeRows
@@ -37,7 +37,9 @@ class PartWriter:
     Peak memory: see `EdgeLoader` and `build_local_graph`.
     """
 
-    def __init__(self, metadata: GraphMetadata, order: GivenOrder, files: ParmetisFiles, task: Task) -> None:
+    def __init__(
+        self, metadata: GraphMetadata, order: GivenOrder, files: ParmetisFiles, task: ArtifactWriter
+    ) -> None:
         self._metadata = metadata
         self._order = order
         self._task = task

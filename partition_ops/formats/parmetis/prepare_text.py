@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import DroppedEdges
-from partition_ops.artifacts.tasks import StageResult, Task, input_objects, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, input_objects, run_task
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis import file_names as parmetis
@@ -69,7 +69,7 @@ def prepare_parmetis_text(
     metadata = load_metadata(source, graph_name=config.graph_name)
     dropped = DroppedEdges(destination)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         reader = EdgeReader(source, metadata, dropped.ids(metadata))
         weights = NodeWeights(config.weights, metadata, source, reader)
         attributes = chosen_attributes(config.attributes, metadata, source)
@@ -89,7 +89,7 @@ class _TextFiles:
         reader: EdgeReader,
         weights: NodeWeights,
         attributes: tuple[Attributes, Attributes],
-        task: Task,
+        task: ArtifactWriter,
         progress: Progress,
     ) -> None:
         self.metadata = metadata

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
@@ -51,7 +51,7 @@ def _rows_per_chunk(metadata: GraphMetadata, feature: Feature) -> tuple[int, ...
 
 
 def scatter_features(
-    conversion: Conversion, task: Task, group: int, chunks: Sequence[tuple[int, int]]
+    conversion: Conversion, task: ArtifactWriter, group: int, chunks: Sequence[tuple[int, int]]
 ) -> int:
     """Write ``features.bin`` and ``features.json`` of one group; the number of rows.
 

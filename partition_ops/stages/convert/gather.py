@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import StageResult, Task, check_given, part_task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_given, part_task, run_task
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
@@ -102,7 +102,7 @@ def gather_part(
         plan = _scattered(conversion)
     groups = plan
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         buckets = Buckets(task.destination, conversion.metadata, groups.edge_groups, conversion.num_parts)
         graph = PartitionGraph(conversion, buckets, part)
         files = len(layout.PARTITION_FILES)
@@ -142,7 +142,7 @@ class _Gather:
     graph: PartitionGraph
     plan: Plan
     part: int
-    task: Task
+    task: ArtifactWriter
 
     def run(self, advance: Advance) -> dict[str, Any]:
         contents = partition_contents(self.conversion, self.graph, self.part)

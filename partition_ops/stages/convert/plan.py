@@ -9,8 +9,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     PART_TASK,
+    ArtifactWriter,
     StageResult,
-    Task,
     check_apart,
     forget_task,
     read_record,
@@ -93,7 +93,7 @@ def make_plan(conversion: Conversion) -> StageResult:
     metadata, destination = conversion.metadata, conversion.destination
     check_apart(conversion.source, destination, metadata)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         _ = conversion.order  # refuses an assignment that does not fit
         _forget_earlier(conversion)
         sizes = {entry.key: entry.size for entry in conversion.inputs}

@@ -14,7 +14,7 @@ from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.migration import open_followed, read_migration
 from partition_ops.artifacts.proven import ProvenStore
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
 from partition_ops.storage.store import sha256_of_object
@@ -50,7 +50,7 @@ class EarlierFiles:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def copy(self, task: Task, name: str, contents: dict[str, str]) -> bool:
+    def copy(self, task: ArtifactWriter, name: str, contents: dict[str, str]) -> bool:
         """Copy one of `layout.PARTITION_FILES` if it depends on the same as before and is whole.
 
         Whether that was done; if not, nothing is there.

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import StageResult, Task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, run_task
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.errors import UsageError
 from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
@@ -71,7 +71,7 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
     if group not in plan.groups:
         raise UsageError(f"There is no group {group}", expected=f"0 to {len(plan.groups) - 1}")
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         if group in plan.feature_groups:
             chunks = plan.features[group - len(plan.edges)]
             return {"edges": 0, "feature_rows": scatter_features(conversion, task, group, chunks)}
@@ -87,7 +87,7 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
 
 
 def _scatter_chunks(
-    conversion: Conversion, task: Task, plan: Plan, group: int, progress: Progress | None
+    conversion: Conversion, task: ArtifactWriter, plan: Plan, group: int, progress: Progress | None
 ) -> int:
     """Write the edges of some chunks; how many there are."""
     metadata = conversion.metadata

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import DroppedEdges, DroppedSelfLoops
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
 
 SCHEMA = pa.schema([("orig_id", pa.int64()), ("check", pa.string())])
@@ -17,7 +17,7 @@ CHECKS = ("duplicate_edges", "self_loop_edges")
 ROWS = 1 << 20  # of a row group, and of what is in memory at a time
 
 
-def write_dropped_edges(task: Task, metadata: GraphMetadata) -> int:
+def write_dropped_edges(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     """Write ``idmap/dropped/edges/<src:rel:dst>.parquet`` for every edge type that has dropped edges.
 
     Columns: ``orig_id`` (type-wise ID of the input, ascending) and ``check``, for which the edge was
@@ -41,7 +41,9 @@ def write_dropped_edges(task: Task, metadata: GraphMetadata) -> int:
     return sum(map(len, dropped.values()))
 
 
-def _write(task: Task, key: str, ids: npt.NDArray[np.int64], self_loops: npt.NDArray[np.int64]) -> None:
+def _write(
+    task: ArtifactWriter, key: str, ids: npt.NDArray[np.int64], self_loops: npt.NDArray[np.int64]
+) -> None:
     with task.destination.create(key) as new, pq.ParquetWriter(new.path, SCHEMA) as writer:
         for first in range(0, len(ids), ROWS):
             rows = ids[first : first + ROWS]

@@ -18,8 +18,8 @@ from partition_ops.artifacts.manifest import read_partition_config
 from partition_ops.artifacts.migration import read_migration
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
+    ArtifactWriter,
     StageResult,
-    Task,
     conversion_tasks,
     read_record,
     run_task,
@@ -69,7 +69,7 @@ def export_id_maps(
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
     followed = read_migration(destination)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         types = (*metadata.node_types, *metadata.edge_types)
         with (progress or NoProgress()).step("Exporting ID maps", len(types), "types") as advance:
             nodes = NODES.targets(config, task, metadata.node_types, metadata.num_nodes)
@@ -104,7 +104,7 @@ class _Kind:
     part_map: str
 
     def targets(
-        self, config: IdMapConfig, task: Task, types: Sequence[str], counts: Sequence[int]
+        self, config: IdMapConfig, task: ArtifactWriter, types: Sequence[str], counts: Sequence[int]
     ) -> list[Target]:
         found: list[Target] = [ParquetTarget(task, name, self.id_map(name)) for name in types]
         if config.vectors:
@@ -129,7 +129,9 @@ class _Export:
         advance: Called for each type.
     """
 
-    def __init__(self, task: Task, file: str, ranges: dict[str, list[list[int]]], advance: Advance) -> None:
+    def __init__(
+        self, task: ArtifactWriter, file: str, ranges: dict[str, list[list[int]]], advance: Advance
+    ) -> None:
         self._store = task.destination
         self._file = file
         self._ranges = ranges

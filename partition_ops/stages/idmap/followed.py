@@ -12,7 +12,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_parts
 from partition_ops.artifacts.growth import Counts
 from partition_ops.artifacts.migration import keeps_ids, open_followed, read_migration
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.stages.idmap.carry_over import ROWS, write_map
 from partition_ops.storage import Artifact, Store
@@ -21,7 +21,7 @@ from partition_ops.system.parallel import map_in_threads
 Ids = npt.NDArray[np.int64]
 
 
-def write_carry_over(task: Task, metadata: GraphMetadata) -> int:
+def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     """Write ``idmap/carry_over/nodes/<type>.parquet`` if the run has followed one whose node IDs still hold.
 
     Columns as those of `carry_over`; only nodes that were there before have a row.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 
 SCHEMA = pa.schema(
     [("orig_id", pa.int64()), ("new_id", pa.int64()), ("type_new_id", pa.int64()), ("part_id", pa.int32())]
@@ -51,7 +51,7 @@ class Target(Protocol):
 class _TypeTarget:
     """What the files of one type have in common: where they go, and the rows that they have so far."""
 
-    def __init__(self, task: Task, type_name: str, key: str) -> None:
+    def __init__(self, task: ArtifactWriter, type_name: str, key: str) -> None:
         self._task = task
         self._type_name = type_name
         self._key = key
@@ -114,7 +114,7 @@ class PartMapTarget:
         total: Number of nodes or edges of the input.
     """
 
-    def __init__(self, task: Task, key: str, offsets: Mapping[str, int], total: int) -> None:
+    def __init__(self, task: ArtifactWriter, key: str, offsets: Mapping[str, int], total: int) -> None:
         self._task = task
         self._key = key
         self._offsets = offsets

@@ -11,7 +11,7 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
-from partition_ops.artifacts.tasks import StageResult, Task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, run_task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.assignment import read_parmetis_assignment
 from partition_ops.options.stage_config import StageConfig
@@ -28,7 +28,7 @@ SIDECAR_VERSION = 1
 
 
 def write_assignment(
-    task: Task,
+    task: ArtifactWriter,
     metadata: GraphMetadata,
     parts: Parts,
     *,
@@ -83,7 +83,7 @@ def write_assignment(
     return {"engine": made_by["engine"], "num_parts": count, "nodes_per_part": sizes}
 
 
-def write_trainers(task: Task, metadata: GraphMetadata, trainers: Parts) -> None:
+def write_trainers(task: ArtifactWriter, metadata: GraphMetadata, trainers: Parts) -> None:
     """Write ``assignment/trainers/<node type>.npy``: the trainer of every node, counted over all machines.
 
     What ``dgl.distributed.partition_graph`` calls ``trainer_id``: with k trainers on a machine, those of
@@ -136,7 +136,7 @@ def import_assignment(
         )
     _warn_of_empty(found.parts, found.num_parts, metadata, assignment.uri)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         return write_assignment(
             task, metadata, found.parts, dgl_name=found.algo_name, num_parts=found.num_parts
         )
@@ -165,7 +165,7 @@ def _first_ten(words: Iterable[str]) -> str:
     return ", ".join(listed[:10]) + (", …" if len(listed) > 10 else "")
 
 
-def _wrote(task: Task, written: Artifact) -> None:
+def _wrote(task: ArtifactWriter, written: Artifact) -> None:
     """Record an artifact of the assignment's folder under its key below the run's root."""
     task.wrote(Artifact(f"{layout.ASSIGNMENT}/{written.key}", written.size, written.sha256))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from partition_ops.artifacts.tasks import StageResult, Task, check_apart, forget_task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_apart, forget_task, run_task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.assignment import write_assignment, write_trainers
 from partition_ops.stages.partition.engines.registry import find_engine
@@ -59,7 +59,7 @@ def partition_nodes(
 
     earlier = PreviousRun(check_previous(previous, destination)) if previous is not None else None
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         problem = Problem(config, metadata, destination, source)
         with (progress or NoProgress()).step(f"Partitioning with {engine.name}", 1, "graph") as advance:
             outcome = repartition(problem, engine, earlier)

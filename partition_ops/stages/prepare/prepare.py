@@ -13,7 +13,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import HiddenEdges
 from partition_ops.artifacts.parhip import header_bytes, write_header
-from partition_ops.artifacts.tasks import StageResult, Task, check_apart, input_objects, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_apart, input_objects, run_task
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_parmetis_text
@@ -63,7 +63,7 @@ def prepare_graph(
     check_apart(source, destination, metadata)
     hidden = HiddenEdges(destination)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         reader = EdgeReader(source, metadata, hidden.ids(metadata))
         return _Preparation(metadata, reader, task, progress or NoProgress()).write()
 
@@ -78,7 +78,9 @@ class _Preparation:
     So whatever is looked up at random stays in the cache, and memory holds a few ranges, not the graph.
     """
 
-    def __init__(self, metadata: GraphMetadata, reader: EdgeReader, task: Task, progress: Progress) -> None:
+    def __init__(
+        self, metadata: GraphMetadata, reader: EdgeReader, task: ArtifactWriter, progress: Progress
+    ) -> None:
         self.metadata = metadata
         self.reader = reader
         self.task = task

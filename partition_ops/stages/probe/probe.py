@@ -11,8 +11,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_partition_config
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
+    ArtifactWriter,
     StageResult,
-    Task,
     conversion_tasks,
     read_record,
     run_task,
@@ -95,7 +95,7 @@ def probe_run(
     read_record(destination, CONFIG_TASK)  # says so where convert has not been done
     num_parts = read_partition_config(destination, name)["num_parts"]
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         with ExitStack() as stack:
             folder = cache or Path(stack.enter_context(temporary_folder()))
             probed = probe_partitions(config, destination, cache=folder, unpublished=True, progress=progress)
@@ -106,7 +106,7 @@ def probe_run(
     )
 
 
-def record_probe(probed: Probed, task: Task) -> dict[str, Any]:
+def record_probe(probed: Probed, task: ArtifactWriter) -> dict[str, Any]:
     """Write the figures as the artifact of a task; the counters for its record."""
     task.write_json(layout.QUALITY_PROBE, probed.document)
     return probed.counters()

@@ -9,8 +9,8 @@ from partition_ops.artifacts.manifest import read_partition_config
 from partition_ops.artifacts.migration import read_migration
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
+    ArtifactWriter,
     StageResult,
-    Task,
     conversion_tasks,
     forget_task,
     part_task,
@@ -90,7 +90,7 @@ def _write_report(
     migration = read_migration(destination)
     probed = ["probe"] if destination.exists(layout.record("probe")) else []
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         # matplotlib takes a while to import
         from partition_ops.stages.quality.page import quality_page, time_chart
         from partition_ops.stages.quality.probe import speed_chart

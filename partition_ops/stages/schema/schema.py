@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import StageResult, Task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.schema.options import SchemaConfig
@@ -35,18 +34,24 @@ def write_schema(
     Raises:
         InvalidInputError: The metadata is not sound.
     """
+    return schema_task(config, source, destination).run()
+
+
+def schema_task(config: SchemaConfig, source: Store, destination: Store) -> Task:
+    """Return the task of `write_schema`."""
     metadata = load_metadata(source, graph_name=config.graph_name)
     schema = schema_of(metadata)
+    key = layout.schema_file(metadata.graph_name)
 
-    def work(task: Task) -> dict[str, Any]:
-        task.write_json(layout.schema_file(metadata.graph_name), schema)
+    def work(writer: ArtifactWriter) -> Counters:
+        writer.write_json(key, schema)
         return {
             "graph_name": metadata.graph_name,
             "node_types": len(schema["nid"]),
             "edge_types": len(schema["eid"]),
         }
 
-    return run_task("schema", destination, options={**config.options(), "schema": schema}, work=work)
+    return Task("schema", destination, work, options={**config.options(), "schema": schema}, outputs=[key])
 
 
 def schema_of(metadata: GraphMetadata, *, plain: bool = False) -> GraphSchema:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
 
 Ids = npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class AffectedEdges:
             "edges_warned_of": totals["warn"],
         }
 
-    def write(self, task: Task, metadata: GraphMetadata) -> dict[str, dict[str, str]]:
+    def write(self, task: ArtifactWriter, metadata: GraphMetadata) -> dict[str, dict[str, str]]:
         """Write ``validation/<kind>/<src:rel:dst>.npy``; by kind and edge type, the SHA-256 of each list."""
         lists = {
             layout.DROPPED: self.by_action["drop"],
@@ -83,7 +83,7 @@ def _some(types: Mapping[int, Ids]) -> ByType:
     return {type_id: ids for type_id, ids in types.items() if len(ids)}
 
 
-def _write(task: Task, metadata: GraphMetadata, kind: str, types: ByType) -> dict[str, str]:
+def _write(task: ArtifactWriter, metadata: GraphMetadata, kind: str, types: ByType) -> dict[str, str]:
     digests = {}
     for type_id, ids in types.items():
         edge_type = str(metadata.edge_types[type_id])

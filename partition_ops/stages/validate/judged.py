@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.defects import EXAMPLES, Defect
 from partition_ops.stages.validate.expectations import Judge, Outcome, Suite, Verdict
@@ -29,7 +29,7 @@ def judge_if_wanted(*, data_docs: bool, suites: list[Suite]) -> Iterator[Judge |
         yield judge
 
 
-def keep_data_docs(task: Task, verdict: Verdict) -> None:
+def keep_data_docs(task: ArtifactWriter, verdict: Verdict) -> None:
     """Write the Data Docs to ``validation/data_docs/``."""
     for path in sorted(verdict.data_docs.rglob("*")):
         if path.is_file():

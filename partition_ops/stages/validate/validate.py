@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import StageResult, Task, check_apart, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_apart, run_task
 from partition_ops.chunked.metadata import (
     METADATA,
     GraphMetadata,
@@ -80,7 +80,7 @@ def validate_graph(
     actions = config.actions
     suites = suites_in(expectations)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         _forget_refused(destination)
         with judge_if_wanted(data_docs=config.data_docs, suites=suites) as judge:
             found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import Task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, Task
 from partition_ops.errors import StorageError
 from partition_ops.storage import StorageSettings
 from partition_ops.storage.s3_store import S3Store
@@ -93,13 +93,13 @@ def test_only_so_many_wait_on_the_disk(store: S3Store, gate: threading.Event) ->
 def test_a_task_whose_upload_fails_leaves_no_record(store: S3Store) -> None:
     refuse_writing(store)
 
-    def work(task: Task) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> dict[str, Any]:
         task.write_json("refused", 1)
         task.write_json("taken", 2)
         return {}
 
     with pytest.raises(StorageError, match="refused"):
-        run_task("some", store, options={}, work=work)
+        Task("some", store, work).run()
     assert not store.exists(layout.record("some"))
     assert store.exists("taken")  # the task is done again, and this is written over
 

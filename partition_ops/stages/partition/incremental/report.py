@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts.migration import MIGRATION
-from partition_ops.artifacts.tasks import Task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.stages.partition.incremental.previous import PreviousRun
 from partition_ops.stages.partition.incremental.repartition import Outcome
@@ -57,7 +57,9 @@ def migration_report(problem: Problem, previous: PreviousRun, outcome: Outcome) 
     }
 
 
-def write_migration(task: Task, problem: Problem, previous: PreviousRun, outcome: Outcome) -> Figures:
+def write_migration(
+    task: ArtifactWriter, problem: Problem, previous: PreviousRun, outcome: Outcome
+) -> Figures:
     """Write the report; gives figures for the record."""
     report = migration_report(problem, previous, outcome)
     check_document(report, "migration", where=MIGRATION)
