@@ -59,7 +59,7 @@ def read_assignment(folder: Store, metadata: GraphMetadata) -> Assignment:
 
     Peak memory: 4 bytes a node, and the text of one type.
     """
-    meta = _read_meta(folder)
+    meta = read_meta(folder)
     num_parts = int(meta["num_parts"])
     counts = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
     return Assignment(num_parts, meta["algo_name"], read_parts(folder, counts, num_parts))
@@ -71,7 +71,7 @@ def num_parts_of(folder: Store) -> int:
     Raises:
         InvalidInputError: ``partition_meta.json`` is missing or broken.
     """
-    return int(_read_meta(folder)["num_parts"])
+    return int(read_meta(folder)["num_parts"])
 
 
 def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Parts:
@@ -88,7 +88,7 @@ def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Part
     return parts
 
 
-def _read_meta(folder: Store) -> dict[str, Any]:
+def read_meta(folder: Store) -> dict[str, Any]:
     meta: dict[str, Any] = folder.read_json(layout.ASSIGNMENT_META)
     check_document(meta, "partition_meta", where=folder.uri_of(layout.ASSIGNMENT_META))
     return meta

@@ -26,6 +26,8 @@ ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignm
 ASSIGNMENT_SIDECAR = "assignment.json"
 MIGRATION = "migration.json"  # what an incremental run moved
 
+BOOK = "convert/book.json"  # the ranges of new IDs, whatever the formats
+
 PARTITIONS = "partitions"
 PARTITION_FILES = ("graph.dgl", "node_feat.dgl", "edge_feat.dgl", "orig_nids.dgl", "orig_eids.dgl")
 
@@ -35,7 +37,18 @@ QUALITY_HISTORY = "quality/history.json"
 QUALITY_PROBE = "quality/probe.json"
 
 SCRATCH = "scratch"
-FOLDERS = ("validation", "schema", "prepare", "assignment", "partitions", "idmap", "quality", "records")
+FOLDERS = (
+    "validation",
+    "schema",
+    "prepare",
+    "assignment",
+    "convert",
+    "partitions",
+    "formats",
+    "idmap",
+    "quality",
+    "records",
+)
 # everything directly below an output's root that a run writes or removes
 OURS = {*FOLDERS, SCRATCH, MANIFEST, BEGINNING, LOCK}
 RECORDS = "records"

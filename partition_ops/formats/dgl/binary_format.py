@@ -1,20 +1,20 @@
 """DGL's two binary formats, graphs and named tensors, written without DGL and as a stream.
 
-An array is a `Column`: its dtype, its shape and a function that yields its rows block by block, so that no
-array need be in memory. What is written is byte for byte what dgl 1.1.3 writes, but for two things that its
-readers do not look at: DGL's header of a graph file holds uninitialised memory, which is zero here; and DGL
-writes the tensors of a file in the order of a hash table, which is mostly the last one first, as it is here.
+The files are byte for byte those that dgl 1.1.3 writes, with two exceptions that its readers ignore: DGL
+leaves uninitialised memory in the header of a graph file, which is zero here; and DGL writes the tensors of a
+file in the order of a hash table, which is mostly the reverse of their order, as it is here.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
+
+from partition_ops.formats.columns import Column
 
 HEADER_BYTES = 4096
 GRAPH_FILE = 0xDD2E4FF046B4A13F
@@ -30,65 +30,6 @@ HETEROGRAPHS = 2  # what a graph file holds
 CODES = {"coo": 1, "csr": 2, "csc": 4}
 KINDS = {"i": 0, "u": 1, "b": 1, "f": 2}
 NODE_TYPE, EDGE_TYPE = "_N", "_E"  # DGL's names where there is one type
-ROWS_BYTES = 1 << 20  # of a block: it stays in the cache of the core that made it
-
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Column:
-    """An array that is made block by block.
-
-    Attributes:
-        dtype: As numpy has it; booleans are written as uint8, as DGL does.
-        shape: Of the whole array.
-        blocks: Yields the rows, in order; may be called more than once.
-    """
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    blocks: Callable[[], Iterator[Array]]
-
-    @property
-    def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    @classmethod
-    def of(cls, array: Array) -> Column:
-        """An array in memory, or mapped into it."""
-
-        def blocks() -> Iterator[Array]:
-            for begin, end in row_blocks(len(array), array.nbytes):
-                yield array[begin:end]
-
-        return cls(array.dtype, array.shape, blocks)
-
-    @classmethod
-    def constant(cls, value: int, dtype: Any, rows: int) -> Column:
-        """The same number in every row."""
-
-        def blocks() -> Iterator[Array]:
-            for begin, end in row_blocks(rows, rows * np.dtype(dtype).itemsize):
-                yield np.full(end - begin, value, dtype)
-
-        return cls(np.dtype(dtype), (rows,), blocks)
-
-    @classmethod
-    def count(cls, first: int, rows: int) -> Column:
-        """int64 numbers from ``first`` on."""
-
-        def blocks() -> Iterator[Array]:
-            for begin, end in row_blocks(rows, rows * 8):
-                yield np.arange(first + begin, first + end)
-
-        return cls(np.dtype(np.int64), (rows,), blocks)
-
-
-def row_blocks(rows: int, nbytes: int) -> Iterator[tuple[int, int]]:
-    """Half-open ranges of rows of about 1 MiB each, of an array of so many bytes."""
-    step = max(1, ROWS_BYTES * rows // max(nbytes, 1))
-    for begin in range(0, rows, step):
-        yield begin, min(begin + step, rows)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.formats.columns import Column
 from partition_ops.formats.dgl.binary_format import (
-    Column,
     GraphColumns,
     Sparse,
     write_graph_file,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from partition_ops.formats.dgl.binary_format import Column, Sparse
+from partition_ops.formats.columns import Column
+from partition_ops.formats.dgl.binary_format import Sparse
 from partition_ops.stages.convert.loops import count_rows, fill_rows
 
 

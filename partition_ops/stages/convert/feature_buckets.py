@@ -14,7 +14,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.dgl.binary_format import Column
+from partition_ops.formats.columns import Column
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.storage import Store
 from partition_ops.system.memory import drop_pages, memory_limit

@@ -13,7 +13,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_giv
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
-from partition_ops.formats.dgl.binary_format import Column
+from partition_ops.formats.columns import Column
 from partition_ops.formats.dgl.partition_files import write_graph, write_tensors
 from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.contents import partition_contents

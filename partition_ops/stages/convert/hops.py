@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.formats.dgl.binary_format import row_blocks
+from partition_ops.formats.columns import row_blocks
 from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.loops import reach
 from partition_ops.stages.convert.relabel import Ids

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.formats.dgl.binary_format import CODES, Column, GraphColumns, row_blocks
+from partition_ops.formats.columns import Column, row_blocks
+from partition_ops.formats.dgl.binary_format import CODES, GraphColumns
 from partition_ops.formats.dgl.sparse import sparse_format
 from partition_ops.stages.convert.buckets import Buckets, PartEdges
 from partition_ops.stages.convert.context import Conversion

@@ -17,7 +17,7 @@ from partition_ops.artifacts import layout
 from partition_ops.chunked.feature_formats import ONE_HEADER
 from partition_ops.chunked.feature_names import TRAINER, check_no_trainers
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.dgl.binary_format import Column
+from partition_ops.formats.columns import Column
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.partition_graph import PartitionGraph
 from partition_ops.storage import Store

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partition_ops.formats.columns import Column
 from partition_ops.formats.dgl.binary_format import (
     HEADER_BYTES,
-    Column,
     GraphColumns,
     Sparse,
     write_graph_file,
@@ -145,7 +145,7 @@ def test_columns_of_many_blocks_are_those_of_one(monkeypatch: pytest.MonkeyPatch
         Column.constant(1, np.uint8, 333),
     ]
     whole = [np.concatenate(list(column.blocks())) for column in made]
-    monkeypatch.setattr("partition_ops.formats.dgl.binary_format.ROWS_BYTES", 64)
+    monkeypatch.setattr("partition_ops.formats.columns.BLOCK_BYTES", 64)
     for column, expected in zip(made, whole, strict=True):
         blocks = list(column.blocks())
         assert len(blocks) > 5

@@ -1,0 +1,212 @@
+"""The book, ``convert/book.json``: which new IDs each partition has of each type, in every output format.
+
+New IDs are contiguous by partition, and by type inside a partition; so counts by type and partition say all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import read_meta
+from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.artifacts.tasks import CONFIG_TASK, PART_TASK, read_record
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store
+from partition_ops.storage.base import REQUESTS
+from partition_ops.system.json_documents import check_document
+from partition_ops.system.parallel import map_in_threads
+
+BOOK_VERSION = 1
+OLD_FORMAT = "dgl"  # the one format of outputs of version 0.1.0, which have no book
+Counts = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Book:
+    """What all output formats of a run have in common.
+
+    Attributes:
+        graph_name: Name of the graph.
+        num_parts: Number of partitions.
+        num_hops: How many hops the halos go.
+        part_method: ``random`` or ``metis``: DGL's name for the kind of algorithm.
+        node_counts: By node type, in the order of the type IDs, the number of inner nodes of each partition.
+        edge_counts: By edge type, the number of edges that each partition owns.
+        formats: Names of the output formats; the first one is the one that readers use.
+    """
+
+    graph_name: str
+    num_parts: int
+    num_hops: int
+    part_method: str
+    node_counts: Counts
+    edge_counts: Counts
+    formats: tuple[str, ...]
+
+    @property
+    def node_types(self) -> list[str]:
+        """Node types by type ID."""
+        return list(self.node_counts)
+
+    @property
+    def edge_types(self) -> list[str]:
+        """Edge types, ``src:rel:dst``, by type ID."""
+        return list(self.edge_counts)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return sum(map(sum, self.node_counts.values()))
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges of the graph, without those that validation dropped."""
+        return sum(map(sum, self.edge_counts.values()))
+
+    def node_ranges(self) -> dict[str, list[list[int]]]:
+        """Return by type, for each partition, the half-open range of its new node IDs."""
+        return _ranges(self.node_counts)
+
+    def edge_ranges(self) -> dict[str, list[list[int]]]:
+        """Return by type, for each partition, the half-open range of its new edge IDs."""
+        return _ranges(self.edge_counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document ``convert/book.json``."""
+        return {
+            "version": BOOK_VERSION,
+            "graph_name": self.graph_name,
+            "num_parts": self.num_parts,
+            "num_hops": self.num_hops,
+            "part_method": self.part_method,
+            "formats": list(self.formats),
+            "node_types": self.node_types,
+            "edge_types": self.edge_types,
+            "nodes": {name: list(counts) for name, counts in self.node_counts.items()},
+            "edges": {name: list(counts) for name, counts in self.edge_counts.items()},
+        }
+
+
+def read_book(output: Store, graph_name: str | None = None) -> Book:
+    """Read the book of an output, finished or not.
+
+    For an output of version 0.1.0, which has none, it is made from the counts of the partitions.
+
+    Args:
+        output: Root of the output.
+        graph_name: The name that the graph must have; None for any.
+
+    Raises:
+        InvalidInputError: The graph has not been converted, the book is damaged, or the name differs.
+    """
+    if output.exists(layout.BOOK):
+        book = _parse(output.read_json(layout.BOOK), output.uri_of(layout.BOOK))
+    else:
+        book = _rebuilt(output)
+    if graph_name is not None and book.graph_name != graph_name:
+        raise InvalidInputError(
+            f"{output.uri} holds the partitions of another graph",
+            found=repr(book.graph_name),
+            expected=repr(graph_name),
+            remedy="Give the --graph-name that 'convert' was given, or run 'convert' first.",
+        )
+    return book
+
+
+def read_stats(output: Store, part: int) -> dict[str, Any]:
+    """Read ``partitions/part<i>/stats.json``: counts of a partition by type.
+
+    Raises:
+        InvalidInputError: The partition has not been converted, or the file is damaged.
+    """
+    key = layout.partition_stats(part)
+    stats: dict[str, Any] = output.read_json(key)
+    check_document(stats, "partition_stats", where=output.uri_of(key))
+    return stats
+
+
+def read_all_stats(output: Store, num_parts: int) -> list[dict[str, Any]]:
+    """Read the counts of all partitions, several at a time; see `read_stats`."""
+    return [*map_in_threads(lambda part: read_stats(output, part), range(num_parts), workers=REQUESTS)]
+
+
+def _parse(document: Any, where: str) -> Book:
+    check_document(document, "book", where=where)
+    num_parts = document["num_parts"]
+    try:
+        nodes = {name: tuple(document["nodes"][name]) for name in document["node_types"]}
+        edges = {name: tuple(document["edges"][name]) for name in document["edge_types"]}
+    except KeyError as error:
+        raise _damaged(where, f"no counts of the type {error.args[0]!r}") from error
+    for name, counts in [*nodes.items(), *edges.items()]:
+        if len(counts) != num_parts:
+            raise _damaged(where, f"{len(counts)} counts of the type {name!r} for {num_parts} partitions")
+    return Book(
+        graph_name=document["graph_name"],
+        num_parts=num_parts,
+        num_hops=document["num_hops"],
+        part_method=document["part_method"],
+        node_counts=nodes,
+        edge_counts=edges,
+        formats=tuple(document["formats"]),
+    )
+
+
+def _damaged(where: str, found: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{where} is damaged",
+        found=found,
+        expected="a count for each type and partition, as 'convert' writes it",
+        remedy="Run 'convert' again, or everything with 'partition-ops run'.",
+    )
+
+
+def _rebuilt(output: Store) -> Book:
+    """The book of an output of version 0.1.0, from its manifest or records and from the counts."""
+    graph_name, num_parts, options = _listed(output) if output.exists(layout.MANIFEST) else _recorded(output)
+    stats = read_all_stats(output, num_parts)
+    return Book(
+        graph_name=graph_name,
+        num_parts=num_parts,
+        num_hops=int(options.get("num_hops", 1)),
+        part_method=str(read_meta(output.child(layout.ASSIGNMENT))["algo_name"]),
+        node_counts=_by_type(stats, "inner_nodes"),
+        edge_counts=_by_type(stats, "edges"),
+        formats=(OLD_FORMAT,),
+    )
+
+
+def _listed(output: Store) -> tuple[str, int, dict[str, Any]]:
+    """Name of the graph, number of partitions and options of ``convert``, from the manifest."""
+    manifest = read_manifest(output)
+    num_parts = sum(name.startswith(PART_TASK) for name in manifest["options"])
+    return manifest["graph_name"], num_parts, manifest["options"].get(CONFIG_TASK, {})
+
+
+def _recorded(output: Store) -> tuple[str, int, dict[str, Any]]:
+    """The same from the record of ``convert``."""
+    record = read_record(output, CONFIG_TASK)  # says so if convert has not been done
+    config = str(record["counters"]["partition_config"])
+    name = config.removeprefix(f"{layout.PARTITIONS}/").removesuffix(".json")
+    return name, int(record["counters"]["num_parts"]), record["options"]
+
+
+def _by_type(stats: list[dict[str, Any]], what: str) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(part[what][name] for part in stats) for name in stats[0][what]}
+
+
+def _ranges(counts: Counts) -> dict[str, list[list[int]]]:
+    if not counts:
+        return {}
+    by_part = np.array(list(counts.values()), np.int64).T
+    ends = np.cumsum(by_part).reshape(by_part.shape)
+    starts = ends - by_part
+    return {
+        name: [[int(a), int(b)] for a, b in zip(starts[:, i], ends[:, i], strict=True)]
+        for i, name in enumerate(counts)
+    }

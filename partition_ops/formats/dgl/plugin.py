@@ -1,0 +1,190 @@
+"""The output format ``dgl``: what ``dgl.distributed.load_partition`` and ``DistGraph`` of dgl 1.1.3 read.
+
+``partitions/<graph>.json`` is DGL's partition config. Each partition has five files: ``graph.dgl`` is a graph
+file, the other four are tensor files. dgl is only needed to load them with `DGL.load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import Book
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.columns import Array, Column, StoredArray
+from partition_ops.formats.dgl.array_places import (
+    ArrayPlace,
+    ReadAt,
+    graph_places,
+    read_object_at,
+    tensor_places,
+)
+from partition_ops.formats.dgl.binary_format import (
+    CODES,
+    GraphColumns,
+    Sparse,
+    write_graph_file,
+    write_tensor_file,
+)
+from partition_ops.formats.format import FileWriter, Format
+from partition_ops.formats.partition import GRAPH_GROUPS, Partition
+from partition_ops.storage import Store
+from partition_ops.storage.base import json_bytes
+
+GRAPH = "graph.dgl"
+TENSOR_FILES = {  # by the group of columns that each holds
+    "node_features": "node_feat.dgl",
+    "edge_features": "edge_feat.dgl",
+    "node_orig_ids": "orig_nids.dgl",
+    "edge_orig_ids": "orig_eids.dgl",
+}
+FIELDS = {"_ID": "new_id", "orig_id": "orig_id", "part_id": "part_id", "_TYPE": "type_id"}  # DGL's and ours
+SPARSE = ("indptr", "indices", "edge_ids")
+
+
+class DGL(Format):
+    """See `Format`; the folder is ``partitions/``."""
+
+    name = "dgl"
+
+    @property
+    def folder(self) -> str:
+        return layout.PARTITIONS
+
+    def partition_files(self, partition: Partition) -> Mapping[str, FileWriter]:
+        """As `Format.partition_files`.
+
+        Peak memory of writing: a few blocks of 1 MiB; for each of the formats csr and csc in ``graph.dgl`` 16
+        bytes an edge and 16 bytes a node of the partition.
+        """
+
+        def write_graph(stream: BinaryIO) -> None:
+            write_graph_file(stream, graph_columns(partition))
+
+        files = {GRAPH: FileWriter(GRAPH_GROUPS, write_graph)}
+        for group, name in TENSOR_FILES.items():
+            columns = partition.group(group)
+            files[name] = FileWriter((group,), partial(write_tensor_file, columns=columns))
+        return files
+
+    def config_files(self, book: Book) -> Mapping[str, bytes]:
+        return {f"{book.graph_name}.json": json_bytes(partition_config(book))}
+
+    def arrays(self, output: Store, part: int, *, group: str = "") -> Mapping[str, StoredArray]:
+        found: dict[str, StoredArray] = {}
+        if group in ("", *GRAPH_GROUPS):
+            found |= self._graph_arrays(output, part)
+        for name in TENSOR_FILES:
+            if group in ("", name):
+                key, read, where = self._open(output, part, TENSOR_FILES[name])
+                places = tensor_places(read, where)
+                found |= {f"{name}/{column}": _stored(key, place) for column, place in places.items()}
+        return found
+
+    def load(self, output: Store, part: int) -> dict[str, Array]:
+        """As `Format.load`, by DGL's own loaders."""
+        from partition_ops.system.dgl_import import import_dgl
+
+        dgl = import_dgl()
+        folder = self.part_folder(part)
+        (graph,), _ = dgl.load_graphs(str(output.local_copy(f"{folder}/{GRAPH}")))
+        src, dst = graph.edges(order="eid")
+        found = {"edges/src": src.numpy(), "edges/dst": dst.numpy()}
+        for kind, data in (("nodes", graph.ndata), ("edges", graph.edata)):
+            found |= {f"{kind}/{FIELDS[name]}": data[name].numpy() for name in data if name in FIELDS}
+        for group, name in TENSOR_FILES.items():
+            tensors = dgl.data.utils.load_tensors(str(output.local_copy(f"{folder}/{name}")))
+            found |= {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
+        return found
+
+    def _graph_arrays(self, output: Store, part: int) -> dict[str, StoredArray]:
+        key, read, where = self._open(output, part, GRAPH)
+        places = graph_places(read, where)
+        found: dict[str, ArrayPlace] = {}
+        for kind, fields in (("nodes", places.nodes), ("edges", places.edges)):
+            found |= {f"{kind}/{FIELDS[name]}": fields[name] for name in fields if name in FIELDS}
+        for sparse, arrays in places.formats.items():
+            if sparse == "coo":
+                found |= {"edges/src": arrays[0], "edges/dst": arrays[1]}
+            else:
+                found |= {f"edges/{sparse}/{name}": a for name, a in zip(SPARSE, arrays, strict=True)}
+        return {name: _stored(key, place) for name, place in found.items()}
+
+    def _open(self, output: Store, part: int, name: str) -> tuple[str, ReadAt, str]:
+        key = f"{self.part_folder(part)}/{name}"
+        where, entry = output.uri_of(key), output.stat(key)
+        if entry is None:
+            raise InvalidInputError(f"There is no {where}", remedy="Run convert again.")
+        return key, read_object_at(output, key, entry.size), where
+
+
+def graph_columns(partition: Partition) -> GraphColumns:
+    """Return the content of ``graph.dgl``, with the fields and dtypes of dgl 1.1.3, and ``orig_id``.
+
+    Nodes: ``inner_node`` uint8, ``_TYPE`` int32, ``part_id``, ``orig_id`` and ``_ID`` (new ID), int64.
+    Edges: ``inner_edge`` uint8, ``_TYPE`` int32, ``orig_id`` and ``_ID``, int64. A homogeneous graph has no
+    ``_TYPE``, as in DGL. The fields are in the order in which DGL writes them.
+
+    Peak memory: 16 bytes an edge and 16 bytes a node for each of the sparse formats csr and csc.
+    """
+    columns, typed = partition.columns, not partition.is_homogeneous
+    nodes = {
+        "inner_node": _ones_and_zeros(partition.num_inner, partition.num_nodes - partition.num_inner),
+        **({"_TYPE": columns["nodes/type_id"]} if typed else {}),
+        "part_id": columns["nodes/part_id"],
+        "orig_id": columns["nodes/orig_id"],
+        "_ID": columns["nodes/new_id"],
+    }
+    edges = {
+        "inner_edge": _ones_and_zeros(partition.num_own_edges, partition.num_edges - partition.num_own_edges),
+        **({"_TYPE": columns["edges/type_id"]} if typed else {}),
+        "orig_id": columns["edges/orig_id"],
+        "_ID": columns["edges/new_id"],
+    }
+    formats = [_sparse(name, partition) for name in CODES if name in partition.sparse_formats]
+    return GraphColumns(partition.num_nodes, formats, nodes, edges)
+
+
+def partition_config(book: Book) -> dict[str, Any]:
+    """Return the partition config, ``<graph>.json``, with the partitions in folders beside it."""
+    document = {
+        "graph_name": book.graph_name,
+        "num_nodes": book.num_nodes,
+        "num_edges": book.num_edges,
+        "part_method": book.part_method,
+        "num_parts": book.num_parts,
+        "halo_hops": book.num_hops,
+        "node_map": book.node_ranges(),
+        "edge_map": book.edge_ranges(),
+        "ntypes": {name: type_id for type_id, name in enumerate(book.node_types)},
+        "etypes": {name: type_id for type_id, name in enumerate(book.edge_types)},
+    }
+    for part in range(book.num_parts):
+        document[f"part-{part}"] = {
+            "node_feats": f"part{part}/{TENSOR_FILES['node_features']}",
+            "edge_feats": f"part{part}/{TENSOR_FILES['edge_features']}",
+            "part_graph": f"part{part}/{GRAPH}",
+        }
+    return document
+
+
+def _sparse(name: str, partition: Partition) -> Sparse:
+    src, dst = partition.columns["edges/src"], partition.columns["edges/dst"]
+    if name == "coo":
+        return Sparse(name, (src, dst))
+    from partition_ops.formats.dgl.sparse import sparse_format  # brings numba
+
+    return sparse_format(name, src, dst, partition.num_nodes)
+
+
+def _ones_and_zeros(ones: int, zeros: int) -> Column:
+    first, second = Column.constant(1, np.uint8, ones), Column.constant(0, np.uint8, zeros)
+    return Column.joined([first, second])
+
+
+def _stored(key: str, place: ArrayPlace) -> StoredArray:
+    return StoredArray(key, place.offset, place.dtype, place.shape)

@@ -1,0 +1,190 @@
+"""The protocol of output formats, and the registry that finds them by name.
+
+A format is a class derived from `Format`. A built-in one is a package of ``partition_ops.formats`` that names
+its class in ``FORMAT``; any other one is an entry point of the group ``partition_ops.formats`` of an
+installed package. The protocol works in both directions: ``convert`` writes partitions through it; ``idmap``,
+``train``, ``verify`` and other readers find the stored columns through it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, BinaryIO, ClassVar
+
+from partition_ops.errors import UsageError
+
+if TYPE_CHECKING:
+    from partition_ops.artifacts.book import Book
+    from partition_ops.formats.columns import Array, StoredArray
+    from partition_ops.formats.partition import Partition
+    from partition_ops.storage import Store
+
+ENTRY_POINTS = "partition_ops.formats"
+
+
+@dataclass(frozen=True)
+class FileWriter:
+    """How one file of a partition is made.
+
+    Attributes:
+        columns: Names of the columns, or of their groups, that the content depends on. If their digests have
+            not changed since the previous run, ``convert`` copies the file from there.
+        write: Writes the file to a binary stream, which can seek.
+    """
+
+    columns: Collection[str]
+    write: Callable[[BinaryIO], object]
+
+
+class Format(ABC):
+    """An output format: how a partition is written to files, and where its columns are in them.
+
+    ``convert`` writes the files of partition i below ``<folder>/part<i>/`` and those that describe all
+    partitions into ``<folder>/``: atomically, with digests for the manifest, to a local disk or to S3. A
+    format itself never writes to storage. The same partition must always give the same bytes.
+
+    Attributes:
+        name: Name in ``--formats``.
+        version: Raise it whenever the same partition gives other bytes: the partitions are then converted
+            again.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    @property
+    def folder(self) -> str:
+        """Folder of the format below the root of the output."""
+        return f"formats/{self.name}"
+
+    def part_folder(self, part: int) -> str:
+        """Return the key of the folder of a partition."""
+        return f"{self.folder}/part{part}"
+
+    @abstractmethod
+    def partition_files(self, partition: Partition) -> Mapping[str, FileWriter]:
+        """Return the files of a partition by path inside its folder, in the order in which to write them.
+
+        Peak memory of writing: a few blocks of 1 MiB, unless the format says otherwise.
+        """
+
+    def config_files(self, book: Book) -> Mapping[str, bytes]:
+        """Return the files that describe all partitions, by path inside the folder of the format.
+
+        The first is the one that a reader opens; there may be none, since ``convert/book.json`` describes the
+        partitions of every format.
+        """
+        return {}
+
+    @abstractmethod
+    def arrays(self, output: Store, part: int, *, group: str = "") -> Mapping[str, StoredArray]:
+        """Find the columns of a stored partition without reading them.
+
+        Keys are the names of `Partition` columns. ``nodes/type_id`` and ``edges/type_id`` may be missing
+        (the book tells the type of every new ID). ``edges/src`` and ``edges/dst`` may be missing if the
+        format holds a sparse matrix instead: ``edges/csc/indptr`` (num_nodes + 1,), ``edges/csc/indices``
+        (num_edges,), the sources, and ``edges/csc/edge_ids`` (num_edges,), positions in the columns of edges;
+        or ``edges/csr/…``, by source. Booleans may be stored as uint8.
+
+        Args:
+            output: Root of the output.
+            part: Number of the partition.
+            group: The group that is wanted, such as ``node_features``; others may then be left out.
+
+        Raises:
+            InvalidInputError: A file is missing, or is not of this format.
+
+        Peak memory: a few KiB. From S3 only headers are fetched, by range requests.
+        """
+
+    def load(self, output: Store, part: int) -> dict[str, Array]:
+        """Load a stored partition as its users do, into arrays by column name.
+
+        ``verify`` compares them with the input. ``edges/src`` and ``edges/dst`` must be there. By default the
+        arrays are mapped from where `arrays` finds them.
+        """
+        return {name: stored.map(output) for name, stored in self.arrays(output, part).items()}
+
+
+def format_names() -> list[str]:
+    """Return the names of all formats that are installed, built-in ones first. Imports none of them."""
+    return [*dict.fromkeys([*_builtin(), *(entry.name for entry in _plugins())])]
+
+
+def get_format(name: str) -> Format:
+    """Return the format of a name.
+
+    Raises:
+        UsageError: No format with that name is installed.
+    """
+    check_names([name])
+    return _load(name)
+
+
+def get_formats(names: Iterable[str]) -> list[Format]:
+    """Return the formats of some names; see `get_format`."""
+    return [get_format(name) for name in names]
+
+
+def reading_format(book: Book) -> Format:
+    """Return the format that an output is read through: the first of its formats that is installed.
+
+    Raises:
+        UsageError: None of them is.
+    """
+    known = format_names()
+    return get_format(next((name for name in book.formats if name in known), book.formats[0]))
+
+
+def check_names(names: Collection[str]) -> None:
+    """Reject names that are not those of installed formats.
+
+    Raises:
+        UsageError: With the names of all formats.
+    """
+    unknown = [name for name in names if name not in _builtin()]
+    if unknown or not names:
+        known = format_names()
+        unknown = [name for name in unknown if name not in known]
+        if unknown or not names:
+            raise UsageError(
+                "--formats has an unknown name" if names else "--formats names no format",
+                found=", ".join(unknown) or None,
+                expected="one or more of " + ", ".join(known),
+                remedy=f"Install the package that registers it as an entry point of {ENTRY_POINTS!r}.",
+            )
+
+
+@cache
+def _builtin() -> dict[str, str]:
+    """``module:class`` of the built-in formats by name."""
+    import partition_ops.formats as package
+
+    found = {}
+    for module in iter_modules(package.__path__):
+        if module.ispkg:  # their __init__ import nothing
+            names = vars(import_module(f"{package.__name__}.{module.name}"))
+            if "FORMAT" in names:
+                found[module.name] = str(names["FORMAT"])
+    return found
+
+
+def _plugins() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+@cache
+def _load(name: str) -> Format:
+    if name in _builtin():
+        module, _, attribute = _builtin()[name].partition(":")
+        found = getattr(import_module(module), attribute)
+    else:
+        found = next(entry for entry in _plugins() if entry.name == name).load()
+    made: Format = found()
+    return made

@@ -1,0 +1,62 @@
+"""The neutral partition: what ``convert`` hands to every output format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from partition_ops.formats.columns import Column, in_group
+
+GRAPH_GROUPS = ("nodes", "edges")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition as named columns, which are streamed and never all in memory.
+
+    Columns, by group; *local* means a position in the partition, *new* a homogeneous new ID, *original* a
+    type-wise ID of the input:
+
+    - ``nodes/new_id``, ``nodes/orig_id`` (original), ``nodes/part_id`` (the owner), int64, and
+      ``nodes/type_id``, int32: (num_nodes,), inner nodes first, then halo nodes, each by new ID.
+    - ``edges/src``, ``edges/dst`` (local), ``edges/new_id``, ``edges/orig_id``, int64, and
+      ``edges/type_id``, int32: (num_edges,), own edges first, by new ID, then those of other partitions.
+      Without a halo (``num_hops`` 0) the graph lacks own edges whose source is in another partition.
+    - ``node_features/<type>/<name>``: (inner nodes of the type, …), by new ID.
+    - ``edge_features/<src:rel:dst>/<name>``: (own edges of the type, …), by new ID.
+    - ``node_orig_ids/<type>``, ``edge_orig_ids/<src:rel:dst>``: original IDs of the same rows, int64.
+
+    Attributes:
+        part: Number of the partition.
+        node_types: Names of the node types by type ID.
+        edge_types: Names of the edge types, ``src:rel:dst``, by type ID.
+        num_inner: Number of inner nodes.
+        num_nodes: Number of inner and halo nodes.
+        num_own_edges: Number of edges in the graph that the partition owns.
+        num_edges: Number of edges in the graph.
+        columns: The columns by name, in the order of the types.
+        digests: By group of columns, the SHA-256 of everything that the group depends on; a group whose
+            content has no known digest is left out. Equal digests mean equal columns.
+        sparse_formats: Sparse formats of the graph that the option ``--graph-formats`` asks for; formats that
+            do not store sparse matrices ignore them.
+    """
+
+    part: int
+    node_types: tuple[str, ...]
+    edge_types: tuple[str, ...]
+    num_inner: int
+    num_nodes: int
+    num_own_edges: int
+    num_edges: int
+    columns: Mapping[str, Column]
+    digests: Mapping[str, str] = field(default_factory=dict)
+    sparse_formats: tuple[str, ...] = ("coo",)
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether there is one node type and one edge type."""
+        return len(self.node_types) == 1 and len(self.edge_types) == 1
+
+    def group(self, name: str) -> dict[str, Column]:
+        """Return the columns of a group by their names inside it."""
+        return in_group(self.columns, name)
