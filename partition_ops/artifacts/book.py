@@ -17,7 +17,7 @@ from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.tasks import CONFIG_TASK, PART_TASK, read_record
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
-from partition_ops.storage.base import REQUESTS
+from partition_ops.storage.store import REQUESTS
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.parallel import map_in_threads
 

@@ -33,7 +33,7 @@ from partition_ops.formats.dgl.binary_format import (
 from partition_ops.formats.format import FileWriter, Format
 from partition_ops.formats.partition import GRAPH_GROUPS, Partition
 from partition_ops.storage import Store
-from partition_ops.storage.base import json_bytes
+from partition_ops.storage.store import json_bytes
 
 GRAPH = "graph.dgl"
 TENSOR_FILES = {  # by the group of columns that each holds
