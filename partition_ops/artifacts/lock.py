@@ -19,6 +19,7 @@ from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsE
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document, explain_damage
+from partition_ops.system.signals import register_cleanup
 
 logger = logging.getLogger("partition_ops")
 
@@ -165,6 +166,9 @@ def release_all() -> None:
     for root, holder in [*CALLS.values()]:
         with suppress(PartitionOpsError):
             release_lock(root, holder)
+
+
+register_cleanup(release_all)
 
 
 def _renew(root: Store, holder: Holder, ended: threading.Event) -> None:

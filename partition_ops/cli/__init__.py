@@ -1,34 +1,29 @@
 """The command line: ``partition-ops VERB``.
 
-Exit codes: 0 success, 2 wrong use, 3 bad input, 1 the rest; 130 interrupted, 129 and 143 ended by SIGHUP or
-SIGTERM. Signals are looked after from the first moment: next to nothing is imported before.
+Exit codes: 0 success, 2 wrong use, 3 bad input, 1 other errors; 130 interrupted, 129 and 143 ended by SIGHUP
+or SIGTERM. Signals are handled from the start, so the verbs are imported only after the handlers are set.
 """
 
 from __future__ import annotations
 
-import gc
 import sys
+from typing import TYPE_CHECKING
 
-from partition_ops.system.signals import Ending
+from partition_ops.system.signals import SignalHandler
 
-TYPE_CHECKING = False  # that of typing takes milliseconds to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# made between two looks for garbage: imports make many, and looking takes a tenth of their time
-OBJECTS = 100_000
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a verb and give back the exit code."""
+    """Run a verb and return the exit code."""
     words = sys.argv[1:] if argv is None else [*argv]
-    gc.set_threshold(OBJECTS)
-    with Ending(as_json="--json" in words) as ending:
+    with SignalHandler(as_json="--json" in words) as signals:
         try:
             from partition_ops.cli.dispatch import run_verb
 
-            ending.unwinds()
+            signals.unwind_on_signal()
             code = run_verb(words)
         except KeyboardInterrupt:
-            return ending.ended()
-        return ending.ended() if code and ending.signal else code
+            return signals.finish()
+        return signals.finish() if code and signals.received else code

@@ -1,170 +1,184 @@
-"""How a command ends when Ctrl-C, SIGTERM or SIGHUP says so. Imports as little as can be: it comes first."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP, and the clean-ups that a process runs when one of them ends it.
+
+The command line imports this module before all others, to handle signals during its own start too.
+"""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
-import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False  # that of typing takes milliseconds to import
 if TYPE_CHECKING:
-    import threading
     from types import FrameType
-    from typing import Any
 
-    import psutil
+    import psutil  # takes a while to import, and most commands never need it
 
-PATIENCE = 8.0  # seconds; who stops a container commonly kills it after ten
-GRACE = 1.5  # for children, so that the ten are kept
+PATIENCE = 8.0  # seconds to unwind: container runtimes commonly kill a process ten seconds after SIGTERM
+GRACE = 1.5  # seconds for child processes, within those ten
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-UNTOUCHED = (signal.SIG_DFL, signal.default_int_handler)  # nohup, for one, has a signal ignored
+DEFAULT_HANDLERS = (signal.SIG_DFL, signal.default_int_handler)  # nohup, for example, has SIGHUP ignored
+STDOUT, STDERR = 1, 2
+
+Cleanup = Callable[[], None]
+
+_first_cleanups: list[Cleanup] = []
+_last_cleanups: list[Cleanup] = []
 
 
-class Ending:
-    """For the length of a context, what a signal does to a command.
+def register_cleanup(cleanup: Cleanup, *, after_children: bool = False) -> None:
+    """Register a function to call when a signal ends the process.
 
-    At first it ends the process at once: nothing is there yet that would stay. After `unwinds` it is a
-    ``KeyboardInterrupt`` in the main thread, as Python does with Ctrl-C alone: whoever holds a lock, a
-    temporary folder or another process gives it back. Compiled code, or a thread that is waited for, may hold
-    that up: after `PATIENCE`, or another Ctrl-C, all is given back from here and the process ends.
-
-    Handlers that somebody else has set stay, and outside of the main thread there are none.
+    A module that holds something outside of the process, such as a lock or a temporary folder, registers its
+    clean-up once, at import.
 
     Args:
-        as_json: Say on standard output too, as JSON, what has ended the command.
+        cleanup: Called from any thread, perhaps while other threads still work. It must do nothing if nothing
+            is left to clean up.
+        after_children: Call it only after the child processes have ended, because they may still use what it
+            removes. Other clean-ups do not wait for child processes.
+    """
+    (_last_cleanups if after_children else _first_cleanups).append(cleanup)
+
+
+class SignalHandler:
+    """A context in which signals end the command cleanly.
+
+    At first a signal ends the process immediately, because nothing needs a clean-up yet. After
+    `unwind_on_signal`, it raises ``KeyboardInterrupt`` in the main thread, so that context managers release
+    locks, temporary folders and child processes. Compiled code, or a wait for another thread, may block the
+    main thread. After `PATIENCE`, or on another Ctrl-C, this class runs the registered clean-ups itself and
+    ends the process.
+
+    Handlers that somebody else has set stay in place. Outside of the main thread, no handler is set.
+
+    Args:
+        as_json: Also report the signal on standard output, as JSON.
+
+    Attributes:
+        received: The signal that ended the command; None if there was none.
     """
 
     def __init__(self, *, as_json: bool) -> None:
-        self.signal: int | None = None
+        self.received: int | None = None
         self._as_json = as_json
-        self._at_once = True
-        self._before: dict[int, Any] = {}
-        self._over: threading.Event | None = None
-        self._mouth = self._mouth_before = -1
-        self._giver: int | None = None
+        self._exit_at_once = True
+        self._old_handlers: dict[int, Any] = {}
+        self._context_ended: threading.Event | None = None
+        self._wakeup_fd = self._old_wakeup_fd = -1
+        self._cleaning_thread: int | None = None
 
-    def __enter__(self) -> Ending:
+    def __enter__(self) -> SignalHandler:
         for number in SIGNALS:
-            if signal.getsignal(number) in UNTOUCHED:
+            if signal.getsignal(number) in DEFAULT_HANDLERS:
                 try:
-                    self._before[number] = signal.signal(number, self._end)
+                    self._old_handlers[number] = signal.signal(number, self._handle)
                 except ValueError:  # not the main thread
                     break
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._at_once = True
-        if self._over is not None:
-            self._over.set()
-            signal.set_wakeup_fd(self._mouth_before)
-            os.close(self._mouth)
-        for number, handler in self._before.items():
+        self._exit_at_once = True
+        if self._context_ended is not None:
+            self._context_ended.set()
+            signal.set_wakeup_fd(self._old_wakeup_fd)
+            os.close(self._wakeup_fd)
+        for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
-    def unwinds(self) -> None:
-        """From now on there may be something to give back."""
-        if self._before:
-            import threading
+    def unwind_on_signal(self) -> None:
+        """Raise ``KeyboardInterrupt`` on signals from now on, because there may be something to clean up."""
+        if self._old_handlers:
+            self._context_ended = threading.Event()
+            pipe, self._wakeup_fd = os.pipe()
+            os.set_blocking(self._wakeup_fd, False)
+            self._old_wakeup_fd = signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
+            threading.Thread(target=self._watch, args=(pipe, self._context_ended), daemon=True).start()
+        self._exit_at_once = False
 
-            self._over = threading.Event()
-            ear, self._mouth = os.pipe()
-            os.set_blocking(self._mouth, False)
-            self._mouth_before = signal.set_wakeup_fd(self._mouth, warn_on_full_buffer=False)
-            threading.Thread(target=self._watch, args=(ear, self._over), daemon=True).start()
-        self._at_once = False
+    def finish(self) -> int:
+        """Clean up what unwinding has left, report the signal, and return the exit code.
 
-    def ended(self) -> int:
-        """Give back what is left, and say what has ended the command; the exit code.
-
-        The signal may have come while something was being given back, which ended that.
+        Unwinding is incomplete if the signal interrupted a clean-up that was already under way.
         """
-        if self.signal is not None:  # else the process is somebody else's, and goes on
-            if "partition_ops.artifacts.lock" in sys.modules:
-                from partition_ops.artifacts import lock
+        if self.received is not None:  # otherwise the process belongs to a caller and continues
+            for cleanup in (*_first_cleanups, *_last_cleanups):
+                cleanup()
+        return self._report()
 
-                lock.release_all()
-            if "partition_ops.system.temporary_folders" in sys.modules:
-                from partition_ops.system import temporary_folders as temporary
-
-                temporary.remove_own()
-        return self.told()
-
-    def told(self) -> int:
-        """Say what has ended the command; the exit code."""
-        number = self.signal or signal.SIGINT
+    def _report(self) -> int:
+        """Print which signal ended the command, and return the exit code."""
+        number = self.received or signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        text = f"{how}; what was finished stays, and the same call goes on from there"
-        # not through Python's streams: the signal may have come into one of their functions
+        text = f"{how}; finished work is kept, and the same command resumes from there"
+        # not through Python's streams: the signal may have interrupted one of their functions
         if self._as_json:
-            _write(1, f'{{"error": {{"problem": "{text}"}}}}\n')
-        _write(2, f"partition-ops: {text}\n")
+            _write(STDOUT, f'{{"error": {{"problem": "{text}"}}}}\n')
+        _write(STDERR, f"partition-ops: {text}\n")
         return 128 + number
 
-    def _end(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is not None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None:
             if number == signal.SIGINT:
-                self._give_back()
-            return  # a terminal that goes sends SIGHUP twice
-        self.signal = number
-        if self._at_once:
-            os._exit(self.told())
+                self._clean_up_and_exit()
+            return  # a closing terminal sends SIGHUP twice
+        self.received = number
+        if self._exit_at_once:
+            os._exit(self._report())
         if number == signal.SIGHUP:
-            _forget_terminal()
+            _detach_from_terminal()
         raise KeyboardInterrupt
 
-    def _watch(self, ear: int, over: threading.Event) -> None:
-        """Hear of a signal even while compiled code keeps the main thread from it."""
-        with open(ear, "rb", buffering=0) as heard:
-            while number := heard.read(1):
-                if number[0] in self._before and not over.wait(PATIENCE):
-                    self.signal = number[0]
-                    self._give_back()
+    def _watch(self, pipe: int, context_ended: threading.Event) -> None:
+        """Notice signals even while compiled code keeps the main thread from handling them."""
+        with open(pipe, "rb", buffering=0) as signals:
+            while number := signals.read(1):
+                if number[0] in self._old_handlers and not context_ended.wait(PATIENCE):
+                    self.received = number[0]
+                    self._clean_up_and_exit()
 
-    def _give_back(self) -> None:
-        """End what this process has started, remove its temporary folders, give its locks back, and end."""
-        import threading
-
+    def _clean_up_and_exit(self) -> None:
         thread = threading.get_ident()
-        if self._giver is not None and self._giver != thread:
+        if self._cleaning_thread is not None and self._cleaning_thread != thread:
             threading.Event().wait()  # for the other thread, which ends the process
         try:
-            if self._giver is None:  # the third Ctrl-C is answered at once
-                self._giver = thread
-                self._give_all_back()
+            if self._cleaning_thread is None:  # a third Ctrl-C exits without waiting
+                self._cleaning_thread = thread
+                self._clean_up()
         finally:
-            os._exit(128 + (self.signal or signal.SIGINT))
+            os._exit(128 + (self.received or signal.SIGINT))
 
-    def _give_all_back(self) -> None:
-        import threading
-
-        from partition_ops.artifacts import lock
-        from partition_ops.system import temporary_folders as temporary
-
-        children = _children_told_to_end()
-        # children may take their time, and so may storage
-        locks = threading.Thread(target=lock.release_all, daemon=True)
-        locks.start()
-        _end(children)
-        temporary.remove_own()
-        self.told()
-        locks.join()
+    def _clean_up(self) -> None:
+        children = _terminate_children()
+        # child processes may take their time, and so may storage
+        threads = [threading.Thread(target=cleanup, daemon=True) for cleanup in _first_cleanups]
+        for thread in threads:
+            thread.start()
+        _wait_or_kill(children)
+        for cleanup in _last_cleanups:
+            cleanup()
+        self._report()
+        for thread in threads:
+            thread.join()
 
 
-def leave_to_system() -> None:
-    """Have signals end this process as they do any other: somebody else looks after it, and speaks for it."""
+def restore_default_handlers() -> None:
+    """Let signals end this process at once; its parent cleans up and reports for it."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
 
 
 def _write(stream: int, text: str) -> None:
-    with suppress(OSError):  # nobody is there to read it
-        if select.select([], [stream], [], 1)[1]:  # else nobody reads it, and a pipe is full
+    with suppress(OSError):  # a closed stream
+        if select.select([], [stream], [], 1)[1]:  # otherwise it is a full pipe that nobody reads
             os.write(stream, text.encode())
 
 
-def _children_told_to_end() -> list[psutil.Process]:
+def _terminate_children() -> list[psutil.Process]:
     import psutil
 
     children = psutil.Process().children(recursive=True)
@@ -174,8 +188,8 @@ def _children_told_to_end() -> list[psutil.Process]:
     return children
 
 
-def _end(children: list[psutil.Process]) -> None:
-    """Wait for children, and kill those that stay; mpirun ends its ranks on other hosts before."""
+def _wait_or_kill(children: list[psutil.Process]) -> None:
+    """Wait for child processes, and kill those that remain; mpirun ends its ranks on other hosts first."""
     import psutil
 
     for child in psutil.wait_procs(children, GRACE)[1]:
@@ -184,12 +198,12 @@ def _end(children: list[psutil.Process]) -> None:
     psutil.wait_procs(children, GRACE)
 
 
-def _forget_terminal() -> None:
-    """Write to nowhere where the terminal is gone: whoever gives something back must not fail at a line."""
-    for stream in (1, 2):
+def _detach_from_terminal() -> None:
+    """Redirect closed streams to the null device, so that no clean-up fails at a line that it prints."""
+    for stream in (STDOUT, STDERR):
         try:
             os.write(stream, b"")
         except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream)
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream)
+            os.close(null)

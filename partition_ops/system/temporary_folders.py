@@ -1,6 +1,6 @@
-"""Folders for temporary files, below ``TMPDIR``; those of a process that was killed are removed later.
+"""Temporary folders below ``TMPDIR``, and the removal of those that killed processes have left behind.
 
-The name of a folder says whose it is: the system, the process and when that began.
+The name of a folder identifies its owner: the system, the process ID and the start time of the process.
 """
 
 from __future__ import annotations
@@ -18,87 +18,115 @@ from contextlib import suppress
 from pathlib import Path
 
 from partition_ops.errors import UsageError
+from partition_ops.system.signals import register_cleanup
 
 logger = logging.getLogger("partition_ops")
 
-
 PREFIX = "partition-ops-"
 ATTEMPTS = 3
-BOOT = Path("/proc/sys/kernel/random/boot_id")
-# in which the number of a process, and the time of its start, mean something; old systems have no second one
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# process IDs and start times are valid inside these; old kernels have no time namespace
 NAMESPACES = (Path("/proc/self/ns/pid"), Path("/proc/self/ns/time"))
-PLACES: set[Path] = set()  # where this process has made folders; a verb may choose one for its own
+# folders in which this process has made temporary folders; a verb may choose one of its own
+PARENTS: set[Path] = set()
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder of mode 0700 that goes with its context."""
-    return tempfile.TemporaryDirectory(prefix=_prefix(), dir=_place())
+    """Return a context manager for a temporary folder of mode 0700, which is removed at its end."""
+    return tempfile.TemporaryDirectory(prefix=_prefix(), dir=_parent())
 
 
 def new_folder() -> Path:
-    """A folder of mode 0700 that the caller removes."""
-    return Path(tempfile.mkdtemp(prefix=_prefix(), dir=_place()))
+    """Make a temporary folder of mode 0700; the caller removes it."""
+    return Path(tempfile.mkdtemp(prefix=_prefix(), dir=_parent()))
 
 
 def remove_abandoned() -> None:
-    """Remove the folders of this user's processes that have ended on this system without removing them.
+    """Remove the temporary folders of processes of this user that have ended without removing them.
 
-    Where it cannot be known whether a process has ended, its folders stay: those of another host, of another
-    container, and of the time before the system was started.
+    Folders stay if nobody can know whether their process has ended: those of another host, of another
+    container, and from before the last start of the system.
     """
-    system = _system()
+    system = _system_id()
     if system is None:
         return
-    named = re.compile(rf"{PREFIX}{system}-(\d{{1,9}})-(\d+)-.+")
-    for path in _found(f"{PREFIX}{system}-*"):
+    pattern = re.compile(rf"{PREFIX}{system}-(\d{{1,9}})-(\d+)-.+")
+    for path in _temporary_paths(f"{PREFIX}{system}-*"):
         with suppress(OSError):  # another command has removed it
-            owner = named.fullmatch(path.name)
-            if owner and _is_ours(path) and _has_ended(int(owner[1]), owner[2]):
-                logger.info("%s is removed: its process has ended", path)
+            owner = pattern.fullmatch(path.name)
+            if owner and _is_own_folder(path) and _has_ended(int(owner[1]), owner[2]):
+                logger.info("Removing %s: its process has ended", path)
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_own() -> None:
-    """Remove the folders of this process, which is about to end, though its threads may still write there."""
+    """Remove the temporary folders of this process before it exits; its threads may still write there."""
     prefix = _prefix()
-    for _ in range(ATTEMPTS if prefix != PREFIX else 0):
-        for path in (path for place in [*PLACES] for path in place.glob(f"{prefix}*")):
+    if prefix == PREFIX:  # the names do not identify their owner
+        return
+    for _ in range(ATTEMPTS):
+        for path in (path for parent in [*PARENTS] for path in parent.glob(f"{prefix}*")):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _place() -> Path:
-    place = Path(tempfile.gettempdir())
-    PLACES.add(place)
-    return place
+register_cleanup(remove_own, after_children=True)
 
 
-def _found(pattern: str) -> list[Path]:
-    """What is in the place for temporary files, full or not: of a full ``TMPDIR`` Python takes no notice."""
+def check_tmpdir() -> None:
+    """Check that ``TMPDIR`` is usable: if not, Python would silently use another folder, such as ``/tmp``.
+
+    Raises:
+        UsageError: The folder does not exist, is not writable, or is full.
+    """
+    folder = os.environ.get("TMPDIR")
+    if not folder:
+        return
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(b"x")
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise UsageError(
+            f"There is no space left in TMPDIR: {folder}" if full else f"TMPDIR cannot be used: {folder}",
+            found=error.strerror,
+            expected="a writable folder with room for temporary files",
+            remedy=f"{'Free some space' if full else 'Create the folder'}, or set TMPDIR to another folder.",
+        ) from error
+
+
+def _parent() -> Path:
+    parent = Path(tempfile.gettempdir())
+    PARENTS.add(parent)
+    return parent
+
+
+def _temporary_paths(pattern: str) -> list[Path]:
+    """Return the matching paths in ``TMPDIR``, even if it is full: Python ignores a full ``TMPDIR``."""
     with suppress(OSError):
-        place = tempfile.tempdir or os.environ.get("TMPDIR") or tempfile.gettempdir()
-        return [*Path(place).glob(pattern)]
+        parent = tempfile.tempdir or os.environ.get("TMPDIR") or tempfile.gettempdir()
+        return [*Path(parent).glob(pattern)]
     return []
 
 
 def _prefix() -> str:
-    system, start = _system(), _start(os.getpid())
+    system, start = _system_id(), _start_time(os.getpid())
     if system is None or start is None:
         return PREFIX
     return f"{PREFIX}{system}-{os.getpid()}-{start}-"
 
 
-def _system() -> str | None:
-    """A name of this host since it was started, and of this container; None where it cannot be told."""
+def _system_id() -> str | None:
+    """Return an ID of this host since its start, and of this container; None if it is unknown."""
     try:
-        spaces = [str(path.readlink()) for path in NAMESPACES if path.is_symlink()]
-        parts = [socket.gethostname(), BOOT.read_text().strip(), *spaces]
+        namespaces = [str(path.readlink()) for path in NAMESPACES if path.is_symlink()]
+        parts = [socket.gethostname(), BOOT_ID.read_text().strip(), *namespaces]
     except OSError:
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-def _start(process: int) -> str | None:
-    """When a process began, in ticks of the system's clock; None where it cannot be told."""
+def _start_time(process: int) -> str | None:
+    """Return when a process started, in ticks of the system's clock; None if it is unknown."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(errors="replace")
     except OSError:
@@ -107,39 +135,17 @@ def _start(process: int) -> str | None:
 
 
 def _has_ended(process: int, start: str) -> bool:
-    """Whether there is no such process any more; another one may have its number."""
+    """Whether a process has ended; another process may have its ID now."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # another user's: the number was given again, or not
+    except OSError:  # the process of another user, which may have the same ID or be the same process
         pass
-    found = _start(process)
+    found = _start_time(process)
     return found is not None and found != start
 
 
-def _is_ours(path: Path) -> bool:
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-
-
-def check_tmpdir() -> None:
-    """Refuse a ``TMPDIR`` that cannot be used: Python would silently take another folder, such as ``/tmp``.
-
-    Raises:
-        UsageError: There is no such folder, nothing may be written there, or it is full.
-    """
-    named = os.environ.get("TMPDIR")
-    if not named:
-        return
-    try:
-        with tempfile.TemporaryFile(dir=named, buffering=0) as file:
-            file.write(b"x")
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise UsageError(
-            f"There is no space left in TMPDIR: {named}" if full else f"TMPDIR cannot be used: {named}",
-            found=error.strerror,
-            expected="a folder that may be written, with room for temporary files",
-            remedy=f"{'Make room there' if full else 'Make that folder'}, or set TMPDIR to another one.",
-        ) from error
+def _is_own_folder(path: Path) -> bool:
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()

@@ -15,7 +15,7 @@ from partition_ops.cli.console import Console
 from partition_ops.errors import EngineError, PartitionOpsError
 from partition_ops.options.mpi import MpiOptions
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.system.signals import leave_to_system
+from partition_ops.system.signals import restore_default_handlers
 
 NAME = "pm-dglpart"
 SUMMARY = "partition ParMETIS's text files under mpirun"
@@ -54,7 +54,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         raise EngineError(f"MPI is not here: {error}", remedy=REMEDY) from error
     comm = MPI.COMM_WORLD
     if comm.size > 1:
-        leave_to_system()  # which is mpirun
+        restore_default_handlers()  # which is mpirun
     try:
         counts = _partition(arguments, comm)
     except PartitionOpsError as error:

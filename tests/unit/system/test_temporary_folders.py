@@ -146,7 +146,7 @@ def test_a_folder_goes_with_its_context(below: Path) -> None:
 
 def test_what_is_ours_is_removed_wherever_it_was_made(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verb may have a place of its own, and have left it."""
-    monkeypatch.setattr("partition_ops.system.temporary_folders.PLACES", set())
+    monkeypatch.setattr("partition_ops.system.temporary_folders.PARENTS", set())
     for name in ("one", "other"):
         (below / name).mkdir()
         monkeypatch.setattr(tempfile, "tempdir", str(below / name))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops.errors import EngineError
-from partition_ops.system.signals import leave_to_system
+from partition_ops.system.signals import restore_default_handlers
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
@@ -36,7 +36,7 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            leave_to_system()
+            restore_default_handlers()
             for number in (signal.SIGINT, signal.SIGHUP):  # of a terminal, which sends them to its parent too
                 signal.signal(number, signal.SIG_IGN)
             if prctl is not None:

@@ -1,4 +1,4 @@
-"""A command that a signal ends says so in a line and leaves nothing behind; called again, it goes on."""
+"""A command that a signal ends reports it in one line and leaves nothing behind; called again, it resumes."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from partition_ops.stages.partition.engines.metis import cut_graph
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.store import upload_folder
-from partition_ops.system.signals import Ending
+from partition_ops.system.signals import SignalHandler
 from partition_ops.system.temporary_folders import PREFIX
 from tests.graphs import library
 
 COMMAND = [sys.executable, "-m", "partition_ops.cli"]
 MOST_SECONDS = 120  # for a process that hangs
-GOES_ON = "what was finished stays, and the same call goes on from there"
+RESUMES = "finished work is kept, and the same command resumes from there"
 SAID = {
-    signal.SIGINT: f"partition-ops: interrupted; {GOES_ON}",
-    signal.SIGTERM: f"partition-ops: ended by SIGTERM; {GOES_ON}",
-    signal.SIGHUP: f"partition-ops: ended by SIGHUP; {GOES_ON}",
+    signal.SIGINT: f"partition-ops: interrupted; {RESUMES}",
+    signal.SIGTERM: f"partition-ops: ended by SIGTERM; {RESUMES}",
+    signal.SIGHUP: f"partition-ops: ended by SIGHUP; {RESUMES}",
 }
 
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return library().write(tmp_path_factory.mktemp("ended") / "in")
+    return library().write(tmp_path_factory.mktemp("signals") / "in")
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ from subprocess import Popen
 from threading import Event
 
 from partition_ops import cli
-from partition_ops.system import signals as ending
+from partition_ops.system import signals
 from partition_ops.cli import common
 from partition_ops.cli.verbs import publish
 from partition_ops.system.temporary_folders import new_folder
@@ -193,7 +193,7 @@ def execute(arguments, console):
         console.line("working")
         {work}
 
-publish.execute, ending.PATIENCE = execute, 0.1
+publish.execute, signals.PATIENCE = execute, 0.1
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """
 
@@ -297,7 +297,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
     """As nohup has it, and the shell for what is in the background."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Ending(as_json=False):
+        with SignalHandler(as_json=False):
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -358,7 +358,7 @@ def late(parent=os.getpid()):
     while os.getppid() == parent:
         time.sleep(0.001)
 
-child.leave_to_system = late
+child.restore_default_handlers = late
 child.call_in_child("It", lambda: os.write(1, b"works"))
 """
 
