@@ -30,9 +30,9 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.growth import Counts, carried
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.edge_cut import edge_cut
-from partition_ops.stages.partition.engines.registry import ENGINES
-from partition_ops.stages.partition.engines.two_level.graph import Graph
-from partition_ops.stages.partition.incremental import Old
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.multilevel.graph import Graph
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.storage import open_store
@@ -137,14 +137,15 @@ def _step(folder: Path, run: Path, parts: int, state: dict[int, Any]) -> dict[st
     metadata = load_metadata(source)
     problem = Problem(PartitionConfig(num_parts=parts), metadata, open_store(str(run)), source)
     graph, now = Graph.of_input(problem.graph), Counts.of_graph(metadata)
-    full = ENGINES[ENGINE].run(problem)
+    full = find_engine(ENGINE).partition(problem)
     degrees = np.diff(graph.offsets).astype(np.int32)
     if parts not in state:
         state[parts] = now, full, degrees
         return {}
     counts, old, old_degrees = state[parts]
     homes = carried(counts, now, old, -1)
-    followed = ENGINES[ENGINE].follow(problem, Old(homes, carried(counts, now, old_degrees, -1)))
+    previous = PreviousAssignment(homes, carried(counts, now, old_degrees, -1))
+    followed = next(find_engine(ENGINE).follow(problem, previous), None)
     if followed is None:
         raise RuntimeError("balance could not be kept")
     state[parts] = now, followed, degrees

@@ -32,7 +32,7 @@ import pyarrow.csv as pa_csv
 from benchmarks.mag_graph import Shape, write_graph
 from benchmarks.processes import machine, measure, median
 from partition_ops.options.mpi import MpiOptions
-from partition_ops.stages.partition.engines.parmetis.launch import mpi_environment, mpirun_command
+from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
 
 OURS = [sys.executable, "-m", "partition_ops.cli"]
 PARTS, RANKS = 4, 2

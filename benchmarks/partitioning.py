@@ -17,7 +17,7 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.stages.partition.engines.registry import ENGINES
+from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.storage import open_store
@@ -45,7 +45,7 @@ def main() -> None:
         _, preset, threads = name.split()
         parts = kaminpar(folder / layout.PREPARED_GRAPH, preset, int(threads), num_parts)
     else:
-        parts = ENGINES[name].run(problem)
+        parts = find_engine(name).partition(problem)
     seconds = time.monotonic() - began
     rows = np.repeat(np.arange(problem.graph.num_nodes), np.diff(problem.graph.offsets))
     cut = float((parts[rows] != parts[problem.graph.neighbours]).mean())

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from partition_ops.stages.partition.engines.parmetis.dglpart import dglpart
-from partition_ops.stages.partition.engines.parmetis.ranks import run_rank
+from partition_ops.stages.partition.mpi.mpirun import run_rank
 from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.pm_dglpart.program import dglpart
 
 
 def work(comm: Any) -> None:

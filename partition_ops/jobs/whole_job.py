@@ -19,10 +19,9 @@ from partition_ops.options.stage_config import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.idmap.export import export_id_maps
 from partition_ops.stages.idmap.options import IdMapConfig
-from partition_ops.stages.partition.engines.registry import find_engine
-from partition_ops.stages.partition.graph_fit import check_options
-from partition_ops.stages.partition.incremental import PreviousRun, check_previous
-from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
+from partition_ops.stages.partition.partition import check_options, partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.publish.gate import no_old_nodes

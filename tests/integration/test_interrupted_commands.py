@@ -25,8 +25,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.cli import main
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.engines.child import call_in_child
-from partition_ops.stages.partition.engines.metis import cut_graph
+from partition_ops.stages.partition.metis_library import call_in_child, cut_graph
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.store import upload_folder
@@ -351,15 +350,15 @@ def test_a_lock_is_not_kept_by_compiled_code(tmp_path: Path) -> None:
 
 ORPHAN = """
 import os, signal, time
-from partition_ops.stages.partition.engines import child
+from partition_ops.stages.partition import metis_library
 
 def late(parent=os.getpid()):
     os.kill(parent, signal.SIGKILL)
     while os.getppid() == parent:
         time.sleep(0.001)
 
-child.restore_default_handlers = late
-child.call_in_child("It", lambda: os.write(1, b"works"))
+metis_library.restore_default_handlers = late
+metis_library.call_in_child("It", lambda: os.write(1, b"works"))
 """
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.stages.partition.engines import registry as engines
-from partition_ops.stages.partition.engines.two_level import engine as two_level
+from partition_ops.stages.partition.engines import engine_names, two_level
 from partition_ops.storage import open_store
 from partition_ops.verify import verify_output
 from tests.defects import CHOICES, with_defects
@@ -23,7 +22,7 @@ from tests.graphs import SHAPES, SmallGraph, library
 from tests.mpi import needs_parmetis
 from tests.strategies import graphs
 
-ENGINES = [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engines.ENGINES]
+ENGINES = [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engine_names()]
 BALANCES = ("node-types", "edges", "none")
 
 

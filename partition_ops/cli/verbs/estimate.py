@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = common.run_config(arguments)
     from partition_ops.chunked.metadata import load_metadata
     from partition_ops.jobs.estimate import estimate_job
-    from partition_ops.stages.partition.graph_fit import check_options
+    from partition_ops.stages.partition.partition import check_options
 
     with (
         common.open_input(arguments) as source,

@@ -49,7 +49,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        from partition_ops.stages.partition.engines.parmetis.library import REMEDY
+        from partition_ops.stages.partition.mpi.parmetis_library import REMEDY
 
         raise EngineError(f"MPI is not here: {error}", remedy=REMEDY) from error
     comm = MPI.COMM_WORLD
@@ -76,7 +76,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 def _partition(arguments: argparse.Namespace, comm: Any) -> dict[str, int]:
-    from partition_ops.stages.partition.engines.parmetis.dglpart import dglpart
+    from partition_ops.stages.partition.pm_dglpart.program import dglpart
 
     config = PartitionConfig(
         graph_name=arguments.graph,

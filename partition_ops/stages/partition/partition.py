@@ -1,22 +1,23 @@
-"""Run an engine and write its assignment."""
+"""Check the options against the graph, run an engine, and write its assignment."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_apart, forget_task, run_task
-from partition_ops.chunked.metadata import load_metadata
+from partition_ops.chunked.feature_names import check_no_trainers, types_with_feature
+from partition_ops.chunked.feature_reader import feature_readers
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.assignment import write_assignment, write_trainers
-from partition_ops.stages.partition.engines.registry import find_engine
-from partition_ops.stages.partition.graph_fit import check_options
-from partition_ops.stages.partition.incremental import (
-    PreviousRun,
-    check_previous,
-    repartition,
-    write_migration,
-)
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.incremental.migration_report import write_migration
+from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
+from partition_ops.stages.partition.incremental.repartition import repartition
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
+from partition_ops.stages.partition.weights import check_classes
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -32,7 +33,7 @@ def partition_nodes(
     """Write ``assignment/``: DGL's text files and our binary twin of them.
 
     With an earlier run, old nodes keep their partition unless moving pays, and ``assignment/migration.json``
-    says what moved; see `partition_ops.stages.partition.incremental.repartition`.
+    reports what moved; see `partition_ops.stages.partition.incremental.repartition`.
 
     Args:
         config: Options.
@@ -86,7 +87,51 @@ def partition_nodes(
 
 
 def _of_previous(config: PartitionConfig, earlier: PreviousRun | None) -> dict[str, Any]:
-    """What an incremental run depends on besides."""
+    """Return the options that also affect the assignment of an incremental run."""
     if earlier is None:
         return {}
     return {**config.incremental_options(), "previous": earlier.digest}
+
+
+def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> None:
+    """Raise the errors that ``partition`` would raise, as far as metadata and headers of files show.
+
+    Args:
+        config: The options.
+        metadata: The graph's metadata.
+        source: Its root; only the headers of the feature to balance by are read.
+
+    Raises:
+        UsageError: There is no such engine, it does not support an option, there are more partitions than
+            nodes, or no node type has the feature ``balance_ntypes``, or it is not one integer a node.
+        EngineError: A command or a library that the options name does not exist.
+        InvalidInputError: A feature has the name that trainers need.
+    """
+    find_engine(config.engine).check(config)
+    _check_enough_nodes(config, sum(metadata.num_nodes))
+    if config.num_trainers_per_machine > 1:
+        check_no_trainers(metadata)
+    if config.balance_ntypes is not None:
+        _check_feature(config.balance_ntypes, metadata, source)
+
+
+def _check_enough_nodes(config: PartitionConfig, nodes: int) -> None:
+    trainers = config.num_trainers_per_machine
+    if config.num_parts * trainers > max(nodes, 1):
+        each = f" of {trainers:,} trainers each" if trainers > 1 else ""
+        raise UsageError(
+            "There are more partitions than nodes" if trainers == 1 else "There are more trainers than nodes",
+            found=f"{config.num_parts:,} partitions{each}, {nodes:,} nodes",
+            expected="a node or more for each",
+            remedy="Give a smaller --num-parts" + (" or --num-trainers-per-machine" if each else "") + ".",
+        )
+
+
+def _check_feature(name: str, metadata: GraphMetadata, source: Store) -> None:
+    having = types_with_feature(metadata, name, "to balance by")
+    readers = feature_readers(source, metadata)
+    for key in (f"{node_type}/{name}" for node_type in having):
+        with suppress(InvalidInputError):  # validation reports broken files
+            header = readers[key].header()
+            if header is not None:
+                check_classes(key, *header)

@@ -20,6 +20,7 @@ logger = logging.getLogger("partition_ops")
 
 Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
+METIS_TOLERANCE = 1.03  # unless the user asks for another
 MOST_CLASSES = 64
 MOST_OF_SHARE = 4  # a node may weigh a fourth of a partition's share
 

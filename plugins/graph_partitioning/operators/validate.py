@@ -88,7 +88,7 @@ class ValidateGraphOperator(GraphStageOperator):
         """Refuse at the start what would be refused, or killed, later on."""
         from partition_ops.chunked.metadata import load_metadata
         from partition_ops.jobs.estimate import check_job
-        from partition_ops.stages.partition.graph_fit import check_options
+        from partition_ops.stages.partition.partition import check_options
 
         if self.planned is None:
             return
@@ -99,7 +99,7 @@ class ValidateGraphOperator(GraphStageOperator):
 
     def _check_previous(self, destination: Store) -> None:
         """Refuse an earlier run that cannot be followed."""
-        from partition_ops.stages.partition.incremental import check_previous
+        from partition_ops.stages.partition.incremental.previous_run import check_previous
 
         if self.previous != LATEST_RUN:
             with self.open_previous(destination, self.previous) as previous:

@@ -166,12 +166,12 @@ def test_form_refuses(dag: DAG, name: str, value: object) -> None:
 
 
 def test_choices_of_the_form_are_those_of_the_library(dag: DAG) -> None:
-    from partition_ops.stages.partition.engines.registry import ENGINES
+    from partition_ops.stages.partition.engines import engine_names
     from partition_ops.stages.partition.options import Balance, Objective
     from partition_ops.stages.validate.checks import choices
 
     library = {
-        "engine": ENGINES,
+        "engine": engine_names(),
         "balance": get_args(Balance),
         "objective": get_args(Objective),
         **{f"on_{check}": actions for check, actions in choices().items()},

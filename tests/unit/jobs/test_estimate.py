@@ -29,8 +29,8 @@ from partition_ops.jobs.estimate.result import Room
 from partition_ops.jobs.estimate.sizes import Sizes
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.stages.partition.graph_fit import check_options
 from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.partition.weights import feature_classes
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
@@ -145,7 +145,7 @@ def test_the_verb_refuses_a_graph_whose_files_are_missing(
     ("options", "expected"),
     [
         (["--balance-ntypes", "nope"], "one of 'age' (person)"),
-        (["--engine", "random", "--objective", "vol"], "cannot do --objective"),
+        (["--engine", "random", "--objective", "vol"], "does not support --objective"),
         (["--engine", "nope"], "one of auto, two-level"),
         (["--engine", "parmetis", "--mpirun", "true", "--hostfile", "/nowhere/hosts"], "/nowhere/hosts"),
         (["--num-parts", "101"], "101 partitions, 100 nodes"),

@@ -1,4 +1,4 @@
-"""Engine ``random``: no look at the edges."""
+"""Engine ``random``: deals the nodes of every type out at random, without a look at the edges."""
 
 from __future__ import annotations
 
@@ -6,37 +6,49 @@ from itertools import pairwise
 
 import numpy as np
 
+from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.stages.partition.weights import shares
 
 DECK = 1000  # cards that show unequal shares
 
 
-def partition_random(problem: Problem) -> Parts:
-    """Deal every type's nodes out at random, so that two partitions differ by at most one node of a type.
+class Random(Engine):
+    """Random, but even."""
 
-    ``dgl.distributed.partition_graph`` draws a partition for each node, which leaves the shares to chance.
+    name = "random"
+    needs_graph = False
+    dgl_name = "random"
+    supports = frozenset({"target_shares", "num_trainers_per_machine"})
 
-    Returns:
-        (nodes,) int32, partition by homogeneous ID. Peak memory: 16 bytes a node.
-    """
-    offsets = problem.metadata.node_offsets
-    generator = np.random.default_rng(problem.config.seed)
-    parts = np.empty(offsets[-1], np.int32)
-    deck = _deck(problem)
-    dealt = 0  # goes on from type to type, so that small types do not all land in the first partitions
-    for begin, end in pairwise(offsets):
-        cards = deck[np.arange(dealt, dealt + end - begin) % len(deck)]
-        parts[begin:end] = generator.permutation(cards)
-        dealt += end - begin
-    return parts
+    def partition(self, problem: Problem) -> Parts:
+        """Deal every type's nodes out at random, so that two partitions differ by at most one node of a type.
+
+        ``dgl.distributed.partition_graph`` draws a partition for each node, which leaves shares to chance.
+
+        Returns:
+            (nodes,) int32, partition by homogeneous ID. Peak memory: 16 bytes a node.
+        """
+        offsets = problem.metadata.node_offsets
+        generator = np.random.default_rng(problem.config.seed)
+        parts = np.empty(offsets[-1], np.int32)
+        deck = _deck(problem)
+        dealt = 0  # goes on from type to type, so that small types do not all land in the first partitions
+        for begin, end in pairwise(offsets):
+            cards = deck[np.arange(dealt, dealt + end - begin) % len(deck)]
+            parts[begin:end] = generator.permutation(cards)
+            dealt += end - begin
+        return parts
 
 
 def _deck(problem: Problem) -> Parts:
-    """The partitions in the order in which they are dealt: as often as their shares say."""
+    """Return the partitions in the order in which they are dealt, each as often as its share says."""
     if problem.config.target_shares is None:
         return np.arange(problem.num_parts, dtype=np.int32)
     counts = np.round(shares(problem.config) * DECK).astype(np.int64).clip(min=1)
     turns = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
     owners = np.repeat(np.arange(problem.num_parts, dtype=np.int32), counts)
     return owners[np.argsort(turns, kind="stable")]
+
+
+ENGINE = Random()

@@ -7,18 +7,24 @@ while clusters are large; why so, and what was tried besides: docs/decisions/gro
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from partition_ops.stages.partition.engines.two_level.cluster import find_clusters
-from partition_ops.stages.partition.engines.two_level.contract import contract
-from partition_ops.stages.partition.engines.two_level.engine import constraints_of
-from partition_ops.stages.partition.engines.two_level.graph import Constraints, Graph, Integers, Labels
-from partition_ops.stages.partition.engines.two_level.refine import NOWHERE, refine
-from partition_ops.stages.partition.incremental.old import Old
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.multilevel.cluster import find_clusters
+from partition_ops.stages.partition.multilevel.contract import contract
+from partition_ops.stages.partition.multilevel.graph import (
+    Constraints,
+    Graph,
+    Integers,
+    Labels,
+    constraints_of,
+)
+from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
 from partition_ops.stages.partition.problem import Parts, Problem
 
 SWEEPS = 5  # clusters that are placed as one may be larger than those that METIS cuts
@@ -30,6 +36,7 @@ SLACK = 0.02  # share of a partition; so much more of each type it may hold on t
 LESS_SLACK = 0.4  # times as much, level by level; none on the graph itself
 PRICES = (1.0, 0.3)  # times the migration price
 NO_LABELS = np.zeros(0, np.int32)
+logger = logging.getLogger("partition_ops")
 
 
 class Level(NamedTuple):
@@ -48,7 +55,7 @@ class Level(NamedTuple):
     labels: Labels
 
 
-def follow_by_regrouping(problem: Problem, old: Old) -> Iterator[Parts]:
+def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
     """Clusters of old nodes of one partition, and of new nodes, move first, then single nodes.
 
     New clusters go where most of their edges lead, the largest first. What is too much then leaves: old or
@@ -62,8 +69,9 @@ def follow_by_regrouping(problem: Problem, old: Old) -> Iterator[Parts]:
     Peak memory: 60 bytes a node, and 32 bytes a half-edge of the first graph of clusters, which has a tenth
     of the graph's where that has communities; the graph itself stays mapped.
     """
+    logger.info("partition: whole clusters are moved, because moving single nodes was not enough")
     constraints = constraints_of(problem)
-    levels = _levels(problem, Level(Graph.of_input(problem.graph), constraints, old.homes, NO_LABELS))
+    levels = _levels(problem, Level(Graph.of_input(problem.graph), constraints, previous.homes, NO_LABELS))
     if len(levels) == 1:
         return
     start = levels[-1].homes.copy()

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from partition_ops.artifacts.growth import Counts, broken_ids, carried
 from partition_ops.stages.partition.edge_cut import EdgeCut, edge_cut
-from partition_ops.stages.partition.engines.two_level.graph import Graph
-from partition_ops.stages.partition.engines.two_level.refine import NOWHERE
-from partition_ops.stages.partition.incremental.match import renumbered
-from partition_ops.stages.partition.incremental.old import Old
-from partition_ops.stages.partition.incremental.previous import PreviousRun
+from partition_ops.stages.partition.engine import Engine
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment, PreviousRun
+from partition_ops.stages.partition.multilevel.graph import Graph
+from partition_ops.stages.partition.multilevel.refine import NOWHERE
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
+MOST_RENUMBERED = 4096  # partitions; the table of overlaps grows with the square
 LAST = "that of the last full run"
 logger = logging.getLogger("partition_ops")
 
@@ -45,26 +45,6 @@ class Outcome:
     full: EdgeCut | None
 
 
-class Engine(Protocol):
-    """What is called of an engine of `partition_ops.stages.partition.engines.registry`."""
-
-    @property
-    def run(self) -> Callable[[Problem], Parts]:
-        """Partitions a graph from nothing."""
-
-    @property
-    def follow(self) -> Callable[[Problem, Old], Parts | None]:
-        """Partitions it from old partitions, or gives None where balance cannot be restored so."""
-
-    @property
-    def regroup(self) -> Callable[[Problem, Old], Iterator[Parts]] | None:
-        """Gives other ways to follow, with more old nodes moved, where that cuts too many edges."""
-
-    @property
-    def needs_graph(self) -> bool:
-        """Whether there is a prepared graph."""
-
-
 def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) -> Outcome:
     """Partition a graph, which may have been partitioned before, when it was smaller.
 
@@ -80,7 +60,7 @@ def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) 
     Peak memory: that of the engine, and 24 bytes a node.
     """
     if previous is None:
-        parts = engine.run(problem)
+        parts = engine.partition(problem)
         return Outcome(parts, None, False, None, _cut(problem, engine, parts), None, None)
     return _Repartition(problem, engine, previous).run()
 
@@ -104,7 +84,7 @@ class _Repartition:
         before, last_full = self._of_machines(homes), self.previous.last_full_cut
         ways: list[Outcome] = []
         times = float("inf")
-        for parts in self._followed(Old(homes, self._degrees())):
+        for parts in self.engine.follow(self.problem, PreviousAssignment(homes, self._degrees())):
             cut = _cut(self.problem, self.engine, parts)
             ways.append(Outcome(parts, before, True, None, cut, last_full, None))
             times = min(times, _times(cut, last_full))
@@ -116,20 +96,11 @@ class _Repartition:
             return replace(ways[-1], full=self._full("", before).cut) if config.compare_full else ways[-1]
         return self._kept(ways, self._full(f"the share of edges cut is {times:.3f} times {LAST}", before))
 
-    def _followed(self, old: Old) -> Iterator[Parts]:
-        """One way after the other, with more and more old nodes moved."""
-        followed = self.engine.follow(self.problem, old)
-        if followed is not None:
-            yield followed
-        if self.engine.regroup is not None:
-            logger.info("partition: whole clusters are moved, because single nodes do not do")
-            yield from self.engine.regroup(self.problem, old)
-
     def _full(self, reason: str, before: Parts | None) -> Outcome:
         """Partition anew, with the numbers that keep most old nodes where they are."""
         if reason:
             logger.info("partition: a full run, because %s", reason)
-        parts = self.engine.run(self.problem)
+        parts = self.engine.partition(self.problem)
         if before is not None:
             machines = renumbered(parts // self.trainers, before, self.problem.config)
             parts = machines * self.trainers + parts % self.trainers
@@ -176,3 +147,37 @@ def _times(cut: EdgeCut | None, share: float | None) -> float:
     if cut is None or share is None or cut.pairs == 0:
         return 1.0
     return cut.fraction / share if share else float("inf")
+
+
+def renumbered(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
+    """The same partitions with numbers by which fewest nodes move: an assignment of maximum overlap.
+
+    A partition keeps its share, so numbers change hands only where `target_shares` are the same.
+
+    Args:
+        parts: (nodes,) int32, new partitions.
+        before: (nodes,) int32, old ones; -1 for new nodes.
+        config: Number of partitions; beyond 4096 the numbers stay.
+
+    Returns:
+        (nodes,) int32. Peak memory: 16 bytes a node, 16 bytes times the square of the number of partitions.
+    """
+    count = config.num_parts
+    if count > MOST_RENUMBERED:
+        return parts
+    old = np.flatnonzero((before >= 0) & (before < count))
+    cells = parts[old].astype(np.int64) * count + before[old]
+    overlaps = np.bincount(cells, minlength=count * count).reshape(count, count)
+    return _numbers(overlaps, np.array(config.target_shares or [1.0] * count))[parts]
+
+
+def _numbers(overlaps: npt.NDArray[np.int64], shares: npt.NDArray[np.float64]) -> Parts:
+    """(parts,) int32, the old number for each new one."""
+    from scipy.optimize import linear_sum_assignment
+
+    numbers = np.arange(len(shares), dtype=np.int32)
+    for share in np.unique(shares):
+        same = np.flatnonzero(shares == share)
+        rows, columns = linear_sum_assignment(overlaps[np.ix_(same, same)], maximize=True)
+        numbers[same[rows]] = same[columns]
+    return numbers

@@ -15,7 +15,8 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.options.stage_config import StageConfig
 from partition_ops.stages.partition.assignment import import_assignment
-from partition_ops.stages.partition.engines.registry import ENGINES
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.partition.problem import Problem
@@ -79,7 +80,8 @@ def test_a_value_with_fewer_nodes_than_partitions_is_noted(
 
 
 @pytest.mark.parametrize(
-    "engine", [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in ENGINES]
+    "engine",
+    [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engine_names()],
 )
 @pytest.mark.parametrize("num_parts", [1, 2, 5])
 def test_the_same_seed_gives_the_same_assignment(
@@ -175,8 +177,8 @@ def test_wrong_options_are_refused(options: dict[str, object], words: str) -> No
         PartitionConfig(**options)  # type: ignore[arg-type]
 
 
-def test_an_unknown_engine_lists_those_that_there_are(stores: tuple[Store, Store]) -> None:
-    with pytest.raises(UsageError, match=r"no engine 'magic'.*two-level, metis, random"):
+def test_the_error_about_an_unknown_engine_lists_the_engines(stores: tuple[Store, Store]) -> None:
+    with pytest.raises(UsageError, match=r"no engine 'magic'.*two-level, metis, parmetis, random"):
         partition_nodes(PartitionConfig(num_parts=2, engine="magic"), *stores)
 
 
@@ -341,3 +343,7 @@ def test_text_of_parmetis_that_is_no_assignment(row: object, said: str, tmp_path
         import_assignment(
             StageConfig(), source, folder, open_store("unused"), parmetis_parts=2, parmetis_weights=3
         )
+
+
+def test_the_name_of_an_engine_is_that_of_its_module() -> None:
+    assert [find_engine(name).name for name in engine_names()] == [*engine_names()]

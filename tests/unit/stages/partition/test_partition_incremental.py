@@ -18,8 +18,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.growth import Counts, carried
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.stages.partition.incremental import PreviousRun
-from partition_ops.stages.partition.incremental.match import renumbered
+from partition_ops.stages.partition.incremental.previous_run import PreviousRun
+from partition_ops.stages.partition.incremental.repartition import renumbered
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -164,7 +164,7 @@ def test_any_number_of_threads_gives_the_same(tmp_path: Path, monkeypatch: pytes
     found = []
     for threads in (1, 2, 5):
         monkeypatch.setattr(
-            "partition_ops.stages.partition.engines.two_level.batches.cores", lambda count=threads: count
+            "partition_ops.stages.partition.multilevel.batches.cores", lambda count=threads: count
         )
         run, _ = partitioned(larger, tmp_path / str(threads), before)
         found.append({entry.key: run.read_bytes(entry.key) for entry in run.list("assignment/")})

@@ -23,9 +23,8 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError, InvalidInputError, UsageError
 from partition_ops.options.mpi import LibraryOptions, MpiOptions
-from partition_ops.stages.partition.engines.parmetis import launch
-from partition_ops.stages.partition.engines.parmetis.library import find_library
-from partition_ops.stages.partition.engines.parmetis.limits import check_fits
+from partition_ops.stages.partition.mpi import mpirun
+from partition_ops.stages.partition.mpi.parmetis_library import check_fits, find_library
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -140,7 +139,7 @@ def test_a_killed_rank_fails_the_job_and_the_error_of_a_rank_is_shown(tmp_path: 
     module.write_text(
         "import os, signal, sys, time\n"
         "from partition_ops.errors import InvalidInputError\n"
-        "from partition_ops.stages.partition.engines.parmetis.ranks import run_rank\n"
+        "from partition_ops.stages.partition.mpi.mpirun import run_rank\n"
         "def work(comm):\n"
         "    how = comm.bcast(sys.stdin.read() if comm.rank == 0 else None)\n"
         "    if comm.rank == 1 and 'kill' in how: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -151,11 +150,11 @@ def test_a_killed_rank_fails_the_job_and_the_error_of_a_rank_is_shown(tmp_path: 
     os.environ["PYTHONPATH"], before = str(tmp_path), os.environ.get("PYTHONPATH")
     try:
         began = time.monotonic()
-        with pytest.raises(launch.RankDiedError, match="signal 9") as died:
-            launch.run_ranks("dying", {"how": "kill"}, MpiOptions(ranks=3))
+        with pytest.raises(mpirun.RankDiedError, match="signal 9") as died:
+            mpirun.run_ranks("dying", {"how": "kill"}, MpiOptions(ranks=3))
         assert died.value.transient
         with pytest.raises(InvalidInputError, match=r"Rank 1 on .*my graph is gone"):
-            launch.run_ranks("dying", {"how": "raise"}, MpiOptions(ranks=3))
+            mpirun.run_ranks("dying", {"how": "raise"}, MpiOptions(ranks=3))
         assert time.monotonic() - began < 60
     finally:
         os.environ.pop("PYTHONPATH")
@@ -171,9 +170,9 @@ def test_an_interrupted_run_leaves_no_rank_behind(stores: tuple[Store, Store], t
     )
     script = (  # where tests run in the background, a shell may have told processes to ignore the signal
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from partition_ops.stages.partition.engines.parmetis import launch\n"
+        "from partition_ops.stages.partition.mpi import mpirun\n"
         "from partition_ops.options.mpi import MpiOptions\n"
-        "launch.run_ranks('sleeping', {}, MpiOptions(ranks=2))\n"
+        "mpirun.run_ranks('sleeping', {}, MpiOptions(ranks=2))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL)
@@ -246,7 +245,7 @@ def test_options_that_an_engine_cannot_do_name_one_that_can(stores: tuple[Store,
         ("random", {"tolerance": 1.1}),
         ("random", {"balance_ntypes": "train_mask"}),
     ):
-        with pytest.raises(UsageError, match=r"cannot do --.*--engine .*metis"):
+        with pytest.raises(UsageError, match=r"does not support --.*--engine .*metis"):
             partition_nodes(PartitionConfig(num_parts=2, engine=engine, **options), *stores)
 
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from partition_ops.artifacts.growth import Counts, carried
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.edge_cut import edge_cut
-from partition_ops.stages.partition.engines.registry import ENGINES
-from partition_ops.stages.partition.engines.two_level.engine import constraints_of
-from partition_ops.stages.partition.engines.two_level.graph import Graph
-from partition_ops.stages.partition.incremental import Old, follow_by_refining, follow_by_regrouping, regroup
+from partition_ops.stages.partition.engines.two_level import ENGINE
+from partition_ops.stages.partition.incremental import regroup as regrouping
+from partition_ops.stages.partition.incremental.placement import place_and_refine
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.incremental.regroup import regroup
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -50,14 +52,14 @@ def prepared(graph: SmallGraph, folder: Path, config: PartitionConfig) -> Proble
     return Problem(config, load_metadata(source), run, source)
 
 
-def followed(folder: Path, config: PartitionConfig) -> tuple[Problem, Old]:
+def followed(folder: Path, config: PartitionConfig) -> tuple[Problem, PreviousAssignment]:
     """More communities, and the old partitions of those that were there."""
     before, after = (
         prepared(communities(sizes), folder / name, config)
         for sizes, name in ((SIZES, "before"), (LARGER, "after"))
     )
     counts = [Counts.of_graph(problem.metadata) for problem in (before, after)]
-    return after, Old(carried(*counts, ENGINES["two-level"].run(before), -1), None)
+    return after, PreviousAssignment(carried(*counts, ENGINE.partition(before), -1), None)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
@@ -74,14 +76,14 @@ def test_any_partitions_may_be_regrouped(
     config = PartitionConfig(num_parts=num_parts, balance=balance)
     problem = prepared(graph, tmp_path_factory.mktemp("graph"), config)
     homes = np.random.default_rng(seed).integers(-1, num_parts, problem.metadata.node_offsets[-1])
-    old, constraints = Old(homes.astype(np.int32), None), constraints_of(problem)
+    old, constraints = PreviousAssignment(homes.astype(np.int32), None), constraints_of(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regroup, "FEW_CLUSTERS", 0)
-        patch.setattr("partition_ops.stages.partition.engines.two_level.batches.cores", lambda: 1)
-        found = list(follow_by_regrouping(problem, old))
-        patch.setattr("partition_ops.stages.partition.engines.two_level.batches.cores", lambda: 3)
-        again = list(follow_by_regrouping(problem, old))
-    assert len(found) <= len(regroup.PRICES)
+        patch.setattr(regrouping, "FEW_CLUSTERS", 0)
+        patch.setattr("partition_ops.stages.partition.multilevel.batches.cores", lambda: 1)
+        found = list(regroup(problem, old))
+        patch.setattr("partition_ops.stages.partition.multilevel.batches.cores", lambda: 3)
+        again = list(regroup(problem, old))
+    assert len(found) <= len(regrouping.PRICES)
     for parts, same in zip(found, again, strict=True):
         assert (constraints.loads(parts) <= constraints.most).all()
         assert parts.min() >= 0
@@ -91,7 +93,7 @@ def test_any_partitions_may_be_regrouped(
 def test_new_communities_stay_whole_where_old_ones_can_make_room(tmp_path: Path) -> None:
     config = PartitionConfig(num_parts=3)
     problem, old = followed(tmp_path, config)
-    nodes, whole = follow_by_refining(problem, old), next(follow_by_regrouping(problem, old))
+    nodes, whole = next(place_and_refine(problem, old)), next(regroup(problem, old))
     assert nodes is not None
     cuts = [edge_cut(Graph.of_input(problem.graph), parts).pairs for parts in (nodes, whole)]
     assert cuts[1] < 0.9 * cuts[0]
@@ -104,8 +106,8 @@ def test_a_lower_price_moves_more_old_nodes_and_cuts_fewer_edges(tmp_path: Path)
     config = PartitionConfig(num_parts=3, migration_price=1000)
     problem, old = followed(tmp_path, config)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regroup, "PRICES", (1.0, 0.0))
-        dear, free = follow_by_regrouping(problem, old)
+        patch.setattr(regrouping, "PRICES", (1.0, 0.0))
+        dear, free = regroup(problem, old)
     moved = [np.count_nonzero(parts[:960] != old.homes[:960]) for parts in (dear, free)]
     cuts = [edge_cut(Graph.of_input(problem.graph), parts).pairs for parts in (dear, free)]
     assert moved[0] < moved[1]

@@ -18,9 +18,9 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.convert import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.options.mpi import MpiOptions
-from partition_ops.stages.partition.engines.parmetis import text_slice
-from partition_ops.stages.partition.engines.parmetis.launch import mpi_environment, mpirun_command
-from partition_ops.stages.partition.engines.parmetis.text_slice import TextSlice
+from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
+from partition_ops.stages.partition.pm_dglpart import text_slice
+from partition_ops.stages.partition.pm_dglpart.text_slice import TextSlice
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
@@ -272,7 +272,7 @@ def test_malformed_text_is_refused_with_file_and_line(tmp_path: Path) -> None:
         "import sys\nfrom pathlib import Path\nfrom mpi4py import MPI\n"
         "from partition_ops.stages.partition.options import PartitionConfig\n"
         "from partition_ops.errors import InvalidInputError\n"
-        "from partition_ops.stages.partition.engines.parmetis.dglpart import dglpart\n"
+        "from partition_ops.stages.partition.pm_dglpart.program import dglpart\n"
         "for folder in sys.argv[1:]:\n"
         "    try:\n"
         "        dglpart(PartitionConfig(graph_name='small', num_parts=2), Path(folder), MPI.COMM_WORLD)\n"

@@ -10,17 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.stages.partition.engines.metis import partition_metis
-from partition_ops.stages.partition.engines.two_level import (
-    batches,
-    contract,
-    engine,
-    partition_auto,
-    partition_two_level,
-)
-from partition_ops.stages.partition.engines.two_level.cluster import find_clusters
-from partition_ops.stages.partition.engines.two_level.graph import NOTHING, Constraints, Graph
-from partition_ops.stages.partition.engines.two_level.refine import refine
+from partition_ops.stages.partition.engines import auto, metis, two_level
+from partition_ops.stages.partition.multilevel import batches, contract
+from partition_ops.stages.partition.multilevel.cluster import find_clusters
+from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph
+from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.partition.problem import Problem
@@ -207,8 +201,8 @@ def imbalance(task: Problem, parts: np.ndarray) -> float:
 @pytest.fixture
 def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs of a few thousand nodes go through clusters, and those through clusters again."""
-    monkeypatch.setattr(engine, "FEW_NODES", 100)
-    monkeypatch.setattr(engine, "MOST_HALF_EDGES", 2000)
+    monkeypatch.setattr(two_level, "FEW_NODES", 100)
+    monkeypatch.setattr(two_level, "MOST_HALF_EDGES", 2000)
 
 
 TYPES = {"a": 3000, "b": 1200, "c": 600}
@@ -219,22 +213,22 @@ TYPES = {"a": 3000, "b": 1200, "c": 600}
 @pytest.mark.parametrize("num_parts", [2, 4])
 def test_communities_are_found_and_all_is_balanced(tmp_path: Path, balance: str, num_parts: int) -> None:
     task = problem(communities(TYPES, 60), tmp_path, num_parts=num_parts, balance=balance)
-    parts = partition_two_level(task)
+    parts = two_level.ENGINE.partition(task)
     assert imbalance(task, parts) < 1.06
     # a tenth of the edges leave their community, and most of these their partition
     assert edge_cut(task, parts) < 0.11
-    assert edge_cut(task, parts) <= 1.02 * edge_cut(task, partition_metis(task))
+    assert edge_cut(task, parts) <= 1.02 * edge_cut(task, metis.ENGINE.partition(task))
 
 
 @pytest.mark.usefixtures("small_levels")
 def test_shares_a_seed_and_trainers_are_kept(tmp_path: Path) -> None:
     graph = communities(TYPES, 60)
     task = problem(graph, tmp_path, num_parts=2, target_shares=(3.0, 1.0), num_trainers_per_machine=2, seed=5)
-    parts = partition_two_level(task)
+    parts = two_level.ENGINE.partition(task)
     sizes = np.stack([task.weights[parts == part].sum(axis=0) for part in range(4)])
     expected = np.repeat([[0.375], [0.125]], 2, axis=0) * np.ones(3)
     assert (sizes / sizes.sum(axis=0) <= 1.035 * expected).all()
-    np.testing.assert_array_equal(parts, partition_two_level(task))
+    np.testing.assert_array_equal(parts, two_level.ENGINE.partition(task))
 
 
 @pytest.mark.usefixtures("small_levels")
@@ -243,9 +237,9 @@ def test_any_number_of_threads_gives_the_same(
     tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = problem(communities(TYPES, 60), tmp_path, num_parts=3)
-    expected = partition_two_level(task)
+    expected = two_level.ENGINE.partition(task)
     monkeypatch.setattr(batches, "cores", lambda: threads)
-    np.testing.assert_array_equal(partition_two_level(task), expected)
+    np.testing.assert_array_equal(two_level.ENGINE.partition(task), expected)
 
 
 @pytest.mark.usefixtures("small_levels")
@@ -258,7 +252,7 @@ def test_auto_says_what_it_chose(tmp_path: Path) -> None:
         ("volume", communities(TYPES, 60), {"objective": "vol"}),
     ):
         task = problem(graph, tmp_path / name, num_parts=4, **options)
-        partition_auto(task)
+        auto.ENGINE.partition(task)
         chosen[name] = task.notes["chosen"]
     assert chosen == {"communities": "two-level", "grid": "metis", "volume": "metis"}
 
@@ -266,7 +260,7 @@ def test_auto_says_what_it_chose(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_levels")
 def test_on_a_grid_auto_cuts_no_more_than_metis(tmp_path: Path) -> None:
     task = problem(grid(80), tmp_path, num_parts=4)
-    assert edge_cut(task, partition_auto(task)) <= edge_cut(task, partition_metis(task))
+    assert edge_cut(task, auto.ENGINE.partition(task)) <= edge_cut(task, metis.ENGINE.partition(task))
 
 
 def test_what_auto_chose_is_in_the_result(tmp_path: Path) -> None:
@@ -283,6 +277,6 @@ def test_a_graph_whose_clusters_have_no_edges_between_them(tmp_path: Path, num_p
     leaves = (hubs[:, None] + np.arange(1, 10)).ravel()
     stars = SmallGraph({"a": 25_000}, {"a:to:a": Edges(leaves.tolist(), np.repeat(hubs, 9).tolist())})
     task = problem(stars, tmp_path, num_parts=num_parts)
-    parts = partition_two_level(task)
+    parts = two_level.ENGINE.partition(task)
     assert edge_cut(task, parts) == 0
     assert imbalance(task, parts) < 1.05

@@ -14,9 +14,14 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import read_parhip_slice
 from partition_ops.options.mpi import LibraryOptions, MpiOptions
-from partition_ops.stages.partition.engines.parmetis.library import Library, Slice, Wanted
-from partition_ops.stages.partition.engines.parmetis.limits import check_fits
-from partition_ops.stages.partition.engines.parmetis.ranks import bounds_of, run_rank
+from partition_ops.stages.partition.mpi.mpirun import run_rank
+from partition_ops.stages.partition.mpi.parmetis_library import (
+    PARMETIS_TOLERANCE,
+    Library,
+    Slice,
+    Wanted,
+    check_fits,
+)
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.weights import (
     Classes,
@@ -28,8 +33,6 @@ from partition_ops.stages.partition.weights import (
     type_classes,
 )
 from partition_ops.storage import StorageSettings, Store, open_store
-
-DEFAULT_TOLERANCE = 1.05  # as ParMETIS's manual recommends
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,17 @@ def _rank(comm: Any) -> None:
     os.environ.update(job["environment"])
     settings = StorageSettings(**job["settings"]) if job["settings"] else None
     with open_store(job["uri"], settings) as store:
-        bounds = bounds_of(job["nodes"], comm.size)
+        bounds = _bounds(job["nodes"], comm.size)
         config, offsets = _config(job["config"]), tuple(job["node_offsets"])
         work = _Work(comm, config, store, offsets, bounds, job["follows"])
         parts = _gather(work, _partition(work))
         if comm.rank == 0:
             store.write_array(layout.PARMETIS_PARTS, parts)
+
+
+def _bounds(nodes: int, ranks: int) -> npt.NDArray[np.int64]:
+    """Return (ranks + 1,) int64: consecutive nodes for each rank, as evenly as can be."""
+    return np.arange(ranks + 1, dtype=np.int64) * nodes // ranks
 
 
 def _config(options: dict[str, Any]) -> PartitionConfig:
@@ -108,7 +116,7 @@ def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.floa
     used = can_be_shared(work.config, heaviest, sums)
     bits = work.config.mpi.library.index_bits
     check_fits(bits, nodes=int(work.bounds[-1]), half_edges=total, weight_sums=sums[used].tolist())
-    return columns[:, used], tolerances(work.config, heaviest[used], sums[used], DEFAULT_TOLERANCE)
+    return columns[:, used], tolerances(work.config, heaviest[used], sums[used], PARMETIS_TOLERANCE)
 
 
 def _classes(work: _Work) -> Classes:

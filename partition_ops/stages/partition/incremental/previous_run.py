@@ -1,8 +1,9 @@
-"""The earlier run that an incremental one follows."""
+"""The earlier run that an incremental one follows, and the assignment that it left."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,19 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.problem import Parts
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
+
+
+@dataclass(frozen=True)
+class PreviousAssignment:
+    """Where the old nodes of a graph that has grown are; engines get it.
+
+    Attributes:
+        homes: (nodes,) int32, the old partition by homogeneous ID; -1 for new nodes.
+        degrees: (nodes,) int32, old numbers of neighbours, -1 for new nodes; None if they are not known.
+    """
+
+    homes: Parts
+    degrees: npt.NDArray[np.int32] | None
 
 
 def check_previous(run: Store, destination: Store) -> ProvenStore:

@@ -1,4 +1,4 @@
-"""Starting ranks with mpirun and hearing what became of them."""
+"""Start ranks with mpirun, and report the error of a rank to the process that started them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
 from partition_ops.options.mpi import MpiOptions
-from partition_ops.stages.partition.engines.parmetis.library import REMEDY, check_installed, find_library
-from partition_ops.stages.partition.engines.parmetis.ranks import ERROR_MARK
+from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_installed, find_library
 
+ERROR_MARK = "@partition-ops-error "
 COMMANDS = ("mpirun.openmpi", "mpirun")
 GRACE_SECONDS = 10
 SHOWN_LINES = 15
@@ -51,6 +54,31 @@ def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
         raise _failure(status, text)
 
 
+def run_rank(work: Callable[[Any], None]) -> None:
+    """Do the work of one rank, with the communicator of all; an error aborts all ranks."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    try:
+        work(comm)
+    except BaseException as error:
+        report_error(error, comm.rank)
+        comm.Abort(getattr(error, "exit_code", 1))
+
+
+def report_error(error: BaseException, rank: int) -> None:
+    """Write an error to standard error as one line, for whoever started the ranks."""
+    described = {"rank": rank, "host": socket.gethostname(), "kind": type(error).__name__}
+    if isinstance(error, PartitionOpsError):
+        keys = ("problem", "found", "expected", "remedy")
+        described |= {key: getattr(error, key) and str(getattr(error, key)) for key in keys}
+    else:
+        traceback.print_exception(error)
+        described["problem"] = f"{type(error).__name__}: {error}"
+    sys.stderr.flush()
+    os.write(2, f"{ERROR_MARK}{json.dumps(described)}\n".encode())
+
+
 def mpirun_command(options: MpiOptions) -> list[str]:
     """The command before the program.
 
@@ -70,8 +98,8 @@ def mpirun_command(options: MpiOptions) -> list[str]:
     return [*command, "-np", str(options.ranks)]
 
 
-def check_named(options: MpiOptions) -> None:
-    """Refuse a hostfile, command or library that was named and is not there, before hours of other work.
+def check_paths(options: MpiOptions) -> None:
+    """Raise an error if the hostfile, command or library of the options does not exist, before other work.
 
     Raises:
         UsageError: The hostfile is not there.

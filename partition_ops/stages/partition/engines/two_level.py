@@ -1,6 +1,6 @@
 """Engine ``two-level``: clusters, METIS over the graph of the clusters, refinement on the whole graph.
 
-Why so, and what was tried besides: docs/decisions/two-level.md.
+docs/decisions/two-level.md has the reasons, and what else was tried.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from functools import cached_property
 import numpy as np
 
 from partition_ops.artifacts.parhip import ParhipGraph
-from partition_ops.stages.partition.engines.metis import DEFAULT_TOLERANCE, cut_graph, partition_metis
-from partition_ops.stages.partition.engines.random import partition_random
-from partition_ops.stages.partition.engines.two_level.cluster import find_clusters
-from partition_ops.stages.partition.engines.two_level.contract import contract
-from partition_ops.stages.partition.engines.two_level.graph import NOTHING, Constraints, Graph, Labels
-from partition_ops.stages.partition.engines.two_level.refine import refine
+from partition_ops.stages.partition.engine import OPTIONAL, Engine
+from partition_ops.stages.partition.engines import metis, random
+from partition_ops.stages.partition.metis_library import cut_graph
+from partition_ops.stages.partition.multilevel.cluster import find_clusters
+from partition_ops.stages.partition.multilevel.contract import contract
+from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
+from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.problem import Parts, Problem
-from partition_ops.stages.partition.weights import shares
+from partition_ops.stages.partition.weights import METIS_TOLERANCE
 
 MANY_PARTS = 16
 CLUSTERS = (32,)  # by level, how many of the largest size would make a partition
@@ -30,86 +31,67 @@ CLUSTERED = 0.15  # ... of at most this share: the graph has communities
 SKEWED = 100  # largest degree over the mean of a graph that has hubs
 
 
-def partition_two_level(problem: Problem) -> Parts:
-    """Cut few edges, every column of the weights balanced.
+class TwoLevel(Engine):
+    """METIS over clusters, and refinement."""
 
-    Clusters of the graph are contracted to a much smaller one with weights, METIS cuts that with one
-    constraint a column, and nodes at the borders move on the whole graph while that lowers the cut.
+    name = "two-level"
+    supports = frozenset(OPTIONAL) - {"objective"}
+
+    def partition(self, problem: Problem) -> Parts:
+        """Cut few edges, every column of the weights balanced.
+
+        Clusters of the graph are contracted to a much smaller one with weights, METIS cuts that with one
+        constraint a column, and nodes at the borders move on the whole graph while that lowers the cut.
+
+        Returns:
+            (nodes,) int32, partition by homogeneous ID.
+
+        Raises:
+            EngineError: METIS failed.
+
+        Peak memory: 60 bytes a node, and 180 bytes a half-edge of the graph of clusters, which has a tenth of
+        the graph's if that has communities, and at most 2**24; for each thread up to 200 bytes times the
+        largest degree. The graph itself stays mapped.
+        """
+        return partition_by_levels(problem, or_metis=False)
+
+
+def partition_by_levels(problem: Problem, *, or_metis: bool) -> Parts:
+    """Partition a graph; see `TwoLevel.partition`.
+
+    Args:
+        problem: The graph, and how to partition it.
+        or_metis: Whether METIS may partition the whole graph instead, if that is expected to cut fewer edges;
+            `Problem.notes` then says which engine was chosen.
 
     Returns:
         (nodes,) int32, partition by homogeneous ID.
 
     Raises:
         EngineError: METIS failed.
-
-    Peak memory: 60 bytes a node, and 180 bytes a half-edge of the graph of clusters, which has a tenth of
-    the graph's where that has communities and at most 2**24; for each thread up to 200 bytes times the
-    largest degree. The graph itself stays mapped.
     """
-    return _partition(problem, always=True)
-
-
-def partition_auto(problem: Problem) -> Parts:
-    """What is expected to cut fewest edges: `partition_two_level`, or METIS on the whole graph.
-
-    The latter for graphs without hubs and communities, such as grids and roads, and for the objective
-    ``vol``. `Problem.notes` says which it was.
-
-    Returns:
-        (nodes,) int32, partition by homogeneous ID.
-
-    Raises:
-        EngineError: METIS failed.
-
-    Peak memory: that of the engine.
-    """
-    return _partition(problem, always=False)
-
-
-def _partition(problem: Problem, *, always: bool) -> Parts:
     graph = Graph.of_input(problem.graph)
     if problem.num_parts == 1:
         return np.zeros(graph.num_nodes, np.int32)
     if graph.num_half_edges == 0 or graph.num_nodes <= problem.num_parts:
-        return partition_random(problem)
+        return random.ENGINE.partition(problem)
     if problem.config.objective == "vol":
         problem.notes["chosen"] = "metis"
-        return partition_metis(problem)
-    return _TwoLevel(problem, graph, always=always).run()
+        return metis.ENGINE.partition(problem)
+    return _Levels(problem, graph, or_metis=or_metis).run()
 
 
-def tolerance_of(problem: Problem) -> float:
-    """Largest weight of a partition over its share."""
-    return problem.config.tolerance or DEFAULT_TOLERANCE
+class _Levels:
+    """Partitions one graph."""
 
-
-def constraints_of(problem: Problem) -> Constraints:
-    """Those of the graph's own nodes; what a partition may hold is its share and the tolerance."""
-    classes = problem.classes
-    in_degrees = problem.in_degrees if problem.config.balance == "edges" else NOTHING
-    count = int(classes.max(initial=0)) + 1
-    sums, heaviest = np.bincount(classes, minlength=count), np.ones(count, np.int64)
-    if len(in_degrees):
-        theirs = np.bincount(classes, weights=in_degrees, minlength=count).astype(np.int64)
-        largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
-        sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
-    wanted = shares(problem.config)[:, None] * sums
-    enough = np.ceil(wanted) + heaviest - 1  # what an even partition needs where nodes cannot be shared
-    most = np.maximum(np.floor(wanted * tolerance_of(problem)), enough).astype(np.int64)
-    return Constraints(classes, in_degrees, np.zeros((0, len(sums)), np.int64), most)
-
-
-class _TwoLevel:
-    """One graph at work."""
-
-    def __init__(self, problem: Problem, graph: Graph, *, always: bool) -> None:
+    def __init__(self, problem: Problem, graph: Graph, *, or_metis: bool) -> None:
         self.problem = problem
         self.graph = graph
-        self.always = always
+        self.or_metis = or_metis
 
     def run(self) -> Parts:
         parts = self._cut(self.graph, self.constraints)
-        if not self.always:
+        if self.or_metis:
             self.problem.notes.setdefault("chosen", "two-level")
         return parts
 
@@ -142,7 +124,7 @@ class _TwoLevel:
         share = (len(np.unique(labels)) - (graph.num_nodes - connected)) / connected
         if (
             whole
-            and not self.always
+            and self.or_metis
             and share > CLUSTERED
             and degrees.max() * connected < SKEWED * degrees.sum()
         ):
@@ -162,5 +144,8 @@ class _TwoLevel:
         weights = constraints.weights if len(constraints.weights) else self.problem.weights
         weights = np.ascontiguousarray(weights[:, weights.any(axis=0)])  # METIS divides by the sum of each
         edge_weights = graph.edge_weights if len(graph.edge_weights) else None
-        config = replace(self.problem.config, tolerance=tolerance_of(self.problem))
+        config = replace(self.problem.config, tolerance=self.problem.config.tolerance or METIS_TOLERANCE)
         return cut_graph(config, ParhipGraph(graph.offsets, graph.neighbours), weights, edge_weights)
+
+
+ENGINE = TwoLevel()

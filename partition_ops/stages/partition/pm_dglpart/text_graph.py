@@ -14,16 +14,20 @@ import numpy.typing as npt
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis import file_names as parmetis
-from partition_ops.stages.partition.engines.metis import cut_graph
-from partition_ops.stages.partition.engines.parmetis.library import Library, Slice, Wanted
-from partition_ops.stages.partition.engines.parmetis.limits import check_fits
-from partition_ops.stages.partition.engines.parmetis.text_slice import LineBlock, TextSlice
+from partition_ops.stages.partition.metis_library import cut_graph
+from partition_ops.stages.partition.mpi.parmetis_library import (
+    FEWEST_NODES,
+    PARMETIS_TOLERANCE,
+    Library,
+    Slice,
+    Wanted,
+    check_fits,
+)
 from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.pm_dglpart.text_slice import LineBlock, TextSlice
 from partition_ops.stages.partition.weights import Weights, can_be_shared, shares, tolerances
 
 Ids = npt.NDArray[np.int64]
-DEFAULT_TOLERANCE = 1.05
-FEWEST_NODES = 20  # for each rank and partition: below, ParMETIS divides by zero
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,7 @@ def partition_slice(
     check_fits(library.index.itemsize * 8, nodes=total, half_edges=half_edges, weight_sums=sums.tolist())
     heaviest = np.max(comm.allgather(nodes.weights.max(axis=0)), axis=0)
     used = can_be_shared(config, heaviest, sums)
-    allowed = tolerances(config, heaviest[used], sums[used], DEFAULT_TOLERANCE)
+    allowed = tolerances(config, heaviest[used], sums[used], PARMETIS_TOLERANCE)
     piece = Slice(nodes.bounds, graph.offsets, graph.neighbours, nodes.weights[:, used])
     return library.partition(piece, Wanted(config.num_parts, allowed, shares(config), config.seed), comm)
 

@@ -1,13 +1,65 @@
-"""Where new nodes go: to the partition with most of their neighbours, if it has room."""
+"""Where new nodes of a graph that has grown go: dealt out, or beside their neighbours and refined."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
-from partition_ops.stages.partition.engines.two_level.graph import Constraints, Graph, Integers
-from partition_ops.stages.partition.engines.two_level.refine import NO_HOMES, NOWHERE, State, add, fits
-from partition_ops.stages.partition.problem import Parts
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, constraints_of
+from partition_ops.stages.partition.multilevel.refine import NO_HOMES, NOWHERE, State, add, fits, refine
+from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.stages.partition.weights import shares
+
+
+def deal_new_nodes(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
+    """Yield one assignment: old nodes stay, and new ones are dealt out, without a look at the edges.
+
+    New nodes of every type go to the partitions that have too few of it.
+
+    Yields:
+        (nodes,) int32, partition by homogeneous ID. Nothing if this cannot restore balance.
+
+    Peak memory: 24 bytes a node.
+    """
+    parts = previous.homes.copy()
+    generator = np.random.default_rng(problem.config.seed)
+    wanted = shares(problem.config)
+    for begin, end in pairwise(problem.metadata.node_offsets):
+        mine = parts[begin:end]
+        new = np.flatnonzero(mine < 0)
+        have = np.bincount(mine[mine >= 0], minlength=len(wanted))
+        mine[new] = generator.permutation(_deck(have, len(new), wanted))
+    constraints = constraints_of(problem)
+    if (constraints.loads(parts) <= constraints.most).all():
+        yield parts
+
+
+def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
+    """Yield one assignment: new nodes go where their neighbours are, then nodes move if that pays.
+
+    It looks at new nodes, old ones with another number of neighbours than before, and the neighbours of what
+    moves. An old node pays `migration_price` for leaving its partition, unless balance needs it to.
+
+    Yields:
+        (nodes,) int32, partition by homogeneous ID. Nothing if balance cannot be restored.
+
+    Peak memory: 40 bytes a node; the graph stays mapped.
+    """
+    graph = Graph.of_input(problem.graph)
+    constraints = constraints_of(problem)
+    parts = previous.homes.copy()
+    place_new(graph, constraints, parts)
+    active = None
+    if previous.degrees is not None:
+        active = np.diff(graph.offsets) != previous.degrees
+    price = problem.config.migration_price
+    if refine(graph, constraints, parts, homes=previous.homes, price=price, active=active):
+        yield parts
 
 
 def place_new(graph: Graph, constraints: Constraints, parts: Parts) -> None:
@@ -34,6 +86,24 @@ def place_new(graph: Graph, constraints: Constraints, parts: Parts) -> None:
     while _place(state, nodes, room):
         nodes = nodes[parts[nodes] == NOWHERE]
     _spread(state, nodes, room)
+
+
+def _deck(have: npt.NDArray[np.int64], new: int, wanted: npt.NDArray[np.float64]) -> Parts:
+    """Return (new,) int32, the partition of each new node: always the one that is least full.
+
+    Args:
+        have: (parts,) old nodes.
+        new: Number of new nodes.
+        wanted: (parts,) the share of each partition.
+    """
+    lacking = np.ceil(wanted * (have.sum() + new)).astype(np.int64) + 1 - have
+    counts = lacking.clip(0, new)
+    fullness = [
+        np.arange(1 + held, 1 + held + count) / share
+        for held, count, share in zip(have, counts, wanted, strict=True)
+    ]
+    owners = np.repeat(np.arange(len(have), dtype=np.int32), counts)
+    return owners[np.argsort(np.concatenate(fullness), kind="stable")[:new]]
 
 
 @njit(cache=True, nogil=True)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from partition_ops.stages.partition.engines.two_level.batches import Batches
-from partition_ops.stages.partition.engines.two_level.graph import Graph, Integers, Labels
+from partition_ops.stages.partition.multilevel.batches import Batches
+from partition_ops.stages.partition.multilevel.graph import Graph, Integers, Labels
 
 ENTRIES_AT_ONCE = 1 << 22
 

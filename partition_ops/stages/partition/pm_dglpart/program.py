@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partition_ops.formats.parmetis import file_names as parmetis
-from partition_ops.stages.partition.engines.parmetis.dglpart_graph import (
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.pm_dglpart.text_graph import (
     Ids,
     NodeSlice,
     TextGraph,
@@ -28,7 +29,6 @@ from partition_ops.stages.partition.engines.parmetis.dglpart_graph import (
     read_graph,
     read_nodes,
 )
-from partition_ops.stages.partition.options import PartitionConfig
 
 PARTIAL = ".partial"
 

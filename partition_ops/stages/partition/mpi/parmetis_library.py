@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ ADAPTIVE = "ParMETIS_V3_AdaptiveRepart"
 UNCOUPLED = 2  # the partitions that there are do not follow from the ranks
 MOST_RATIO = 1_000_000  # of cut edges to moved nodes, as the manual has it
 METIS_OK = 1
+PARMETIS_TOLERANCE = 1.05  # as its manual recommends
+FEWEST_NODES = 20  # for each rank and partition: below, ParMETIS divides by zero
 MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and takes 0 for 1
 REMEDY = (
     "Install Debian's packages libparmetis4.0 (component non-free: read its licence) and openmpi-bin, and"
@@ -207,6 +210,36 @@ def check_installed(options: LibraryOptions) -> None:
     find_library(options)
     if importlib.util.find_spec("mpi4py") is None:
         raise EngineError("mpi4py is not installed", remedy=REMEDY)
+
+
+def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Sequence[int]) -> None:
+    """Refuse a graph that the library cannot count.
+
+    Args:
+        index_bits: Width of the library's ``idx_t``.
+        nodes: Number of nodes of the whole graph.
+        half_edges: Twice the number of its distinct edges.
+        weight_sums: Sum of each weight over all nodes.
+
+    Raises:
+        EngineError: A number is too large; names it.
+    """
+    most = 2 ** (index_bits - 1) - 1
+    numbers = {
+        "nodes": nodes,
+        "half-edges (every distinct edge in both directions)": half_edges,
+        "entries of the node weights": nodes * len(weight_sums),
+        **{f"in the sum of node weight {i + 1}": total for i, total in enumerate(weight_sums)},
+    }
+    for what, number in numbers.items():
+        if number > most:
+            raise EngineError(
+                f"The graph is too large for a ParMETIS of {index_bits}-bit integers",
+                found=f"{number} {what}",
+                expected=f"at most {most}",
+                remedy="Name a library built with 64-bit integers by --parmetis-library and"
+                " --parmetis-index-bits 64, or use --engine metis.",
+            )
 
 
 def _pointer(array: npt.NDArray[Any]) -> Any:

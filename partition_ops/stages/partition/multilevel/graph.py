@@ -1,4 +1,4 @@
-"""The graphs that the levels of the engine work on: named tuples, which compiled code takes as they are."""
+"""The graph of a level and what its partitions may hold: named tuples, which compiled code takes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy.typing as npt
 from numba import njit
 
 from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.stages.partition.problem import Problem
+from partition_ops.stages.partition.weights import METIS_TOLERANCE, shares
 
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
@@ -108,6 +110,24 @@ class Constraints(NamedTuple):
                 sums = np.bincount(cells, weights=self.in_degrees, minlength=count * half)
                 weights[:, half:] = sums.astype(np.int64).reshape(count, half)
         return Constraints(np.zeros(0, np.int32), NOTHING, weights, self.most)
+
+
+def constraints_of(problem: Problem) -> Constraints:
+    """Return the constraints of the graph's own nodes: a partition may hold its share times the tolerance."""
+    classes = problem.classes
+    in_degrees = problem.in_degrees if problem.config.balance == "edges" else NOTHING
+    count = int(classes.max(initial=0)) + 1
+    sums, heaviest = np.bincount(classes, minlength=count), np.ones(count, np.int64)
+    if len(in_degrees):
+        theirs = np.bincount(classes, weights=in_degrees, minlength=count).astype(np.int64)
+        largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
+        sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
+    wanted = shares(problem.config)[:, None] * sums
+    enough = np.ceil(wanted) + heaviest - 1  # what an even partition needs where nodes cannot be shared
+    most = np.maximum(np.floor(wanted * (problem.config.tolerance or METIS_TOLERANCE)), enough).astype(
+        np.int64
+    )
+    return Constraints(classes, in_degrees, np.zeros((0, len(sums)), np.int64), most)
 
 
 def most_looked_up(graph: Graph) -> int:

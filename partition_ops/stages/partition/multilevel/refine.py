@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from partition_ops.stages.partition.engines.two_level.batches import Batches
-from partition_ops.stages.partition.engines.two_level.graph import (
+from partition_ops.stages.partition.multilevel.batches import Batches
+from partition_ops.stages.partition.multilevel.graph import (
     LOOKED_UP,
     Constraints,
     Graph,

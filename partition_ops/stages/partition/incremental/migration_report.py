@@ -10,7 +10,7 @@ import numpy as np
 from partition_ops.artifacts.migration import MIGRATION
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.feature_reader import feature_readers
-from partition_ops.stages.partition.incremental.previous import PreviousRun
+from partition_ops.stages.partition.incremental.previous_run import PreviousRun
 from partition_ops.stages.partition.incremental.repartition import Outcome
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.json_documents import check_document

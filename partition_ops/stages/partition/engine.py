@@ -1,0 +1,89 @@
+"""What an engine is, and how to find one by its name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, ClassVar
+
+from partition_ops.errors import UsageError
+from partition_ops.stages.partition.engines import engine_names
+from partition_ops.stages.partition.incremental.placement import deal_new_nodes, place_and_refine
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.incremental.regroup import regroup
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Parts, Problem
+
+# options that not every engine supports, with the value that asks for nothing
+OPTIONAL: dict[str, Any] = {
+    "balance_ntypes": None,
+    "tolerance": None,
+    "target_shares": None,
+    "objective": "cut",
+    "num_trainers_per_machine": 1,
+}
+
+
+class Engine(ABC):
+    """A way to assign nodes to partitions.
+
+    To add one, write ``engines/<name>.py`` with a subclass and an instance of it, ``ENGINE``. The command
+    line and the form of the DAG offer every engine in that folder.
+
+    Attributes:
+        name: As users give it: the name of the module, with ``-`` for ``_``.
+        needs_graph: Whether ``prepare`` must have been done.
+        dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
+        supports: The options in `OPTIONAL` that it supports.
+    """
+
+    name: ClassVar[str]
+    needs_graph: ClassVar[bool] = True
+    dgl_name: ClassVar[str] = "metis"
+    supports: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def partition(self, problem: Problem) -> Parts:
+        """Return the partition of every node: (nodes,) int32 by homogeneous ID, below `Problem.num_parts`."""
+
+    def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
+        """Yield assignments that keep most old nodes of a grown graph where they are.
+
+        The caller stops at the first that cuts few enough edges, so later ones may move more old nodes. An
+        engine yields nothing if balance cannot be restored. By default, new nodes join their neighbours and
+        the border is refined, and then whole clusters move; without a graph, new nodes are dealt out.
+        """
+        if not self.needs_graph:
+            yield from deal_new_nodes(problem, previous)
+            return
+        yield from place_and_refine(problem, previous)
+        yield from regroup(problem, previous)
+
+    def check(self, config: PartitionConfig) -> None:
+        """Raise an error if this engine, on this machine, cannot do what the options ask for.
+
+        Raises:
+            UsageError: It does not support an option; names the option and the engines that support it.
+        """
+        for option, default in OPTIONAL.items():
+            if option not in self.supports and getattr(config, option) != default:
+                others = [name for name in engine_names() if option in find_engine(name).supports]
+                raise UsageError(
+                    f"The engine {self.name!r} does not support --{option.replace('_', '-')}",
+                    found=getattr(config, option),
+                    remedy=f"Use --engine {' or '.join(others)}.",
+                )
+
+
+def find_engine(name: str) -> Engine:
+    """Import the engine of a name, and return it.
+
+    Raises:
+        UsageError: There is none; the message lists the engines.
+    """
+    if name not in engine_names():
+        raise UsageError(f"There is no engine {name!r}", expected="one of " + ", ".join(engine_names()))
+    module = import_module(f"partition_ops.stages.partition.engines.{name.replace('-', '_')}")
+    engine: Engine = module.ENGINE
+    return engine

@@ -1,0 +1,137 @@
+"""Engine ``parmetis``: ParMETIS over MPI, each rank with its own slice of the prepared graph."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from partition_ops.artifacts import layout
+from partition_ops.stages.partition.engine import OPTIONAL, Engine
+from partition_ops.stages.partition.engines import metis
+from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.mpi.mpirun import check_paths, run_ranks
+from partition_ops.stages.partition.mpi.parmetis_library import FEWEST_NODES, check_fits
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Parts, Problem
+
+RANK_MODULE = "partition_ops.stages.partition.mpi.parmetis_rank"
+logger = logging.getLogger("partition_ops")
+
+
+class Parmetis(Engine):
+    """ParMETIS, or PM4GNN; it must be installed."""
+
+    name = "parmetis"
+    supports = frozenset(OPTIONAL) - {"objective"}
+
+    def check(self, config: PartitionConfig) -> None:
+        """Raise an error if the options cannot work on this machine.
+
+        Raises:
+            UsageError: The engine does not support an option, or there is no such hostfile.
+            EngineError: There is no such command or library.
+        """
+        super().check(config)
+        check_paths(config.mpi)
+
+    def partition(self, problem: Problem) -> Parts:
+        """Cut few edges with ParMETIS's multilevel k-way method, every column of the weights balanced.
+
+        The ranks read the prepared graph themselves, from the disk (which all hosts must share then) or from
+        object storage; this process does not. METIS partitions a graph that is too small for ParMETIS.
+
+        Returns:
+            (nodes,) int32, partition by homogeneous ID.
+
+        Raises:
+            EngineError: ParMETIS, OpenMPI or mpi4py is not installed, the graph does not fit ParMETIS's
+                integers, a rank died, or ParMETIS failed.
+
+        Peak memory: 8 bytes a node here and in rank 0; in every rank, its share of 20 bytes a half-edge and
+        16 bytes a node and constraint, and what ParMETIS takes.
+        """
+        return _run(problem, None)
+
+    def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
+        """Yield one assignment: new nodes are placed, and ParMETIS's adaptive repartitioning improves that.
+
+        It weighs edges that are cut against nodes that move, by the price of migration. As it may leave
+        partitions fuller than they may be, this process moves nodes out of those in the end. A graph too
+        small for ParMETIS is refined here instead.
+
+        Yields:
+            (nodes,) int32, partition by homogeneous ID. Nothing if balance cannot be restored.
+
+        Raises:
+            EngineError: As `partition`, or the library has no adaptive repartitioning.
+
+        Peak memory: that of `partition`, and here 40 bytes a node; the graph is mapped.
+        """
+        if _is_small(problem):
+            yield from place_and_refine(problem, previous)
+            return
+        graph, constraints = Graph.of_input(problem.graph), constraints_of(problem)
+        homes = previous.homes.copy()
+        place_new(graph, constraints, homes)
+        parts = _run(problem, homes)
+        idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
+        price = problem.config.migration_price
+        if refine(graph, constraints, parts, homes=previous.homes, price=price, active=idle):
+            yield parts
+
+
+def _is_small(problem: Problem) -> bool:
+    stats = problem.artifacts.read_json(layout.PREPARED_STATS)
+    fewest = FEWEST_NODES * max(problem.config.mpi.ranks, problem.num_parts)
+    return bool(stats["num_half_edges"] == 0 or stats["num_nodes"] < fewest)
+
+
+def _run(problem: Problem, homes: Parts | None) -> Parts:
+    """Start the ranks, and return the partitions that they write.
+
+    Args:
+        problem: The graph, and how to partition it.
+        homes: (nodes,) int32, partitions to begin from; None to begin from nothing.
+    """
+    stats = problem.artifacts.read_json(layout.PREPARED_STATS)
+    nodes, half_edges = stats["num_nodes"], stats["num_half_edges"]
+    options = problem.config.mpi
+    if _is_small(problem):
+        logger.info("parmetis: %d nodes are too few for ParMETIS, METIS partitions them", nodes)
+        return metis.ENGINE.partition(problem)
+    bits = options.library.index_bits
+    check_fits(bits, nodes=nodes, half_edges=half_edges, weight_sums=[nodes])
+    try:
+        if problem.config.balance_ntypes is not None:
+            problem.artifacts.write_array(layout.PARMETIS_CLASSES, problem.classes)
+        if homes is not None:
+            problem.artifacts.write_array(layout.PARMETIS_HOMES, homes)
+        run_ranks(RANK_MODULE, {**_job(problem, nodes), "follows": homes is not None}, options)
+        parts: Parts = np.load(problem.artifacts.local_copy(layout.PARMETIS_PARTS), allow_pickle=False)
+        return np.array(parts)
+    finally:
+        problem.artifacts.delete([layout.PARMETIS_PARTS, layout.PARMETIS_CLASSES, layout.PARMETIS_HOMES])
+
+
+def _job(problem: Problem, nodes: int) -> dict[str, Any]:
+    """Return what rank 0 sends to the others; it holds credentials, so it goes nowhere else."""
+    settings = problem.artifacts.settings
+    return {
+        "config": asdict(problem.config),
+        "node_offsets": problem.metadata.node_offsets,
+        "nodes": nodes,
+        "uri": problem.artifacts.uri,
+        "settings": asdict(settings) if settings else None,
+        "environment": {name: value for name, value in os.environ.items() if name.startswith("AWS_")},
+    }
+
+
+ENGINE = Parmetis()

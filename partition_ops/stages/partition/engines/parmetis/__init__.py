@@ -1,1 +1,0 @@
-"""The engine ``parmetis``: ParMETIS over MPI, found at run time, and the program ``pm-dglpart``."""

@@ -1,0 +1,170 @@
+"""The METIS library that pymetis brings, called with several balance constraints, in a process of its own.
+
+pymetis itself passes one weight a node; the shared object behind it exports METIS's C functions with
+64-bit integers. Source: METIS manual 5.1, section 5.4, ``METIS_PartGraphKway``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.errors import EngineError
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Parts
+from partition_ops.stages.partition.weights import METIS_TOLERANCE, Weights, shares, tolerances
+from partition_ops.system.signals import restore_default_handlers
+
+METIS_OK = 1
+LEAST_STATUS = 4  # below 0
+NUM_OPTIONS = 40
+OBJECTIVES = {"cut": 0, "vol": 1}
+MESSAGES = {
+    -2: "it refused the graph or an option",
+    -3: "there was not enough memory",
+    -4: "an error that it does not explain",
+}
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def cut_graph(
+    config: PartitionConfig, graph: ParhipGraph, weights: Weights, edge_weights: Weights | None = None
+) -> Parts:
+    """Call METIS on a graph in memory that has more nodes than partitions, and edges.
+
+    Args:
+        config: Partitions, their shares, tolerance, objective, seed.
+        graph: Symmetric, without duplicates and self-loops; int64.
+        weights: (nodes, constraints) int64, no column of zeros.
+        edge_weights: (half-edges,) int64, or None where every edge weighs 1.
+
+    Returns:
+        (nodes,) int32.
+
+    Raises:
+        EngineError: METIS failed.
+    """
+    parts = np.frombuffer(mmap.mmap(-1, 8 * graph.num_nodes), np.int64)  # shared with the child
+    allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)
+    fractions = shares(config)
+    call = partial(
+        _library().METIS_PartGraphKway,
+        _number(graph.num_nodes),
+        _number(weights.shape[1]),
+        _array(graph.offsets),
+        _array(graph.neighbours),
+        _array(weights),
+        None,  # sizes of the nodes, for the communication volume
+        None if edge_weights is None else _array(edge_weights),
+        _number(len(fractions)),
+        _array(np.repeat(fractions, weights.shape[1]).astype(np.float32)),
+        _array(allowed.astype(np.float32)),
+        _array(_options(config)),
+        _number(0),
+        _array(parts),
+    )
+    status = call_in_child("METIS", lambda: call() + LEAST_STATUS) - LEAST_STATUS  # it catches SIGTERM
+    if status != METIS_OK:
+        raise EngineError(
+            f"METIS could not partition the graph: {MESSAGES.get(status, f'status {status}')}",
+            found=f"{graph.num_nodes} nodes, {graph.num_half_edges} half-edges, {weights.shape[1]} weights",
+            remedy="Use a machine with more memory, another --balance, or --engine random.",
+        )
+    return parts.astype(np.int32)
+
+
+def call_in_child(name: str, work: Callable[[], int]) -> int:
+    """Call a function in a child that is forked from here, and wait for it; a signal to this process ends it.
+
+    Of what the child writes only what lies in shared memory is seen here; files and sockets are closed in it.
+
+    Args:
+        name: What it is, for the message.
+        work: Calls compiled code and nothing else: other threads are not there in a forked process.
+
+    Returns:
+        What the function gave back, from 0 to 254.
+
+    Raises:
+        EngineError: The child was killed, or crashed.
+    """
+    parent, prctl = os.getpid(), _prctl()
+    child = os.fork()
+    if child == 0:
+        try:
+            restore_default_handlers()
+            for number in (signal.SIGINT, signal.SIGHUP):  # of a terminal, which sends them to its parent too
+                signal.signal(number, signal.SIG_IGN)
+            if prctl is not None:
+                prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it had died before
+                os._exit(255)
+            _close_all()
+            os._exit(work())
+        finally:
+            os._exit(255)
+    try:
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except BaseException:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        raise
+    if status < 0 or status == 255:
+        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else "could not be called"
+        raise EngineError(
+            f"{name} {how}", remedy="Use a machine with more memory, or another engine, such as random."
+        )
+    return status
+
+
+@cache
+def _library() -> Any:
+    import pymetis._internal
+
+    library = ctypes.CDLL(pymetis._internal.__file__)
+    library.METIS_PartGraphKway.restype = ctypes.c_int
+    return library
+
+
+def _options(config: PartitionConfig) -> npt.NDArray[np.int64]:
+    import pymetis._internal
+
+    indices: Any = pymetis._internal.options_indices  # type: ignore[attr-defined]  # differ by version
+
+    options = np.full(NUM_OPTIONS, -1, np.int64)  # -1 asks for METIS's default
+    options[int(indices.SEED)] = config.seed
+    options[int(indices.OBJTYPE)] = OBJECTIVES[config.objective]
+    options[int(indices.NUMBERING)] = 0
+    return options
+
+
+def _number(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int64(value))
+
+
+def _array(array: npt.NDArray[Any]) -> Any:
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def _prctl() -> Any:
+    """What has the system end a child with its parent; loaded before the fork, as another thread may load."""
+    return ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+def _close_all() -> None:
+    """Close all that the parent has open but the standard streams: a lock on a folder would live on here."""
+    with suppress(OSError):  # where it cannot be listed
+        os.closerange(3, max(int(path.name) for path in Path("/dev/fd").iterdir()) + 1)

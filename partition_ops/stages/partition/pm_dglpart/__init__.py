@@ -1,0 +1,1 @@
+"""The program ``pm_dglpart``: partitions the text files of ParMETIS under mpirun."""
