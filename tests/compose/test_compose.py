@@ -16,7 +16,7 @@ from local_stack.demo import DAG_ID
 from local_stack.example_graph import GRAPH_NAME
 from local_stack.watch import RunWatch
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.compose.compose_file import runs_once, services
 from tests.compose.stack import Stack
 

@@ -12,7 +12,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.e2e.airflow_site import DAG_ID, INPUT, OUTPUT, ROW, VALUE, Run, Site, wait_until
 
 pytestmark = pytest.mark.e2e

@@ -12,7 +12,7 @@ import pytest
 from local_stack.airflow import BUCKET
 from partition_ops.artifacts import layout
 from partition_ops.storage import Store, open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.e2e.airflow_site import CONNECTION, REPARTITION, RUN_SECONDS, Run, Site, wait_until
 from tests.graphs import library
 from tests.growth import grown

@@ -35,7 +35,7 @@ from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import Layout, SmallGraph, library
 from tests.strategies import graphs

@@ -26,7 +26,7 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.graphs import SmallGraph, library
 from tests.growth import grown
 from tests.strategies import graphs

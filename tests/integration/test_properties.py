@@ -16,7 +16,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.partition.engines import engine_names, two_level
 from partition_ops.storage import open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.defects import CHOICES, with_defects
 from tests.graphs import SHAPES, SmallGraph, library
 from tests.mpi import needs_parmetis

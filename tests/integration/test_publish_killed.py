@@ -21,7 +21,7 @@ from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.graphs import library
 
 CONFIG = RunConfig(num_parts=2, engine="random")

@@ -14,7 +14,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.graphs import SmallGraph, Values, library, social
 from tests.integration.test_equals_dgl import as_dgl
 

@@ -12,7 +12,7 @@ from partition_ops.errors import PartitionOpsError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.damage import base_graphs, damage
 
 GRAPHS = base_graphs()

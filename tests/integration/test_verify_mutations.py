@@ -11,7 +11,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
-from partition_ops.verify import CHECKS, VerifyReport, verify_output
+from partition_ops.verification import CHECKS, VerifyReport, verify_output
 from tests.defects import with_defects
 from tests.graphs import library, social
 from tests.mutations import MUTATIONS

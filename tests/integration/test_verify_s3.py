@@ -8,7 +8,7 @@ from partition_ops.artifacts import layout
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.graphs import library
 
 

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    from partition_ops.verify import verify_output
+    from partition_ops.verification import verify_output
 
     with common.open_input(arguments) as source, common.open_output(arguments) as destination:
         if not destination.exists(layout.MANIFEST):

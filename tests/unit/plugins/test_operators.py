@@ -31,7 +31,7 @@ from graph_partitioning.runs import XCOM_KEY, run_root
 from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.graphs import library
 
 RUN_ID = "manual__2026-01-02T03:04:05+00:00"

@@ -17,7 +17,7 @@ from partition_ops.chunked.metadata import FileSet, GraphMetadata, load_metadata
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 
 ROOT = Path(__file__).parents[3]
 ALPHA = {

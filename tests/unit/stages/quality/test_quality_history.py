@@ -19,7 +19,7 @@ from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import renew_report, report_quality
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
-from partition_ops.verify import verify_output
+from partition_ops.verification import verify_output
 from tests.graphs import library
 from tests.growth import grown
 

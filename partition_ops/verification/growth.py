@@ -12,10 +12,10 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.storage import open_store
 from partition_ops.system.json_documents import check_document
-from partition_ops.verify.input import Ids
-from partition_ops.verify.output import Array, Output
-from partition_ops.verify.report import Findings
-from partition_ops.verify.truth import Truth
+from partition_ops.verification.input import Ids
+from partition_ops.verification.output import Array, Output
+from partition_ops.verification.report import Findings
+from partition_ops.verification.truth import Truth
 
 MIGRATION = f"{layout.ASSIGNMENT}/{layout.MIGRATION}"
 COLUMNS = ["old_new_id", "old_type_new_id", "new_id", "type_new_id"]

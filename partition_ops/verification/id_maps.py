@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.verify.input import Ids
-from partition_ops.verify.output import ID_MAP_COLUMNS, Array, Output
-from partition_ops.verify.report import Findings
-from partition_ops.verify.truth import Ranges, Truth
+from partition_ops.verification.input import Ids
+from partition_ops.verification.output import ID_MAP_COLUMNS, Array, Output
+from partition_ops.verification.report import Findings
+from partition_ops.verification.truth import Ranges, Truth
 
 
 def check_id_maps(findings: Findings, output: Output, truth: Truth) -> None:

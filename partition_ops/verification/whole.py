@@ -10,10 +10,10 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
-from partition_ops.verify.input import Ids, id_dtype
-from partition_ops.verify.output import Array, Output
-from partition_ops.verify.report import Findings
-from partition_ops.verify.truth import Ranges, Truth
+from partition_ops.verification.input import Ids, id_dtype
+from partition_ops.verification.output import Array, Output
+from partition_ops.verification.report import Findings
+from partition_ops.verification.truth import Ranges, Truth
 
 PART_FILES = {"part_graph": "graph.dgl", "node_feats": "node_feat.dgl", "edge_feats": "edge_feat.dgl"}
 

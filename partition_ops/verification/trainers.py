@@ -6,9 +6,9 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.system.json_documents import check_document
-from partition_ops.verify.input import Ids
-from partition_ops.verify.output import Output
-from partition_ops.verify.truth import Truth
+from partition_ops.verification.input import Ids
+from partition_ops.verification.output import Output
+from partition_ops.verification.truth import Truth
 
 
 def expected_trainers(output: Output, truth: Truth, part: int) -> tuple[dict[str, Ids], dict[str, Ids]]:

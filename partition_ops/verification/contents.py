@@ -9,11 +9,11 @@ import numpy as np
 
 from partition_ops.chunked.metadata import Feature
 from partition_ops.storage import Store
-from partition_ops.verify.input import FeatureTable, Ids
-from partition_ops.verify.output import Array, Output
-from partition_ops.verify.report import Findings
-from partition_ops.verify.trainers import expected_trainers, trainers_fit
-from partition_ops.verify.truth import Truth
+from partition_ops.verification.input import FeatureTable, Ids
+from partition_ops.verification.output import Array, Output
+from partition_ops.verification.report import Findings
+from partition_ops.verification.trainers import expected_trainers, trainers_fit
+from partition_ops.verification.truth import Truth
 
 BLOCK = 16 << 20  # bytes of a feature that are compared at a time
 

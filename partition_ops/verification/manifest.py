@@ -10,7 +10,7 @@ from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
-from partition_ops.verify.report import Findings
+from partition_ops.verification.report import Findings
 
 SHOWN = 5
 LISTED_FOLDERS = ("schema/", f"{layout.ASSIGNMENT}/", f"{layout.PARTITIONS}/", "idmap/")

@@ -8,9 +8,9 @@ import numpy as np
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.verify.output import Array, Output
-from partition_ops.verify.report import Findings
-from partition_ops.verify.truth import Ranges, Truth
+from partition_ops.verification.output import Array, Output
+from partition_ops.verification.report import Findings
+from partition_ops.verification.truth import Ranges, Truth
 
 CHECK = "partition-book"
 

@@ -8,16 +8,16 @@ from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
-from partition_ops.verify.book import check_book, check_load
-from partition_ops.verify.contents import Features, check_original_ids
-from partition_ops.verify.dropped import check_dropped, find_dropped, read_actions
-from partition_ops.verify.growth import check_growth
-from partition_ops.verify.id_maps import check_id_maps
-from partition_ops.verify.input import read_edges
-from partition_ops.verify.manifest import check_manifest
-from partition_ops.verify.output import Output
-from partition_ops.verify.report import Findings, VerifyReport
-from partition_ops.verify.structure import (
+from partition_ops.verification.book import check_book, check_load
+from partition_ops.verification.contents import Features, check_original_ids
+from partition_ops.verification.dropped import check_dropped, find_dropped, read_actions
+from partition_ops.verification.growth import check_growth
+from partition_ops.verification.id_maps import check_id_maps
+from partition_ops.verification.input import read_edges
+from partition_ops.verification.manifest import check_manifest
+from partition_ops.verification.output import Output
+from partition_ops.verification.report import Findings, VerifyReport
+from partition_ops.verification.structure import (
     STRUCTURE_CHECKS,
     Seen,
     check_absent,
@@ -25,8 +25,8 @@ from partition_ops.verify.structure import (
     check_fields,
     check_nodes,
 )
-from partition_ops.verify.truth import Truth
-from partition_ops.verify.whole import (
+from partition_ops.verification.truth import Truth
+from partition_ops.verification.whole import (
     check_config,
     check_ranges,
     check_schema,
@@ -56,7 +56,7 @@ def verify_output(
         graph_name: The name that was given instead of the one in ``metadata.json``.
 
     Returns:
-        The outcome of each of `partition_ops.verify.report.CHECKS`.
+        The outcome of each of `partition_ops.verification.report.CHECKS`.
 
     Raises:
         InvalidInputError: The input itself is missing or broken.

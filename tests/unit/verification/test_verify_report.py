@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from partition_ops.errors import StorageError
-from partition_ops.verify.report import CHECKS, MOST_DETAILS, Findings, VerifyReport
+from partition_ops.verification.report import CHECKS, MOST_DETAILS, Findings, VerifyReport
 
 
 def all_begun() -> Findings:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.verify.input import Ids
+from partition_ops.verification.input import Ids
 
 Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

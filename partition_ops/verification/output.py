@@ -17,7 +17,7 @@ import pyarrow.parquet as pa_parquet
 from partition_ops.artifacts import layout
 from partition_ops.storage import Store
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.verify.dgl_file import check_whole
+from partition_ops.verification.dgl_file import check_whole
 
 Array = npt.NDArray[Any]
 ID_MAP_COLUMNS = {"orig_id": "int64", "new_id": "int64", "type_new_id": "int64", "part_id": "int32"}

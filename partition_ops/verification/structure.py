@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from partition_ops.verify.output import Array, PartitionGraph
-from partition_ops.verify.report import Findings
-from partition_ops.verify.truth import Truth
+from partition_ops.verification.output import Array, PartitionGraph
+from partition_ops.verification.report import Findings
+from partition_ops.verification.truth import Truth
 
 NODE_FIELDS = {"_ID": "int64", "part_id": "int64", "inner_node": "uint8", "orig_id": "int64"}
 EDGE_FIELDS = {"_ID": "int64", "inner_edge": "uint8", "orig_id": "int64"}

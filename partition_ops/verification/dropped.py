@@ -14,8 +14,8 @@ import pyarrow.parquet as pa_parquet
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import EdgeType, GraphMetadata
 from partition_ops.storage import Store
-from partition_ops.verify.input import Ids
-from partition_ops.verify.report import Findings
+from partition_ops.verification.input import Ids
+from partition_ops.verification.report import Findings
 
 CHECK = "dropped-edges"
 REASONS = ("duplicate_edges", "self_loop_edges")
