@@ -14,16 +14,15 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli.console import Console
 from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
-from partition_ops.options.gate import Gate
-from partition_ops.options.mpi import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.options import (
-    DRIFT,
     INCREMENTAL,
-    MIGRATION_PRICE,
     Balance,
+    LibraryOptions,
+    MpiOptions,
     Objective,
     PartitionConfig,
 )
+from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.checks import choices
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore, check_folder
@@ -127,14 +126,15 @@ def add_incremental_options(parser: argparse.ArgumentParser) -> None:
         "--migration-price",
         metavar="N",
         type=int,
-        help=f"edges that an old node must save from being cut to move (default {MIGRATION_PRICE})",
+        help="edges that an old node must save from being cut to move"
+        f" (default {PartitionConfig.migration_price})",
     )
     group.add_argument(
         "--drift",
         metavar="D",
         type=float,
         help="move whole clusters, and partition anew if that does not do, when the share of edges cut is"
-        f" more than D times that of the last full run (default {DRIFT})",
+        f" more than D times that of the last full run (default {PartitionConfig.drift})",
     )
     group.add_argument(
         "--compare-full",

@@ -2,54 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from partition_ops.errors import UsageError
-from partition_ops.options.gate import Gate
-from partition_ops.options.mpi import MpiOptions
+from partition_ops.options.declare import option, option_group
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.values import parse_size
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition.options import DRIFT, MIGRATION_PRICE, Balance, Objective, PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ValidateConfig
+
+Stage = TypeVar("Stage", bound=StageConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """Options of the whole job, handed on to the stages.
+class RunConfig(PartitionConfig, ConvertConfig, ValidateConfig):
+    """Options of the whole job: those of the stages, and its own.
 
-    Attributes: As in the configurations of the stages, and
-
-        ignore_estimate: Begin even a job for which there is too little memory or disk, as it seems.
-        check_artifacts: Read what an earlier call has left, and make again what has another content now.
-        probe: Also sample as the trainers would, for the quality report.
+    The stages' options are inherited, so that a stage declares each of them once. `validate`, `partition` and
+    `convert` are the configurations of the stages.
     """
 
-    num_parts: int
-    graph_name: str | None = None
-    engine: str = "auto"
-    balance: Balance = "node-types"
-    seed: int = 0
-    balance_ntypes: str | None = None
-    tolerance: float | None = None
-    target_shares: tuple[float, ...] | None = None
-    objective: Objective = "cut"
-    num_trainers_per_machine: int = 1
-    migration_price: int = MIGRATION_PRICE
-    drift: float = DRIFT
-    compare_full: bool = False
-    mpi: MpiOptions = field(default_factory=MpiOptions)
-    on_defect: str | Mapping[str, str] = "fail"
-    memory: int | None = None
-    data_docs: bool = False
-    num_hops: int = 1
-    graph_formats: tuple[str, ...] = ("coo",)
-    ignore_estimate: bool = False
-    check_artifacts: bool = False
-    probe: bool = False
-    gate: Gate = field(default_factory=Gate)
+    memory: int | None = option(
+        None,
+        help="Memory for the search for duplicates and for building several partitions at a time, such as"
+        " 512M or 4G. The result does not depend on it.",
+        title="Memory",
+        section="More",
+        metavar="SIZE",
+        minimum=1,
+        parse=parse_size,
+        empty="a quarter and three quarters of the available memory",
+        form=None,
+    )
+    probe: bool = option(
+        False,
+        help="Also sample mini-batches as the trainer of each partition would, and report how much they fetch"
+        " from other partitions.",
+        title="Probe the partitions",
+        section="More",
+    )
+    ignore_estimate: bool = option(
+        False,
+        help="Start even if the estimate says that memory or disk are too small.",
+        title="Ignore the estimate",
+        section="More",
+    )
+    check_artifacts: bool = option(
+        False,
+        help="Read all artifacts of an earlier call, and rebuild those that are damaged, even if their"
+        " sizes are right.",
+        title="Check the artifacts",
+        section="More",
+        form=None,
+    )
+    gate: Gate = option_group(Gate)
 
     def __post_init__(self) -> None:
-        _ = (self.validate, self.partition, self.convert)  # a wrong option is refused here, before any work
+        super().__post_init__()
         if self.probe and self.num_hops == 0 and self.num_parts > 1:
             raise UsageError(
                 "Without a halo there is nothing to probe: no edge leads from one partition to another",
@@ -59,23 +71,23 @@ class RunConfig:
 
     @property
     def validate(self) -> ValidateConfig:
-        return ValidateConfig(
-            graph_name=self.graph_name,
-            on_defect=self.on_defect,
-            memory=self.memory,
-            data_docs=self.data_docs,
-        )
-
-    @property
-    def convert(self) -> ConvertConfig:
-        return ConvertConfig(
-            graph_name=self.graph_name,
-            memory=self.memory,
-            num_hops=self.num_hops,
-            graph_formats=self.graph_formats,
-        )
+        """The options of ``validate``."""
+        return self._of(ValidateConfig)
 
     @property
     def partition(self) -> PartitionConfig:
-        names = [option.name for option in fields(PartitionConfig)]
-        return PartitionConfig(**{name: getattr(self, name) for name in names})
+        """The options of ``partition``."""
+        return self._of(PartitionConfig)
+
+    @property
+    def convert(self) -> ConvertConfig:
+        """The options of ``convert``."""
+        return self._of(ConvertConfig)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the results of the stages depend on, as JSON, by stage."""
+        stages = {"validate": self.validate, "partition": self.partition, "convert": self.convert}
+        return {name: config.options() for name, config in stages.items()}
+
+    def _of(self, stage: type[Stage]) -> Stage:
+        return stage(**{field.name: getattr(self, field.name) for field in fields(stage)})

@@ -157,8 +157,8 @@ class _Job:
         convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
 
     def _probe(self) -> None:
+        from partition_ops.stages.probe.options import ProbeConfig
         from partition_ops.stages.probe.probe import probe_run  # brings dgl and torch
-        from partition_ops.stages.probe.sampling import ProbeConfig
 
         self._do(probe_run, ProbeConfig(graph_name=self.config.graph_name))
 

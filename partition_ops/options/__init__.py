@@ -1,1 +1,1 @@
-"""Every option of every stage."""
+"""Machinery of options: declarations, and everything that is made from them."""

@@ -1,36 +1,30 @@
-"""Options that every stage takes, and checks of values."""
+"""Options that every stage takes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
-from partition_ops.errors import UsageError
+from partition_ops.options.declare import Options, option
 
 MOST_PARTS = 65536
 
 
-def check_choice(option: str, value: str, allowed: Any) -> None:
-    choices = get_args(allowed)
-    if value not in choices:
-        raise UsageError(f"{option} cannot be {value!r}", expected="one of " + ", ".join(choices))
-
-
-def check_num_parts(num_parts: int) -> None:
-    if not 1 <= num_parts <= MOST_PARTS:
-        raise UsageError("--num-parts is out of range", found=num_parts, expected=f"1 to {MOST_PARTS}")
-
-
 @dataclass(frozen=True, kw_only=True)
-class StageConfig:
-    """What every stage takes.
+class StageConfig(Options):
+    """Options that every stage takes."""
 
-    Attributes:
-        graph_name: Used instead of the name in ``metadata.json``.
-    """
-
-    graph_name: str | None = None
+    graph_name: str | None = option(
+        None,
+        help="Name of the graph, used instead of the name in metadata.json. It consists of letters, digits"
+        " and underscores.",
+        title="Graph name",
+        section="More",
+        metavar="NAME",
+        empty="the name in metadata.json",
+        form={"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "maxLength": 200},
+    )
 
     def options(self) -> dict[str, Any]:
-        """The options as JSON, for records and the manifest."""
+        """Return the options as JSON, for records and the manifest."""
         return asdict(self)

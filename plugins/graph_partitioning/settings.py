@@ -27,7 +27,7 @@ def run_config(settings: Mapping[str, Any]) -> RunConfig:
         UsageError: A value is wrong.
     """
     from partition_ops.jobs.options import RunConfig
-    from partition_ops.options.mpi import MpiOptions
+    from partition_ops.stages.partition.options import MpiOptions
     from partition_ops.stages.validate.checks import choices
 
     given = {name: value for name, value in settings.items() if value not in ("", None)}

@@ -13,10 +13,9 @@ from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError, QualityGateError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.gate import Gate
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
-from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.publish.options import Gate, PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local_store import LocalStore

@@ -13,8 +13,7 @@ from typing import Any
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
 from partition_ops.errors import EngineError, PartitionOpsError
-from partition_ops.options.mpi import MpiOptions
-from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.options import MpiOptions, PartitionConfig
 from partition_ops.system.signals import restore_default_handlers
 
 NAME = "pm-dglpart"

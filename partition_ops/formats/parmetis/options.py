@@ -5,36 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from partition_ops.errors import UsageError
-from partition_ops.options.stage_config import StageConfig, check_choice, check_num_parts
+from partition_ops.options.declare import option
+from partition_ops.options.stage_config import MOST_PARTS, StageConfig
 
 OnMissing = Literal["fail", "accept"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertPartitionConfig(StageConfig):
-    """Options of ``convert-partition``, with the meaning that the DGL guide gives them.
+    """Options of ``convert-partition``, with the meaning that the DGL guide gives them."""
 
-    Attributes:
-        graph_name: Name of the graph, by which the files of ParMETIS are found.
-        num_parts: Number of partitions.
-        num_node_weights: Number of weights in the node files.
-        node_attr_dtype: NumPy's name of the dtype of what follows in the node files; None passes over it.
-        edge_attr_dtype: The same of the edge files.
-        missing_edges: What to do when an edge that the schema counts is in no file: ``fail``, or ``accept``.
-    """
-
-    graph_name: str
-    num_parts: int
-    num_node_weights: int
-    node_attr_dtype: str | None = None
-    edge_attr_dtype: str | None = None
-    missing_edges: OnMissing = "fail"
-
-    def __post_init__(self) -> None:
-        check_num_parts(self.num_parts)
-        if self.num_node_weights < 0:
-            raise UsageError(
-                "--num-node-weights is out of range", found=self.num_node_weights, expected="0 or more"
-            )
-        check_choice("--missing-edges", self.missing_edges, OnMissing)
+    graph_name: str = option(help="Name of the graph in the names of the files.", metavar="NAME", form=None)
+    num_parts: int = option(
+        help="Number of partitions.", metavar="K", minimum=1, maximum=MOST_PARTS, form=None
+    )
+    num_node_weights: int = option(
+        help="Number of weights of a node in the node files.", metavar="N", minimum=0, form=None
+    )
+    node_attr_dtype: str | None = option(
+        None,
+        help="NumPy's name of the dtype of the columns that follow in the node files: they become the feature"
+        " <type>/attr of every node type.",
+        metavar="DTYPE",
+        empty="the columns are skipped",
+        form=None,
+    )
+    edge_attr_dtype: str | None = option(
+        None,
+        help="The same for the edge files and the edge types.",
+        metavar="DTYPE",
+        empty="the columns are skipped",
+        form=None,
+    )
+    missing_edges: OnMissing = option(
+        "fail",
+        help="What to do if an edge that the schema counts is in no file: fail, or accept it, because"
+        " ParMETIS drops duplicates.",
+        form=None,
+    )

@@ -5,45 +5,87 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from partition_ops.errors import UsageError
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import Options, option
+from partition_ops.options.stage_config import MOST_PARTS, StageConfig
+from partition_ops.options.values import parse_size
 
-MOST_HOPS = 255
 GRAPH_FORMATS = ("coo", "csr", "csc")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertConfig(StageConfig):
-    """Options of ``convert``.
+    """Options of ``convert``."""
 
-    Attributes:
-        memory: Bytes that it may take, which decides how many partitions are built at a time; three quarters
-            of what there is if left out. The result does not depend on it.
-        num_hops: How far the halo of a partition goes, as in ``dgl.distributed.partition_graph``.
-        graph_formats: The sparse formats in ``graph.dgl``: some of ``coo``, ``csr`` and ``csc``.
-    """
-
-    memory: int | None = None
-    num_hops: int = 1
-    graph_formats: tuple[str, ...] = ("coo",)
+    memory: int | None = option(
+        None,
+        help="Memory for building several partitions at a time, such as 512M or 4G. The result does not"
+        " depend on it.",
+        title="Memory",
+        section="More",
+        metavar="SIZE",
+        minimum=1,
+        parse=parse_size,
+        empty="three quarters of the available memory",
+        form=None,
+    )
+    num_hops: int = option(
+        1,
+        help="How far the halo of a partition reaches. 0 leaves out edges from other partitions, 1 includes"
+        " them, and more includes the in-edges of halo nodes too.",
+        title="Hops of the halo",
+        section="More",
+        metavar="N",
+        minimum=0,
+        maximum=255,
+    )
+    graph_formats: tuple[str, ...] = option(
+        ("coo",),
+        help="Sparse formats in graph.dgl: some of coo, csr and csc, separated by commas.",
+        title="Sparse formats",
+        section="More",
+        metavar="F,F,…",
+        choices=GRAPH_FORMATS,
+    )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.num_hops <= MOST_HOPS:
-            raise UsageError("--num-hops is out of range", found=self.num_hops, expected=f"0 to {MOST_HOPS}")
-        wrong = [name for name in self.graph_formats if name not in GRAPH_FORMATS]
-        if wrong or not self.graph_formats:
-            raise UsageError(
-                "--graph-formats has a word that is no format",
-                found=", ".join(wrong) or "nothing",
-                expected="one or more of " + ", ".join(GRAPH_FORMATS),
-            )
+        super().__post_init__()
         ordered = tuple(name for name in GRAPH_FORMATS if name in self.graph_formats)
-        object.__setattr__(self, "graph_formats", ordered)  # in whatever order they were named
-        if self.memory is not None and self.memory < 1:
-            raise UsageError("--memory is out of range", found=self.memory, expected="a number of bytes")
+        object.__setattr__(self, "graph_formats", ordered)  # any order of the words means the same
 
     def options(self) -> dict[str, Any]:
-        """The options as JSON: what the partitions depend on."""
+        """Return the options that the partitions depend on, as JSON."""
         options = asdict(self)
         del options["memory"]
         return {**options, "graph_formats": list(self.graph_formats)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignAssignment(Options):
+    """An assignment that something else has made, for ``convert``."""
+
+    assignment: str | None = option(
+        None,
+        help="Folder of the assignment.",
+        metavar="DIR",
+        empty="assignment/ below --output",
+        form=None,
+    )
+    parmetis_parts: int | None = option(
+        None,
+        help="Number of partitions that pm_dglpart wrote to the folder of the assignment.",
+        metavar="K",
+        minimum=1,
+        maximum=MOST_PARTS,
+        empty="the folder has partition_meta.json and <node type>.txt",
+        only_with="assignment",
+        form=None,
+    )
+    num_node_weights: int | None = option(
+        None,
+        help="Number of weights of a node in the text of pm_dglpart.",
+        metavar="N",
+        minimum=0,
+        empty="0",
+        only_with="parmetis_parts",
+        form=None,
+    )

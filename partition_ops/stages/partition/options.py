@@ -2,88 +2,204 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.mpi import MpiOptions
-from partition_ops.options.stage_config import MOST_PARTS, StageConfig, check_choice, check_num_parts
+from partition_ops.options.declare import Options, option, option_group
+from partition_ops.options.stage_config import MOST_PARTS, StageConfig
+from partition_ops.stages.partition.engines import engine_names
 
 Balance = Literal["node-types", "edges", "none"]
 Objective = Literal["cut", "vol"]
-MOST_EDGES = 2**31 - 1  # that a node must save to move
-MIGRATION_PRICE = 1
-DRIFT = 1.05
-INCREMENTAL = ("migration_price", "drift", "compare_full")  # options that mean something there only
+MOST_EDGES = 2**31 - 1  # that a node can save by moving
+INCREMENTAL = ("migration_price", "drift", "compare_full")  # options that only an incremental run depends on
+PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
+BITS = (32, 64)
 
 
-def _check_shares(shares: tuple[float, ...], num_parts: int) -> None:
-    if len(shares) != num_parts or not all(0 < share < float("inf") for share in shares):
-        raise UsageError(
-            "--target-shares does not fit the partitions",
-            found=", ".join(map(str, shares)),
-            expected=f"{num_parts} numbers above 0, one for each partition",
-        )
+@dataclass(frozen=True, kw_only=True)
+class LibraryOptions(Options):
+    """The shared library that the engine ``parmetis`` calls."""
+
+    path: str | None = option(
+        None,
+        name="parmetis_library",
+        help="Path of the shared library of ParMETIS, or of another one that exports PM4GNN_PartKway.",
+        metavar="FILE",
+        empty="the system's libparmetis",
+        form=None,
+        **PARMETIS,
+    )
+    index_bits: int = option(
+        32,
+        name="parmetis_index_bits",
+        help="Width of the integers (idx_t) that the library was built with, 32 or 64.",
+        metavar="N",
+        form=None,
+        **PARMETIS,
+    )
+    real_bits: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, bits in (("--parmetis-index-bits", self.index_bits), ("real_bits", self.real_bits)):
+            if bits not in BITS:
+                raise UsageError(f"{name} cannot be {bits}", expected="32 or 64")
+        if self.path is None and (self.index_bits, self.real_bits) != (32, 32):
+            raise UsageError(
+                "Debian's ParMETIS has 32-bit numbers only",
+                remedy="Name a library that was built with 64 bits by --parmetis-library.",
+            )
 
 
-def check_balance(config: PartitionConfig) -> None:
-    """Refuse numbers of the balance and migration options that cannot be."""
-    if config.tolerance is not None and not 1 < config.tolerance <= 100:
-        raise UsageError("--tolerance is out of range", found=config.tolerance, expected="above 1, up to 100")
-    if config.target_shares is not None:
-        _check_shares(config.target_shares, config.num_parts)
-    if not 0 <= config.migration_price <= MOST_EDGES:
-        raise UsageError(
-            "--migration-price is out of range", found=config.migration_price, expected=f"0 to {MOST_EDGES}"
-        )
-    if not 1 <= config.drift < float("inf"):
-        raise UsageError("--drift is out of range", found=config.drift, expected="a number, 1 or more")
-    if not 1 <= config.num_trainers_per_machine <= MOST_PARTS // config.num_parts:
-        raise UsageError(
-            "--num-trainers-per-machine is out of range",
-            found=config.num_trainers_per_machine,
-            expected=f"1 to {MOST_PARTS // config.num_parts}, with {config.num_parts} partitions",
-        )
+@dataclass(frozen=True, kw_only=True)
+class MpiOptions(Options):
+    """How the ranks of the engine ``parmetis`` are started, and the library that they call."""
+
+    ranks: int = option(
+        2,
+        name="mpi_ranks",
+        help="Number of MPI processes of the engine parmetis.",
+        title="MPI ranks",
+        metavar="N",
+        minimum=1,
+        maximum=4096,
+        form={"section": "More"},
+        **PARMETIS,
+    )
+    hostfile: str | None = option(
+        None,
+        help="OpenMPI's list of hosts, for the engine parmetis on several machines: a local path.",
+        title="Hostfile",
+        metavar="FILE",
+        empty="all ranks run on this machine",
+        form={"section": "More"},
+        **PARMETIS,
+    )
+    mpirun: str | None = option(
+        None,
+        help="Command that starts the ranks, with options of its own.",
+        metavar="CMD",
+        empty="OpenMPI's mpirun",
+        form=None,
+        **PARMETIS,
+    )
+    library: LibraryOptions = option_group(LibraryOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionConfig(StageConfig):
-    """Options of ``partition``.
+    """Options of ``partition``."""
 
-    Attributes:
-        num_parts: Number of partitions.
-        engine: Name of an engine in `partition_ops.stages.partition.ENGINES`.
-        balance: ``node-types`` gives every partition the same share of each node type; ``edges`` the
-            same share of each type's nodes and of their in-edges; ``none`` of all nodes together.
-        seed: The same seed gives the same assignment.
-        balance_ntypes: Name of a node feature of integers, such as a train mask: every partition gets the
-            same share of the nodes with each value, within their type unless ``balance`` is ``none``.
-        tolerance: Largest weight of a partition over its share, such as 1.03; None for the engine's own.
-        target_shares: The share of every partition, for machines that are not equal; need not sum to 1.
-        objective: ``cut``, few edges between partitions, or ``vol``, little communication.
-        num_trainers_per_machine: Every partition is made of so many smaller ones, one for each trainer.
-        migration_price: In an incremental run, how many cut edges an old node must save to move.
-        drift: ... how many times the last full run's share of cut edges is too much: then it is a full run.
-        compare_full: ... also make a full run, for the report only.
-        mpi: For the engine ``parmetis``: its ranks and its library.
-    """
-
-    num_parts: int
-    engine: str = "auto"
-    balance: Balance = "node-types"
-    seed: int = 0
-    balance_ntypes: str | None = None
-    tolerance: float | None = None
-    target_shares: tuple[float, ...] | None = None
-    objective: Objective = "cut"
-    num_trainers_per_machine: int = 1
-    migration_price: int = MIGRATION_PRICE
-    drift: float = DRIFT
-    compare_full: bool = False
-    mpi: MpiOptions = field(default_factory=MpiOptions)
+    num_parts: int = option(
+        help="Number of partitions: one for each machine of the distributed training.",
+        title="Number of partitions",
+        metavar="K",
+        minimum=1,
+        maximum=MOST_PARTS,
+        form={"default": 4, "maximum": 1024},  # Airflow's default of [core] max_map_length
+    )
+    engine: str = option(
+        "auto",
+        help="Engine that assigns nodes to partitions. auto: two-level or metis, whichever is expected to cut"
+        " fewer edges. two-level: fast, and few edges are cut. metis: better for graphs such as grids and"
+        " roads. parmetis: runs over MPI and must be installed. random: for comparison.",
+        title="Engine",
+        metavar="E",
+        choices=engine_names,
+    )
+    balance: Balance = option(
+        "node-types",
+        help="What every partition gets the same share of. node-types: the nodes of each type. edges: the"
+        " nodes and the in-edges of each type. none: the nodes of all types together.",
+        title="Balance",
+    )
+    seed: int = option(
+        0,
+        help="The same seed gives the same partitions.",
+        title="Seed",
+        section="More",
+        metavar="N",
+        minimum=0,
+        maximum=2**31 - 1,
+    )
+    balance_ntypes: str | None = option(
+        None,
+        help="A node feature of integers, such as train_mask: every partition gets the same share of the"
+        " nodes with each value, within each type unless balance is none.",
+        title="Balance by a feature",
+        section="Balance",
+        metavar="FEATURE",
+        empty="no feature",
+    )
+    tolerance: float | None = option(
+        None,
+        help="Largest weight of a partition divided by its share, such as 1.03.",
+        title="Tolerance",
+        section="Balance",
+        metavar="T",
+        above=1,
+        maximum=100,
+        empty="the engine's own",
+    )
+    target_shares: tuple[float, ...] | None = option(
+        None,
+        help="Share of each partition, for machines that are not equal, such as 2,1,1. They need not sum"
+        " to 1.",
+        title="Shares of the partitions",
+        section="Balance",
+        metavar="S,S,…",
+        above=0,
+        empty="equal shares",
+    )
+    objective: Objective = option(
+        "cut",
+        help="What is minimised. cut: the number of edges between partitions. vol: the communication volume.",
+        title="Objective",
+        section="Balance",
+    )
+    num_trainers_per_machine: int = option(
+        1,
+        help="Number of trainers on a machine: every partition is made of so many smaller ones, which are"
+        " listed in assignment/trainers/.",
+        title="Trainers on a machine",
+        section="Balance",
+        metavar="N",
+        minimum=1,
+        maximum=MOST_PARTS,
+    )
+    migration_price: int = option(
+        1,
+        help="Number of cut edges that a node of the previous run must save to move to another partition.",
+        title="Price of migration",
+        section="Growth",
+        metavar="N",
+        minimum=0,
+        maximum=MOST_EDGES,
+        only_with="previous",
+    )
+    drift: float = option(
+        1.05,
+        help="Largest share of edges cut, as a multiple of that of the last full run. Above it, whole"
+        " clusters move; if that is not enough, the graph is partitioned anew.",
+        title="Drift",
+        section="Growth",
+        metavar="D",
+        minimum=1,
+        only_with="previous",
+    )
+    compare_full: bool = option(
+        False,
+        help="Also partition the graph anew, only to report the result.",
+        title="Compare with a full run",
+        section="Growth",
+        only_with="previous",
+    )
+    mpi: MpiOptions = option_group(MpiOptions)
 
     def options(self) -> dict[str, Any]:
-        """The options as JSON: what the assignment depends on."""
+        """Return the options that the assignment depends on, as JSON."""
         options = asdict(self)
         options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
         if self.engine != "parmetis":
@@ -93,13 +209,35 @@ class PartitionConfig(StageConfig):
         return options
 
     def incremental_options(self) -> dict[str, Any]:
-        """Those that the assignment of an incremental run depends on besides."""
+        """Return the further options that the assignment of an incremental run depends on."""
         return {name: getattr(self, name) for name in INCREMENTAL}
 
     def __post_init__(self) -> None:
-        check_num_parts(self.num_parts)
-        check_balance(self)
-        if not 0 <= self.seed < 2**31:
-            raise UsageError("--seed is out of range", found=self.seed, expected="0 to 2147483647")
-        check_choice("--balance", self.balance, Balance)
-        check_choice("--objective", self.objective, Objective)
+        super().__post_init__()
+        if self.target_shares is not None and len(self.target_shares) != self.num_parts:
+            raise UsageError(
+                "--target-shares does not fit the partitions",
+                found=", ".join(map(str, self.target_shares)),
+                expected=f"{self.num_parts} numbers above 0, one for each partition",
+            )
+        if self.num_trainers_per_machine > MOST_PARTS // self.num_parts:
+            raise UsageError(
+                "--num-trainers-per-machine is out of range",
+                found=self.num_trainers_per_machine,
+                expected=f"1 to {MOST_PARTS // self.num_parts}, with {self.num_parts} partitions",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreviousRun(Options):
+    """Where the earlier run is that an incremental run continues."""
+
+    previous: str | None = option(
+        None,
+        help="A finished earlier run over the same graph, or the root of the graph's runs: a folder or"
+        " s3://…. Nodes stay in their partitions unless moving pays.",
+        title="Previous run",
+        section="Growth",
+        metavar="RUN",
+        empty="the graph is partitioned anew",
+    )

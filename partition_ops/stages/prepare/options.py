@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.stage_config import StageConfig, check_choice
+from partition_ops.options.declare import option
+from partition_ops.options.stage_config import StageConfig
 
 PrepareFormat = Literal["parhip", "parmetis"]
 WEIGHTS = "node-types|one|degree|(column|mask)=.+"
@@ -15,30 +16,37 @@ WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig(StageConfig):
-    """Options of ``prepare``.
+    """Options of ``prepare``."""
 
-    Attributes:
-        format: ``parhip``, the binary graph that our engines read, or ``parmetis``, its text files.
-        weights: In the text, the weights of a node; see `partition_ops.formats.parmetis.node_weights`.
-        attributes: In the text, names of the features that follow as attributes; ``all`` means all.
-    """
-
-    format: PrepareFormat = "parhip"
-    weights: str = "node-types"
-    attributes: tuple[str, ...] = ()
+    format: PrepareFormat = option(
+        "parhip",
+        help="parhip: the binary graph that the engines read. parmetis: the text files of ParMETIS.",
+        title="Format",
+        form=None,
+    )
+    weights: str = option(
+        "node-types",
+        help="Weights of a node in the text for ParMETIS: node-types (one for each type), one, degree,"
+        " column=FEATURE (a node feature of integers) or mask=FEATURE (two weights: inside and outside,"
+        " such as a train mask).",
+        metavar="KIND",
+        only_with="format=parmetis",
+        form=None,
+    )
+    attributes: tuple[str, ...] = option(
+        (),
+        help="A feature to append to the columns of the text for ParMETIS, in the node file, the edge file or"
+        " both. The option may be repeated; all means every feature.",
+        metavar="NAME",
+        several="repeat",
+        only_with="format=parmetis",
+        form=None,
+    )
 
     def __post_init__(self) -> None:
-        check_choice("--format", self.format, PrepareFormat)
+        super().__post_init__()
         if not re.fullmatch(WEIGHTS, self.weights):
             raise UsageError(
                 f"--weights cannot be {self.weights!r}",
                 expected="node-types, one, degree, column=FEATURE or mask=FEATURE",
-            )
-        if self.format == "parhip" and self.weights != "node-types":
-            raise UsageError(
-                "--weights is for the text of ParMETIS", remedy="Give --balance to 'partition' instead."
-            )
-        if self.format == "parhip" and self.attributes:
-            raise UsageError(
-                "--attributes is for the text of ParMETIS", remedy="Our own stages read features themselves."
             )

@@ -18,7 +18,8 @@ from partition_ops.artifacts.tasks import (
     run_task,
 )
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.stages.probe.sampling import COUNTED, ProbeConfig, Prober, TrainerFigures
+from partition_ops.stages.probe.options import ProbeConfig
+from partition_ops.stages.probe.sampling import COUNTED, Prober, TrainerFigures
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.tasks import conversion_tasks, run_task
+from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.probe.probe import Probed, probe_partitions, record_probe
-from partition_ops.stages.probe.sampling import ProbeConfig
 from partition_ops.stages.publish.publish import renew_manifest
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import renew_report

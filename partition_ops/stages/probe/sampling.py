@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from partition_ops.errors import UsageError, one_of
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.graph import PartitionedGraph
 
@@ -19,44 +19,6 @@ TRAIN_MASK = "train_mask"
 COUNTED = ("neighbours", "remote_neighbours", "input_rows", "remote_rows", "remote_bytes")
 
 dgl = import_dgl()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeConfig(StageConfig):
-    """Options of ``probe``: what is sampled.
-
-    Attributes:
-        node_type: Type of the seeds; where None, the first one with the feature ``train_mask``, else the one
-            with most nodes.
-        fanouts: For each layer, the number of edges of each type for a node; -1 is all.
-        batch_size: Seeds of a batch.
-        batches: Batches for each partition, at most.
-        features: Names of the node features that a batch fetches for its input nodes; all where None.
-        seed: Of what is drawn; the same seed gives the same figures but for the speed.
-        parts: The partitions that are probed; all where None.
-    """
-
-    node_type: str | None = None
-    fanouts: tuple[int, ...] = (10, 10)
-    batch_size: int = 1024
-    batches: int = 20
-    features: tuple[str, ...] | None = None
-    seed: int = 0
-    parts: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if not self.fanouts or any(fanout < -1 or fanout == 0 for fanout in self.fanouts):
-            raise UsageError(
-                "A fanout cannot be so small",
-                found=" ".join(map(str, self.fanouts)) or "none",
-                expected="for each layer a number of edges, or -1 for all",
-            )
-        for name in ("batch_size", "batches"):
-            if getattr(self, name) < 1:
-                option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} is too small", found=getattr(self, name), expected="1 or more")
-        if self.seed < 0:
-            raise UsageError("--seed is too small", found=self.seed, expected="0 or more")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.migration import read_migration
 from partition_ops.errors import QualityGateError, UsageError
-from partition_ops.options.gate import Gate
+from partition_ops.stages.publish.options import Gate
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 

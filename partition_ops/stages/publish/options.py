@@ -2,10 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from partition_ops.options.gate import Gate
+from partition_ops.options.declare import Options, option, option_group
 from partition_ops.options.stage_config import StageConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(Options):
+    """Largest figures of partitions that are published."""
+
+    max_edge_cut: float | None = option(
+        None,
+        help="Largest share of the edges that are cut, such as 0.2. Worse partitions are not published.",
+        title="Largest share of edges cut",
+        section="Publishing",
+        metavar="X",
+        minimum=0,
+        maximum=1,
+        empty="any",
+    )
+    max_imbalance: float | None = option(
+        None,
+        help="Largest imbalance of a node type: its nodes in one partition divided by its ideal share. Worse"
+        " partitions are not published.",
+        title="Largest imbalance of a node type",
+        section="Publishing",
+        metavar="X",
+        minimum=1,
+        empty="any",
+        form={"maximum": 1024},
+    )
+    max_moved: float | None = option(
+        None,
+        help="Largest share of the nodes of the previous run that moved to another partition. Worse"
+        " partitions are not published.",
+        title="Largest share of old nodes moved",
+        section="Publishing",
+        metavar="X",
+        minimum=0,
+        maximum=1,
+        empty="any",
+        only_with="previous",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,8 +53,7 @@ class PublishConfig(StageConfig):
 
     Attributes:
         run_id: Name of the run; None outside Airflow, where there is no ``latest.json`` either.
-        gate: What partitions must not be worse than to be published.
     """
 
     run_id: str | None = None
-    gate: Gate = field(default_factory=Gate)
+    gate: Gate = option_group(Gate)

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from partition_ops.options.declare import Options, option
 from partition_ops.options.stage_config import StageConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class QualityConfig(StageConfig):
     """Options of ``quality``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierReport(Options):
+    """Where the run is whose history the report continues."""
+
+    previous: str | None = option(
+        None,
+        help="The finished run before this one: the report continues its history.",
+        metavar="RUN",
+        empty="the history begins with this run",
+        form=None,
+    )

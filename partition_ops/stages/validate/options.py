@@ -5,35 +5,86 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partition_ops.errors import UsageError
+from partition_ops.options.declare import Option, Options, option
 from partition_ops.options.stage_config import StageConfig
-from partition_ops.stages.validate.checks import checked_actions
+from partition_ops.options.values import parse_size
+from partition_ops.stages.validate.check import ACTIONS
+from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions
+
+
+def action_options() -> dict[str, Option]:
+    """Return an option for each check with a choice of actions, by the name of the check."""
+    return {
+        check.name: Option(
+            name=f"on_{check.name}",
+            help=" ".join(f"{action}: {ACTIONS[action]}." for action in check.actions),
+            title=check.form_title,
+            section="" if "drop" in check.actions else "More",
+            choices=check.actions,
+            default=check.actions[0],
+        )
+        for check in CHECKS.values()
+        if len(check.actions) > 1
+    }
+
+
+def parse_action(text: str) -> dict[str, str]:
+    """Return actions by check from ``CHECK=ACTION``, or from ``ACTION`` for the edges that can be dropped."""
+    return parse_actions([text])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidateConfig(StageConfig):
-    """Options of ``validate``.
+    """Options of ``validate``."""
 
-    Attributes:
-        on_defect: What to do about the findings of a check, by its name: ``fail``,
-            ``exclude`` (the edges stay in the graph and the partitioner does not see them), ``drop`` (they
-            leave the output) or ``warn``. One word alone means duplicate and self-loop edges. What no later
-            stage could work on fails whatever this says.
-        memory: Bytes that the search for duplicates may take; a quarter of what there is if left out.
-        data_docs: Whether Great Expectations judges the metrics and writes Data Docs. It does in any case
-            where the user has expectations of their own.
-    """
-
-    on_defect: str | Mapping[str, str] = "fail"
-    memory: int | None = None
-    data_docs: bool = False
+    on_defect: str | Mapping[str, str] = option(
+        "fail",
+        help="What to do about findings: fail, exclude (the engine ignores the edges, and the partitions"
+        " contain them), drop (the edges are left out of the output) or warn. Without CHECK it means"
+        " duplicate_edges and self_loop_edges. The option may be repeated.",
+        metavar="[CHECK=]ACTION",
+        parse=parse_action,
+        by_key=action_options,
+    )
+    memory: int | None = option(
+        None,
+        help="Memory for the search for duplicates, such as 512M or 4G. The result does not depend on it.",
+        title="Memory",
+        section="More",
+        metavar="SIZE",
+        minimum=1,
+        parse=parse_size,
+        empty="a quarter of the available memory",
+        form=None,
+    )
+    data_docs: bool = option(
+        False,
+        help="Write Great Expectations' Data Docs, which takes some seconds. They are always written if there"
+        " are expectation suites of your own.",
+        title="Data Docs",
+        form=None,
+    )
 
     @property
     def actions(self) -> dict[str, str]:
-        """The action of every check about which there is a choice."""
+        """The action of every check whose action can be chosen."""
         return checked_actions(self.on_defect)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "on_defect", self.actions)  # in full, for records and the manifest
-        if self.memory is not None and self.memory < 1:
-            raise UsageError("--memory is out of range", found=self.memory, expected="a number of bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectationSuites(Options):
+    """Where the user's own expectation suites are."""
+
+    expectations: str | None = option(
+        None,
+        help="Folder with your own expectation suites, files of Great Expectations: a local path or s3://….",
+        title="Expectations of your own",
+        section="More",
+        metavar="DIR",
+        empty="no suites of your own",
+        form={"name": "expectations_uri"},
+    )

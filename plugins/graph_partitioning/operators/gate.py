@@ -93,8 +93,8 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator):
         return {"approved_by": answer["responded_by_user"]}
 
     def _breaches(self) -> tuple[list[Breach], str]:
-        from partition_ops.options.gate import Gate
         from partition_ops.stages.publish.gate import check_gate, moved_share
+        from partition_ops.stages.publish.options import Gate
 
         asked = {name: getattr(self, name) for name in ("max_edge_cut", "max_imbalance", "max_moved")}
         with self.opened() as (_, destination):

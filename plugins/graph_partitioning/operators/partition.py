@@ -108,8 +108,7 @@ class PartitionNodesOperator(GraphStageOperator):
         self.hostfile = hostfile
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.options.mpi import MpiOptions
-        from partition_ops.stages.partition.options import PartitionConfig
+        from partition_ops.stages.partition.options import MpiOptions, PartitionConfig
         from partition_ops.stages.partition.partition import partition_nodes
 
         config = PartitionConfig(

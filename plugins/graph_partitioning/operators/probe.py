@@ -71,8 +71,8 @@ class ProbePartitionsOperator(GraphStageOperator):
         return super().execute(context)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.stages.probe.options import ProbeConfig
         from partition_ops.stages.probe.probe import probe_run
-        from partition_ops.stages.probe.sampling import ProbeConfig
 
         fanouts = self.fanouts.split(",") if isinstance(self.fanouts, str) else self.fanouts
         config = ProbeConfig(

@@ -12,8 +12,7 @@ from partition_ops.cli import main
 from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.gate import Gate
-from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.publish.options import Gate, PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import open_store
 from tests.graphs import library

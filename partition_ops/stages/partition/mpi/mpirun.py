@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
-from partition_ops.options.mpi import MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_installed, find_library
+from partition_ops.stages.partition.options import MpiOptions
 
 ERROR_MARK = "@partition-ops-error "
 COMMANDS = ("mpirun.openmpi", "mpirun")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import EngineError
-from partition_ops.options.mpi import LibraryOptions
+from partition_ops.stages.partition.options import LibraryOptions
 
 FUNCTIONS = ("PM4GNN_PartKway", "ParMETIS_V3_PartKway")
 ADAPTIVE = "ParMETIS_V3_AdaptiveRepart"

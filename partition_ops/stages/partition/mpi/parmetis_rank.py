@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import read_parhip_slice
-from partition_ops.options.mpi import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import run_rank
 from partition_ops.stages.partition.mpi.parmetis_library import (
     PARMETIS_TOLERANCE,
@@ -22,7 +21,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import (
     Wanted,
     check_fits,
 )
-from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.options import LibraryOptions, MpiOptions, PartitionConfig
 from partition_ops.stages.partition.weights import (
     Classes,
     Weights,

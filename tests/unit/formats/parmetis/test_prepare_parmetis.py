@@ -238,7 +238,7 @@ def test_a_feature_that_no_type_has_is_refused(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().err
     assert "No type has a feature 'feet'" in said and "all, feat, label, train_mask, grid, year" in said
     assert main([*arguments, "--attributes", "feat"]) == 2
-    assert "--attributes is for the text of ParMETIS" in capsys.readouterr().err
+    assert "--attributes needs --format parmetis" in capsys.readouterr().err
 
 
 def weights_of(graph: SmallGraph, folder: Path, kind: str) -> list[Row]:

@@ -178,7 +178,7 @@ def test_wrong_options_are_refused(options: dict[str, object], words: str) -> No
 
 
 def test_the_error_about_an_unknown_engine_lists_the_engines(stores: tuple[Store, Store]) -> None:
-    with pytest.raises(UsageError, match=r"no engine 'magic'.*two-level, metis, parmetis, random"):
+    with pytest.raises(UsageError, match=r"--engine cannot be 'magic'.*two-level, metis, parmetis, random"):
         partition_nodes(PartitionConfig(num_parts=2, engine="magic"), *stores)
 
 

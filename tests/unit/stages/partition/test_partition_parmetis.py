@@ -22,10 +22,9 @@ from partition_ops.artifacts.parhip import open_parhip, read_parhip_slice
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError, InvalidInputError, UsageError
-from partition_ops.options.mpi import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi import mpirun
 from partition_ops.stages.partition.mpi.parmetis_library import check_fits, find_library
-from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.options import LibraryOptions, MpiOptions, PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
@@ -171,7 +170,7 @@ def test_an_interrupted_run_leaves_no_rank_behind(stores: tuple[Store, Store], t
     script = (  # where tests run in the background, a shell may have told processes to ignore the signal
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from partition_ops.stages.partition.mpi import mpirun\n"
-        "from partition_ops.options.mpi import MpiOptions\n"
+        "from partition_ops.stages.partition.options import MpiOptions\n"
         "mpirun.run_ranks('sleeping', {}, MpiOptions(ranks=2))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -17,8 +17,8 @@ from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.convert import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
-from partition_ops.options.mpi import MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
+from partition_ops.stages.partition.options import MpiOptions
 from partition_ops.stages.partition.pm_dglpart import text_slice
 from partition_ops.stages.partition.pm_dglpart.text_slice import TextSlice
 from partition_ops.stages.prepare.options import PrepareConfig

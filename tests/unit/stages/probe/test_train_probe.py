@@ -11,8 +11,8 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.errors import UsageError
+from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.probe.probe import probe_partitions
-from partition_ops.stages.probe.sampling import ProbeConfig
 from partition_ops.storage import open_store
 from partition_ops.system.json_documents import check_document
 from tests.graphs import SmallGraph, library, social
@@ -171,13 +171,13 @@ def test_what_was_probed_before_the_partitions_changed_is_forgotten(tmp_path: Pa
 
 
 def test_wrong_options_are_named() -> None:
-    with pytest.raises(UsageError, match=r"--batch-size is too small.*Found: 0"):
+    with pytest.raises(UsageError, match=r"--batch-size is out of range.*Found: 0"):
         ProbeConfig(batch_size=0)
-    with pytest.raises(UsageError, match=r"fanout cannot be so small.*Found: 10 -2.*-1 for all"):
+    with pytest.raises(UsageError, match=r"fanout is out of range.*Found: 10 -2.*-1 for all"):
         ProbeConfig(fanouts=(10, -2))
-    with pytest.raises(UsageError, match=r"fanout cannot be so small.*Found: 10 0"):
+    with pytest.raises(UsageError, match=r"fanout is out of range.*Found: 10 0"):
         ProbeConfig(fanouts=(10, 0))
-    with pytest.raises(UsageError, match=r"--seed is too small.*Found: -1"):
+    with pytest.raises(UsageError, match=r"--seed is out of range.*Found: -1"):
         ProbeConfig(seed=-1)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from partition_ops import cli
 from partition_ops.artifacts import layout
 from partition_ops.errors import QualityGateError, UsageError
-from partition_ops.options.gate import Gate
 from partition_ops.stages.publish.gate import check_gate, enforce_gate
+from partition_ops.stages.publish.options import Gate
 from partition_ops.storage import Store, open_store
 from tests.graphs import library
 

@@ -1,0 +1,279 @@
+"""Declarations of options: fields of frozen dataclasses whose metadata is an `Option`.
+
+Everything that offers an option is made from its declaration: the arguments of the command line
+(`arguments`), the arguments of operators and the values that templates give them (`values`), the form of the
+DAG and the JSON Schemas of settings (`json_schema`), and the tables in the docs (`table`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
+from numbers import Integral, Real
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from partition_ops.errors import UsageError
+
+OPTION, GROUP = "option", "group"
+REQUIRED: Any = object()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Option:
+    """The declaration of one option.
+
+    Attributes:
+        help: What the option does, in whole sentences. They do not mention the default.
+        title: Label in the form of the DAG.
+        section: Heading in the form, in ``--help`` and in the docs; ``""`` is the first group.
+        metavar: Placeholder of the value in ``--help``.
+        minimum: Least value.
+        maximum: Largest value.
+        above: Bound that a value must exceed.
+        choices: Allowed values, or a function that returns them.
+        empty: What happens if a value that may be None is left out.
+        only_with: The option is rejected without this one: ``"previous"``, or ``"engine=parmetis"`` if that
+            one must have a certain value. Verbs and configurations that do not have it do not check this.
+        parse: Makes a value from text; raises ValueError with a sentence. None goes by the type.
+        show: Makes text from the default.
+        several: How ``--help`` takes several values: ``commas`` (``A,B``), ``words`` (``A B``) or
+            ``repeat`` (the option is repeated).
+        flag: Name on the command line, without dashes.
+        form: What differs in the form of the DAG: JSON Schema keywords, and ``name``, ``default``,
+            ``section`` and ``description``. None keeps the option out of the form.
+        by_key: For an option with a choice for each of several keys: a function that returns an `Option` for
+            each key, by the name of its param in the form.
+        name: Name of the option; unique in a verb and in the form.
+        field: Name of the field.
+        type: Type of a single value: ``int``, ``float``, ``bool``, ``str`` or another that ``parse`` makes.
+        many: Whether the value is a tuple.
+        nullable: Whether the value may be None.
+        default: Value if the option is left out; `REQUIRED` if it must not be.
+    """
+
+    help: str
+    title: str = ""
+    section: str = ""
+    metavar: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    choices: Sequence[str] | Callable[[], Sequence[str]] = ()
+    empty: str = ""
+    only_with: str = ""
+    parse: Callable[[str], Any] | None = None
+    show: Callable[[Any], str] | None = None
+    several: Literal["commas", "words", "repeat"] = "commas"
+    flag: str = ""
+    form: Mapping[str, Any] | None = dataclasses.field(default_factory=dict)
+    by_key: Callable[[], Mapping[str, Option]] | None = None
+    name: str = ""
+    field: str = ""
+    type: Any = str
+    many: bool = False
+    nullable: bool = False
+    default: Any = REQUIRED
+
+    @property
+    def option_string(self) -> str:
+        """The option on the command line, such as ``--num-parts``."""
+        return "--" + (self.flag or self.name).replace("_", "-")
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The allowed values; empty if there is no list of them."""
+        return tuple(self.choices() if callable(self.choices) else self.choices)
+
+    @property
+    def range(self) -> str:
+        """The bounds in words."""
+        if self.above is not None:
+            return f"above {self.above}" + (f", up to {self.maximum}" if self.maximum is not None else "")
+        if self.minimum is None:
+            return f"up to {self.maximum}" if self.maximum is not None else ""
+        return f"{self.minimum} or more" if self.maximum is None else f"{self.minimum} to {self.maximum}"
+
+
+def option(default: Any = REQUIRED, *, help: str, **declared: Any) -> Any:
+    """Declare a field of a dataclass as an option.
+
+    Args:
+        default: Value if the option is left out; without it the option is required.
+        help: What the option does.
+        declared: Further attributes of `Option`.
+    """
+    metadata = {OPTION: Option(help=help, **declared)}
+    return dataclasses.field(
+        default=dataclasses.MISSING if default is REQUIRED else default, metadata=metadata
+    )
+
+
+def option_group(cls: type) -> Any:
+    """Declare a field whose value is a dataclass with options of its own; they have no prefix."""
+    return dataclasses.field(default_factory=cls, metadata={GROUP: cls})
+
+
+class Options:
+    """Base of the dataclasses that declare options; values are checked once, when one is made."""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+_found: dict[type, tuple[Option, ...]] = {}  # annotations are slow to resolve
+
+
+def own_options(cls: type[Any]) -> tuple[Option, ...]:
+    """Return the options that are fields of a dataclass, without those of its groups."""
+    if cls not in _found:
+        hints = get_type_hints(cls)
+        _found[cls] = tuple(
+            _with_type(field.metadata[OPTION], field, hints[field.name])
+            for field in dataclasses.fields(cls)
+            if OPTION in field.metadata
+        )
+    return _found[cls]
+
+
+def groups(cls: type) -> dict[str, type]:
+    """Return the option groups of a dataclass, by the name of the field."""
+    return {field.name: field.metadata[GROUP] for field in dataclasses.fields(cls) if GROUP in field.metadata}
+
+
+def options_of(*classes: type) -> tuple[Option, ...]:
+    """Return the options of dataclasses and of their groups, in the order of the fields, each name once."""
+    found: dict[str, Option] = {}
+    for cls in classes:
+        for one in _walk(cls):
+            found.setdefault(one.name, one)
+    return tuple(found.values())
+
+
+def _walk(cls: type) -> Iterator[Option]:
+    own = {one.field: one for one in own_options(cls)}
+    inner = groups(cls)
+    for field in dataclasses.fields(cls):
+        if field.name in own:
+            yield own[field.name]
+        elif field.name in inner:
+            yield from _walk(inner[field.name])
+
+
+def _with_type(declared: Option, field: dataclasses.Field[Any], hint: Any) -> Option:
+    nullable = NoneType in get_args(hint)
+    kind = next(kind for kind in get_args(hint) if kind is not NoneType) if nullable else hint
+    many = get_origin(kind) is tuple
+    if many:
+        kind = get_args(kind)[0]
+    choices = declared.choices
+    if get_origin(kind) is Literal:
+        choices, kind = get_args(kind), str
+    return dataclasses.replace(
+        declared,
+        name=declared.name or field.name,
+        field=field.name,
+        type=kind,
+        many=many,
+        nullable=nullable,
+        choices=choices,
+        default=REQUIRED if field.default is dataclasses.MISSING else field.default,
+    )
+
+
+def check_values(config: Any) -> None:
+    """Check the options of a dataclass against their declarations.
+
+    Raises:
+        UsageError: A value has another type, is out of range or is not among the choices, or an option is
+            given without the one that it needs.
+    """
+    options = own_options(type(config))
+    values = {one.name: getattr(config, one.field) for one in options}
+    for one in options:
+        value = values[one.name]
+        if one.by_key is None and not (value is None and one.nullable):
+            _check_value(one, value)
+    asked = {one.name for one in options if values[one.name] != one.default}
+    check_companions(options, asked, values)
+
+
+def _check_value(one: Option, value: Any) -> None:
+    if not one.many:
+        _check_single(one, value)
+        return
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise UsageError(f"{one.option_string} is not a list", found=repr(value), expected="a tuple")
+    if not value and one.default != ():
+        raise UsageError(f"{one.option_string} is empty", expected=_expected(one))
+    for item in value:
+        _check_single(one, item)
+
+
+KINDS: dict[Any, tuple[Any, str]] = {
+    bool: (bool, "true or false"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "text"),
+}
+
+
+def _check_single(one: Option, value: Any) -> None:
+    kind, noun = KINDS.get(one.type, (object, ""))
+    if not isinstance(value, kind) or (isinstance(value, bool) and one.type is not bool):
+        raise UsageError(f"{one.option_string} is not {noun}", found=repr(value), expected=_expected(one))
+    if one.choices and value not in one.allowed:
+        raise UsageError(f"{one.option_string} cannot be {value!r}", expected=_expected(one))
+    if not _in_range(one, value):
+        raise UsageError(f"{one.option_string} is out of range", found=value, expected=_expected(one))
+
+
+def _in_range(one: Option, value: Any) -> bool:
+    if isinstance(value, float) and not isfinite(value):
+        return False
+    return (
+        (one.minimum is None or value >= one.minimum)
+        and (one.maximum is None or value <= one.maximum)
+        and (one.above is None or value > one.above)
+    )
+
+
+def _expected(one: Option) -> str:
+    if one.choices:
+        return ("one or more of " if one.many else "one of ") + ", ".join(one.allowed)
+    noun = KINDS.get(one.type, (None, "a value"))[1]
+    return (
+        f"{noun}, {one.range}" if one.range.endswith("or more") and one.type is float else one.range or noun
+    )
+
+
+def check_companions(options: Sequence[Option], asked: set[str], values: Mapping[str, Any]) -> None:
+    """Reject options that mean nothing without another one that was not given.
+
+    Args:
+        options: The options that may be given together.
+        asked: Names of those that were given.
+        values: The value of every option, by name.
+
+    Raises:
+        UsageError: Names the option and the one that it needs.
+    """
+    known = {one.name: one for one in options}
+    for one in options:
+        other, _, wanted = one.only_with.partition("=")
+        if one.name not in asked or other not in known:
+            continue
+        value, needed = values.get(other), known[other].option_string
+        if wanted and value != wanted:
+            raise UsageError(
+                f"{one.option_string} needs {needed} {wanted}",
+                found=f"{needed} {value}",
+                remedy=f"Choose {needed} {wanted}, or leave {one.option_string} out.",
+            )
+        if not wanted and not value:
+            raise UsageError(
+                f"{one.option_string} needs {needed}",
+                found=f"no {needed}",
+                remedy=f"Give {needed}, or leave {one.option_string} out.",
+            )
