@@ -1,6 +1,6 @@
 # Two commands: 'make demo' shows the whole job, 'make test' proves it. 'make help' lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test test-compose env bench lint lock clean
+.PHONY: help demo up down status test test-compose env bench lint reference lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -42,6 +42,9 @@ lint: $(READY) ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
+
+reference: $(READY) ## Write docs/reference.md, the Python API, from the docstrings
+	@$(PYTHON) docs/reference.py
 
 lock: ## Renew constraints.txt with the newest versions that fit pyproject.toml
 	@sh local_stack/environment.sh lock

@@ -1,6 +1,6 @@
 """Check every invariant of a finished output, independently of the code that wrote it."""
 
 from partition_ops.verification.report import CHECKS, Check, VerifyReport
-from partition_ops.verification.verify import verify_output
+from partition_ops.verification.verify import check_finished, verify_output
 
-__all__ = ["CHECKS", "Check", "VerifyReport", "verify_output"]
+__all__ = ["CHECKS", "Check", "VerifyReport", "check_finished", "verify_output"]

@@ -1,10 +1,12 @@
-"""The public function of this package."""
+"""All checks of a finished output, in their order."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
@@ -78,6 +80,19 @@ def verify_output(
             check_growth(findings, output, truth, Path(folder) / "earlier")
             _check_partitions(findings, source, output, truth, progress or NoProgress(), Path(folder))
     return findings.report(source.uri, destination.uri)
+
+
+def check_finished(output: Store) -> None:
+    """Check that an output has a manifest, which a run writes last.
+
+    Raises:
+        InvalidInputError: There is no manifest.
+    """
+    if not output.exists(layout.MANIFEST):
+        raise InvalidInputError(
+            f"{output.uri} is not a finished output: there is no {layout.MANIFEST}",
+            remedy="Check the path, or let 'partition-ops run' finish first.",
+        )
 
 
 def _truth(findings: Findings, source: Store, output: Output, metadata: GraphMetadata) -> Truth | None:

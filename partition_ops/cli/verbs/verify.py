@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from partition_ops.artifacts import layout
 from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.errors import InvalidInputError, VerificationError
+from partition_ops.errors import VerificationError
 
 NAME = "verify"
 SUMMARY = "check every invariant of a finished output against its input"
@@ -25,14 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    from partition_ops.verification import verify_output
+    from partition_ops.verification import check_finished, verify_output
 
     with common.open_input(arguments) as source, common.open_output(arguments) as destination:
-        if not destination.exists(layout.MANIFEST):
-            raise InvalidInputError(
-                f"{destination.uri} is not a finished output: there is no {layout.MANIFEST}",
-                remedy="Check the path, or let 'partition-ops run' finish first.",
-            )
+        check_finished(destination)
         report = verify_output(
             source, destination, graph_name=arguments.graph_name, progress=common.progress(arguments)
         )

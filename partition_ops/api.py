@@ -1,0 +1,151 @@
+"""The functions of the public API, for callers who have URIs or paths and no stores."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.latest import run_at
+from partition_ops.artifacts.tasks import StageResult
+from partition_ops.jobs.options import RunConfig
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage.local_store import check_folder
+from partition_ops.system.progress import Progress
+from partition_ops.verification import VerifyReport, check_finished, verify_output
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of `run`.
+
+    Attributes:
+        output: URI of the output.
+        partition_config: URI of ``partitions/<graph>.json``, which ``dgl.distributed`` loads.
+        tasks: The result of each task, in the order in which they ended.
+        quality: The content of ``quality/report.json``.
+    """
+
+    output: str
+    partition_config: str
+    tasks: tuple[StageResult, ...]
+    quality: dict[str, Any]
+
+
+def run(
+    input: str | Path,
+    output: str | Path,
+    *,
+    num_parts: int,
+    previous: str | Path | None = None,
+    expectations: str | Path | None = None,
+    storage: StorageSettings | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> RunResult:
+    """Validate, partition and convert a graph, as ``partition-ops run`` does.
+
+    To resume an interrupted run, call this function again with the same arguments. Stages are skipped if they
+    have finished and neither their inputs nor their options have changed.
+
+    Args:
+        input: URI or path of a graph in DGL's chunked graph format, with ``metadata.json`` at its root.
+        output: URI or path of the output; it is created.
+        num_parts: Number of partitions, 1 to 65536.
+        previous: Output of an earlier run, or root of a graph's runs, for an incremental run over the same
+            graph after it has grown.
+        expectations: Folder with expectation suites of your own.
+        storage: How to reach S3; by default boto3 finds credentials and the endpoint itself.
+        progress: Shows the progress of each stage; by default nothing is shown.
+        **options: Options of `partition_ops.jobs.options.RunConfig` by name, such as ``engine="metis"``,
+            ``balance="edges"``, ``seed=7``, ``num_hops=2`` or ``graph_name="mag"``. The names are those of
+            the command line with underscores.
+
+    Returns:
+        Where the partitions are, and what each stage has counted.
+
+    Raises:
+        TypeError: An option is unknown.
+        UsageError: A value of an option is out of range, or options contradict each other or the graph.
+        InvalidInputError: The input, or the output of the earlier run, is missing or damaged, or validation
+            has findings whose action is ``fail``.
+        NotEnoughRoomError: The estimated memory or disk space exceeds what is available.
+        ConflictError: Another process works on the output.
+        QualityGateError: The partitions are worse than the quality gate allows.
+        PartitionOpsError: A stage failed for another reason. Artifacts of finished stages are kept.
+
+    Peak memory: that of the stage that needs most; ``partition-ops estimate`` predicts it.
+
+    Example:
+        >>> result = partition_ops.run("graphs/mag", "s3://data/out/mag", num_parts=4, seed=7)
+        >>> result.quality["edge_cut"]["fraction"]
+    """
+    config = RunConfig(num_parts=num_parts, **options)
+    with ExitStack() as stack:
+        source, destination = _open(input, storage, stack), _open(output, storage, stack)
+        check_folder(destination)
+        results = run_job(
+            config,
+            source,
+            destination,
+            expectations=None if expectations is None else _open(expectations, storage, stack),
+            previous=None if previous is None else _open_run(previous, storage, stack),
+            progress=progress,
+        )
+        quality = destination.read_json(layout.QUALITY_REPORT)
+        partition_config = destination.uri_of(layout.partition_config(quality["graph_name"]))
+        return RunResult(destination.uri, partition_config, tuple(results), quality)
+
+
+def verify(
+    input: str | Path,
+    output: str | Path,
+    *,
+    graph_name: str | None = None,
+    storage: StorageSettings | None = None,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Check every invariant of a finished output against its input, as ``partition-ops verify`` does.
+
+    All checks run, also after one has failed. Nothing is written.
+
+    Args:
+        input: URI or path of the graph.
+        output: URI or path of the finished output.
+        graph_name: Name of the graph, if it was set for the run instead of the name in ``metadata.json``.
+        storage: How to reach S3; by default boto3 finds credentials and the endpoint itself.
+        progress: Shows the progress, by partition; by default nothing is shown.
+
+    Returns:
+        The outcome of each check. ``passed`` is true if all checks have passed; ``failed`` lists the others.
+
+    Raises:
+        InvalidInputError: The input is missing or damaged, or the output has no ``manifest.json``, which a
+            run writes last.
+        StorageError: Storage failed.
+
+    Peak memory: 22 bytes per node and 17 bytes per edge of the whole graph, and one partition twice with its
+    features or the largest CSV or Parquet file of the input, whichever is larger.
+
+    Example:
+        >>> report = partition_ops.verify("graphs/mag", "s3://data/out/mag")
+        >>> report.passed
+        True
+    """
+    with ExitStack() as stack:
+        source, destination = _open(input, storage, stack), _open(output, storage, stack)
+        check_finished(destination)
+        return verify_output(source, destination, graph_name=graph_name, progress=progress)
+
+
+def _open(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:
+    return stack.enter_context(open_store(os.fspath(location), settings))
+
+
+def _open_run(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:
+    """Open an output, or the newest published run below the root of a graph's runs."""
+    return _open(run_at(_open(location, settings, stack)), settings, stack)
