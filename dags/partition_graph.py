@@ -56,6 +56,7 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.pods import pod
 from graph_partitioning.settings import NUM_PARTS
 
+from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.validate.check import ACTIONS, Check
 from partition_ops.stages.validate.checks import CHECKS, choices
 
@@ -103,7 +104,7 @@ PARAMS = {
     "engine": Param(
         "auto",
         type="string",
-        enum=["auto", "two-level", "metis", "parmetis", "random"],
+        enum=[*engine_names()],
         title="Engine",
         description="auto is two-level, fast and with few edges cut, or metis for graphs such as grids and"
         " roads; parmetis works over MPI, where it is installed; random is there to compare with.",

@@ -14,6 +14,7 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli.console import Console
 from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
+from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.partition.options import (
     INCREMENTAL,
     Balance,
@@ -61,8 +62,8 @@ def add_partition_options(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default="auto",
         metavar="E",
-        help="what cuts the graph: two-level or metis, whichever is expected to cut fewer edges (auto, the"
-        " default); one of these; parmetis, over MPI; or random",
+        help=f"what cuts the graph: {', '.join(engine_names())}; auto, the default, is two-level or metis,"
+        " whichever is expected to cut fewer edges",
     )
     parser.add_argument(
         "--balance",

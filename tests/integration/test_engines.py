@@ -1,9 +1,25 @@
-"""The folder of the engines, from outside."""
+"""The folder of the engines: listing it is cheap, and one new file there is a new engine."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contributing import Checkout
+from tests.graphs import library
+
+ENGINE = "partition_ops/stages/partition/engines/round_robin.py"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A copy of the library with the engine that CONTRIBUTING.md adds."""
+    copy = Checkout(tmp_path_factory.mktemp("checkout"))
+    copy.add(ENGINE)
+    return copy
 
 
 def test_listing_the_engines_imports_nothing_heavy() -> None:
@@ -13,3 +29,35 @@ def test_listing_the_engines_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["auto", "two-level", "metis", "parmetis", "random"]
+
+
+def test_the_engine_of_contributing_runs_and_its_output_is_verified(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    source, output = str(library().write(tmp_path / "graph")), str(tmp_path / "out")
+    checkout.run("run", source, output, "--num-parts", "3", "--engine", "round-robin")
+    checkout.run("verify", source, output)
+    papers = (tmp_path / "out" / "assignment" / "paper.txt").read_text().split()
+    assert [int(part) for part in papers[:4]] in ([0, 1, 2, 0], [1, 2, 0, 1], [2, 0, 1, 2])
+    said = checkout.run(
+        "run", source, output, "--num-parts", "3", "--engine", "round-robin", "--tolerance", "1.1", code=2
+    )
+    assert "'round-robin' does not support --tolerance" in said
+
+
+def test_the_engine_of_contributing_follows_an_earlier_run(checkout: Checkout, tmp_path: Path) -> None:
+    source = str(library().write(tmp_path / "graph"))
+    options = ["--num-parts", "3", "--engine", "round-robin"]
+    checkout.run("run", source, str(tmp_path / "first"), *options)
+    checkout.run("run", source, str(tmp_path / "next"), *options, "--previous", str(tmp_path / "first"))
+    first, following = (tmp_path / name / "assignment" / "paper.txt" for name in ("first", "next"))
+    assert first.read_bytes() == following.read_bytes()
+
+
+def test_the_command_line_and_the_form_offer_the_engine_of_contributing(checkout: Checkout) -> None:
+    assert "round-robin" in checkout.run("run", "--help")
+    said = checkout.python(
+        "import runpy; dag = runpy.run_path('dags/partition_graph.py')['dag'];"
+        " print(dag.params.get_param('engine').schema['enum'])"
+    )
+    assert "'round-robin'" in said

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from partition_ops.jobs.estimate.job import LIBRARIES, MIB, Job
 from partition_ops.jobs.estimate.result import StageEstimate
-from partition_ops.jobs.estimate.stages import NO_GRAPH
+from partition_ops.jobs.estimate.stages import needs_graph
 
 SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # what scatter holds before it writes
 BLOCK_BYTES = 64 * MIB  # what a gather has on its way from one file to another
@@ -39,9 +39,8 @@ class Halo:
 def expected_halo(job: Job) -> Halo:
     """What the halos will hold if the engine does about as well as on the graphs that were tried."""
     nodes, edges, parts = job.sizes.nodes, job.sizes.edges, job.parts
-    random = job.config.engine in NO_GRAPH
     share = 1 - 1 / parts
-    cut = share if random else min(CUT_OF_A_DOUBLING * math.log2(parts), MOST_CUT, share)
+    cut = min(CUT_OF_A_DOUBLING * math.log2(parts), MOST_CUT, share) if needs_graph(job) else share
     if job.config.num_hops == 0:
         return Halo(0, int(edges * (1 - cut)), 0)
     others, own_edges = nodes * share, edges / parts

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import UsageError
 from partition_ops.jobs.estimate import stages
 from partition_ops.jobs.estimate.convert import convert
 from partition_ops.jobs.estimate.job import Job
 from partition_ops.jobs.estimate.result import Room, Shortage, StageEstimate
 from partition_ops.jobs.options import RunConfig
+from partition_ops.stages.partition.engine import find_engine
 
 FACTOR = 1.5  # how far an estimate may be off
 FEWEST = 1 << 20  # bytes of the search for duplicates that are worth a try
@@ -135,19 +137,19 @@ def _smaller_search(job: Job, room: Room) -> list[str]:
 def _other_engines(job: Job, room: Room) -> list[str]:
     ways = []
     for engine in ("two-level", "random"):
-        plain = engine == job.config.engine or not _able(job.config, engine)
-        if not plain:
+        if engine != job.config.engine and _supports(engine, job.config):
             needed = stages.partition(_with(job, engine=engine)).held
             if needed <= room.memory:
                 ways.append(f"Use --engine {engine}, which needs about {needed / 2**30:.1f} GiB.")
     return [*ways, "Use --engine parmetis over several machines."]
 
 
-def _able(config: RunConfig, engine: str) -> bool:
-    """Whether an engine can do what is asked for besides; the engines themselves check it again."""
-    if engine == "random":
-        return config.balance_ntypes is None and config.tolerance is None and config.objective == "cut"
-    return config.objective == "cut"
+def _supports(engine: str, config: RunConfig) -> bool:
+    try:
+        find_engine(engine).check(config.partition)
+    except UsageError:
+        return False
+    return True
 
 
 def _smaller_conversion(job: Job, room: Room) -> list[str]:

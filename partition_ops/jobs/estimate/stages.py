@@ -8,6 +8,7 @@ from __future__ import annotations
 from partition_ops.jobs.estimate.job import LIBRARIES, MIB, PYTHON, READERS, Job, largest
 from partition_ops.jobs.estimate.result import StageEstimate
 from partition_ops.jobs.options import RunConfig
+from partition_ops.stages.partition.engine import find_engine
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy that is sorted, both
 PAIR_FILE = 16  # ... in a bucket on the disk
@@ -16,7 +17,6 @@ METIS = 110  # bytes a half-edge, beside the graph itself, which is mapped
 SMALL = 256 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
 MOST_SHORT_ROWS = 1 << 25  # nodes, up to which a range has few enough to count them with 16 bits
-NO_GRAPH = ("random",)  # engines that do not look at edges
 
 
 def validate(job: Job) -> StageEstimate:
@@ -45,7 +45,7 @@ def schema(job: Job) -> StageEstimate:
 
 def prepare(job: Job) -> StageEstimate | None:
     """Edges dealt out and sorted; None for an engine that does not look at edges."""
-    if job.config.engine in NO_GRAPH:
+    if not needs_graph(job):
         return None
     sizes = job.sizes
     graph = 8 * (sizes.nodes + sizes.half_edges)
@@ -67,7 +67,7 @@ def prepare(job: Job) -> StageEstimate | None:
 def partition(job: Job) -> StageEstimate:
     """An engine and its assignment."""
     sizes, engine = job.sizes, job.config.engine
-    graph = 0 if engine in NO_GRAPH else 8 * (sizes.nodes + sizes.half_edges)
+    graph = 8 * (sizes.nodes + sizes.half_edges) if needs_graph(job) else 0
     degrees = 8 * sizes.nodes if job.config.balance == "edges" else 0
     assignment = (5 + len(str(job.parts - 1))) * sizes.nodes
     held, note = _engine_memory(job)
@@ -83,6 +83,11 @@ def partition(job: Job) -> StageEstimate:
     )
 
 
+def needs_graph(job: Job) -> bool:
+    """Return whether the engine looks at edges."""
+    return find_engine(job.config.engine).needs_graph
+
+
 def uses_metis(config: RunConfig) -> bool:
     """Whether METIS is given the whole graph, whatever that looks like."""
     return config.engine == "metis" or (config.engine == "auto" and config.objective == "vol")
@@ -95,7 +100,7 @@ def metis_memory(job: Job) -> int:
 
 def _engine_memory(job: Job) -> tuple[int, str | None]:
     sizes, engine = job.sizes, job.config.engine
-    if engine == "random":
+    if not needs_graph(job):
         return 20 * sizes.nodes, None
     if engine == "parmetis":
         return 8 * sizes.nodes, "ParMETIS's own ranks are not estimated"
@@ -107,9 +112,9 @@ def _engine_memory(job: Job) -> tuple[int, str | None]:
 
 def _engine_seconds(job: Job) -> float:
     """More partitions take longer: by their logarithm, as far as that was measured."""
-    engine, edges = job.config.engine, job.sizes.edges
+    edges = job.sizes.edges
     doublings = max((job.parts * job.config.num_trainers_per_machine - 1).bit_length(), 1)
-    if engine in NO_GRAPH:
+    if not needs_graph(job):
         return job.sizes.nodes * 0.1e-6
     if uses_metis(job.config):
         return edges * 0.7e-6 * doublings

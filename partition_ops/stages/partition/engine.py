@@ -15,6 +15,8 @@ from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
+__all__ = ["OPTIONAL", "Engine", "Parts", "PreviousAssignment", "Problem", "find_engine"]
+
 # options that not every engine supports, with the value that asks for nothing
 OPTIONAL: dict[str, Any] = {
     "balance_ntypes": None,

@@ -46,7 +46,11 @@ def test_reads_quickly_and_imports_nothing_heavy() -> None:
     seconds, modules, added = json.loads(answer.stdout.splitlines()[-1])
     assert not HEAVY & set(modules)
     light = {"partition_ops", "partition_ops.stages", "partition_ops.stages.validate", "partition_ops.errors"}
-    offered = ("partition_ops.options", "partition_ops.stages.validate.check")  # what the form offers
+    offered = (  # by the form
+        "partition_ops.options",
+        "partition_ops.stages.partition",
+        "partition_ops.stages.validate.check",
+    )
     assert [
         name
         for name in added
