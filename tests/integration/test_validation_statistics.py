@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.connectivity import Connectivity
+from partition_ops.stages.validate.metrics import DEGREE_BINS
 from partition_ops.stages.validate.options import ValidateConfig
-from partition_ops.stages.validate.tables import DEGREE_BINS
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store
 from tests.graphs import SHAPES, SmallGraph, library, social

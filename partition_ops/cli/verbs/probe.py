@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    from partition_ops.jobs.probe_published import probe_published
     from partition_ops.stages.probe.options import ProbeConfig
+    from partition_ops.stages.probe.published import probe_published
 
     config = ProbeConfig(
         node_type=arguments.node_type,

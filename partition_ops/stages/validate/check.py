@@ -1,8 +1,21 @@
-"""`Check`: the name, the severity and the actions of a check, and what a finding of it means."""
+"""`Check`: what a check is called, what its findings mean, and how it finds them.
+
+Nothing heavy is imported here, because the form and ``--help`` list the checks.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from partition_ops.stages.validate.graph_facts import EdgeRows, FeatureValues, GraphFacts
+
+    Mask = npt.NDArray[np.bool_]
 
 ACTIONS = {
     "fail": "the run stops",
@@ -15,9 +28,39 @@ ACTIONS = {
 SEVERITIES = ("error", "warning", "information")
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What a check found about one type or feature.
+
+    Attributes:
+        about: Node type, edge type as ``src:rel:dst``, feature as ``type/name``, or the graph's name.
+        examples: Some of what was found, as `example` makes them; the report shows the first ten.
+        count: How many there are.
+        edge_ids: (n,) int64, ascending type-wise IDs of the edges, if a user can exclude or drop them.
+    """
+
+    about: str
+    examples: Sequence[dict[str, Any]]
+    count: int = 1
+    edge_ids: npt.NDArray[np.int64] | None = None
+
+
+def example(sentence: str, **place: Any) -> dict[str, Any]:
+    """Return an example for the report.
+
+    Args:
+        sentence: What was found, and where.
+        place: The same for machines: ``file``, ``chunk``, ``row``, ``line``, ``edge_id``, ``src``, ``dst``.
+    """
+    return {**place, "sentence": sentence}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """A check of the stage ``validate``.
+
+    It finds something by one of the five functions; validation reads every file once, and calls the functions
+    of all checks with what it reads. Functions other than ``graph`` are called from several threads.
 
     Attributes:
         name: As in the report, the options, the form and the metrics.
@@ -27,6 +70,17 @@ class Check:
         finding: What a finding is, as a clause: "an edge begins and ends at the same node".
         harm: What goes wrong without the check.
         title: Title of its field in the form, if there is a choice; made of the name if left out.
+        text_row: Takes the fields of a row of a CSV file of edges, and returns whether the row is wrong. It
+            is called for files with a row that is not two integers. A wrong row is not an edge.
+        ids: Takes rows as they are in a file, and returns a mask of the wrong ones, or None if there is none.
+            A wrong row is not an edge.
+        edges: Takes edges, and returns a mask of its findings, or None if there is none.
+        feature_values: Takes rows of a feature, and returns a mask of its findings with the shape of the
+            values, or None if there is none.
+        graph: Takes the facts of the whole graph once all files are read, and yields its findings.
+        counted_in: Tables of metrics with a column for its findings: ``graph``, ``edge_types`` or
+            ``features``; made of the functions if left out.
+        equal_columns: By table, two columns that are equal if nothing is wrong.
     """
 
     name: str
@@ -35,6 +89,13 @@ class Check:
     finding: str
     harm: str
     title: str = ""
+    text_row: Callable[[Sequence[str]], bool] | None = None
+    ids: Callable[[EdgeRows], Mask | None] | None = None
+    edges: Callable[[EdgeRows], Mask | None] | None = None
+    feature_values: Callable[[FeatureValues], Mask | None] | None = None
+    graph: Callable[[GraphFacts], Iterable[Finding]] | None = None
+    counted_in: tuple[str, ...] = ()
+    equal_columns: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.severity not in SEVERITIES or not self.actions or not set(self.actions) <= set(ACTIONS):
@@ -47,3 +108,16 @@ class Check:
     def form_title(self) -> str:
         """Title of its field in the form."""
         return self.title or f"On {self.name.replace('_', ' ')}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Tables of metrics with a column for its findings."""
+        if self.counted_in:
+            return self.counted_in
+        of_edges = ("edge_types",) if self.text_row or self.ids or self.edges else ()
+        return of_edges + (("features",) if self.feature_values else ())
+
+    @property
+    def affects_edges(self) -> bool:
+        """Whether a user can exclude or drop the edges that it finds."""
+        return "exclude" in self.actions or "drop" in self.actions

@@ -1,27 +1,24 @@
-"""What a check found: counted whole, shown by its first examples."""
+"""`Defect`: the findings of one check about one type, counted, with the first ten as examples."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
-
-from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.stages.validate.places import Places
 
 EXAMPLES = 10
 
 
 @dataclass
 class Defect:
-    """The findings of one check about one type or feature.
+    """The findings of one check about one type or feature, as the report has them.
 
     Attributes:
         check: Name of the check.
-        name: Node type, edge type as ``src:rel:dst``, or feature as ``type/name``.
+        name: Node type, edge type as ``src:rel:dst``, feature as ``type/name``, or the graph's name.
         count: How many there are.
-        examples: The first ten: file, row, IDs, as far as they have them, and a sentence.
+        examples: The first ten: file, row and IDs, if they have them, and a sentence.
         action: What is done about them.
     """
 
@@ -32,7 +29,7 @@ class Defect:
     action: str = "fail"
 
     def sentence(self) -> str:
-        """One line: the count and the first example."""
+        """Return one line: the count and the first example."""
         first = self.examples[0]["sentence"] if self.examples else ""
         more = f" (and {self.count - 1:,} more)" if self.count > 1 else ""
         return f"{self.count:,} {self.check} of {self.name!r}: {first}{more}"
@@ -49,13 +46,13 @@ class Defects:
         self._lock = threading.Lock()
 
     def add(self, check: str, name: str, count: int, examples: Iterable[dict[str, Any]]) -> None:
-        """Add some findings.
+        """Add findings.
 
         Args:
             check: Name of the check.
             name: Type or feature.
             count: How many.
-            examples: Some of them, with ``chunk`` and ``row`` to order them by, where they have them.
+            examples: Some of them; ``chunk`` and ``row``, if they have them, set their order.
         """
         if count == 0:
             return
@@ -66,14 +63,16 @@ class Defects:
             found.sort(key=lambda example: (example.get("chunk", 0), example.get("row", 0)))
             defect.examples = found[:EXAMPLES]
 
-    def number_edges(self, metadata: GraphMetadata, places: Places) -> None:
-        """Complete the examples that are edges by their IDs, which are known once all chunks are counted."""
-        type_ids = {str(edge_type): type_id for type_id, edge_type in enumerate(metadata.edge_types)}
+    def number_edges(self, edge_id: Callable[[str, int, int], int]) -> None:
+        """Add edge IDs to the examples that are edges.
+
+        Args:
+            edge_id: Returns the type-wise ID of an edge from edge type, chunk and row.
+        """
         for defect in self._found.values():
             for example in defect.examples:
                 if "src" in example and "edge_id" not in example:
-                    start = places.start(type_ids[defect.name], example["chunk"])
-                    example["edge_id"] = start + example["row"]
+                    example["edge_id"] = edge_id(defect.name, example["chunk"], example["row"])
                     example["sentence"] = f"edge {example['edge_id']} {example['sentence']}"
 
     def count(self, check: str, name: str) -> int:
@@ -81,5 +80,5 @@ class Defects:
         return defect.count if defect else 0
 
     def all(self) -> list[Defect]:
-        """Every defect, in an order that does not depend on the threads."""
+        """Return every defect, in an order that does not depend on the threads."""
         return [self._found[key] for key in sorted(self._found)]

@@ -69,9 +69,15 @@ def checked_actions(chosen: str | Mapping[str, str]) -> dict[str, str]:
 
 def docs_table() -> list[str]:
     """Return the lines of the table in docs/validation.md."""
-    head = ("check", "severity", "actions", "a finding is that", "without the check")
+    head = ("check", "severity", "actions", "metrics", "a finding is that", "without the check")
     rows = [
-        (f"`{check.name}`", check.severity, ", ".join(check.actions), check.finding, check.harm)
+        (
+            f"`{check.name}`",
+            check.severity,
+            *map(", ".join, (check.actions, check.tables)),
+            check.finding,
+            check.harm,
+        )
         for check in CHECKS.values()
     ]
     first, *others = (f"| {' | '.join(row)} |" for row in (head, *rows))

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from partition_ops.stages.validate.check import Check
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from partition_ops.stages.validate.check import Check, Finding, example
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.graph_facts import GraphFacts
+
+
+def find(facts: GraphFacts) -> Iterable[Finding]:
+    for name, feature in facts.features.items():
+        first = feature.first_layout
+        for index, layout in feature.comparable_layouts.items():
+            same_dtype = feature.is_csv or first is None or layout.dtype == first.dtype  # text has no dtype
+            if first is not None and not (same_dtype and layout.shape == first.shape):
+                found = f"{feature.where(index)} has {layout}, the chunks before it {first}"
+                key = feature.feature.data.files[index]
+                yield Finding(name, [example(found, file=key, chunk=index)])
+
 
 CHECK = Check(
     name="layout_mismatches",
     finding="chunks of a feature differ in dtype or in the shape of a row",
     harm="values are converted silently, or the run stops hours later",
+    graph=find,
+    counted_in=("features",),
 )

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from partition_ops.stages.validate.check import Check
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.check import Mask
+    from partition_ops.stages.validate.graph_facts import FeatureValues
+
+
+def find(block: FeatureValues) -> Mask | None:
+    import numpy as np
+
+    return ~np.isfinite(block.values) if block.values.dtype.kind == "f" else None
+
 
 CHECK = Check(
     name="nonfinite_values",
@@ -11,4 +24,5 @@ CHECK = Check(
     finding="a floating-point feature holds NaN or infinity",
     harm="the loss becomes NaN after the first batch that meets one",
     title="On NaN and infinity in features",
+    feature_values=find,
 )

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from partition_ops.stages.validate.check import Check
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.check import Mask
+    from partition_ops.stages.validate.graph_facts import EdgeRows
+
+
+def find(rows: EdgeRows) -> Mask | None:
+    # as unsigned numbers, those below zero are the largest; mostly this is all
+    if rows.src.view("u8").max() < rows.num_src and rows.dst.view("u8").max() < rows.num_dst:
+        return None
+    wrong: Mask = (rows.src < 0) | (rows.src >= rows.num_src) | (rows.dst < 0) | (rows.dst >= rows.num_dst)
+    for missing in rows.missing or ():
+        wrong &= ~missing
+    return wrong
+
 
 CHECK = Check(
     name="out_of_range_ids",
     finding="an ID is below zero or not below the number of nodes of its type",
     harm="with homogeneous IDs the edge would end at a node of another type",
+    ids=find,
 )

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from partition_ops.stages.validate.check import Check
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from partition_ops.stages.validate.check import Check, Finding, example
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.graph_facts import GraphFacts
+
+
+def find(facts: GraphFacts) -> Iterable[Finding]:
+    sentence = f"{facts.parallel:,} edges lie over an edge of another type"
+    yield Finding(facts.metadata.graph_name, [example(sentence)], facts.parallel)
+
 
 CHECK = Check(
     name="parallel_edges",
@@ -11,4 +23,6 @@ CHECK = Check(
     finding="edges of several types join the same two nodes in the same direction",
     harm="nothing: the partitioner counts them as one edge",
     title="On edges of several types",
+    graph=find,
+    counted_in=("graph",),
 )

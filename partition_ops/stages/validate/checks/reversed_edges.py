@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from partition_ops.stages.validate.check import Check
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from partition_ops.stages.validate.check import Check, Finding, example
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.graph_facts import GraphFacts
+
+
+def find(facts: GraphFacts) -> Iterable[Finding]:
+    sentence = f"{facts.reversed:,} pairs of nodes have edges in both directions"
+    yield Finding(facts.metadata.graph_name, [example(sentence)], facts.reversed)
+
 
 CHECK = Check(
     name="reversed_edges",
@@ -11,4 +23,6 @@ CHECK = Check(
     finding="two nodes have edges in both directions between them",
     harm="nothing: the partitioner counts them as one edge",
     title="On edges in both directions",
+    graph=find,
+    counted_in=("graph",),
 )

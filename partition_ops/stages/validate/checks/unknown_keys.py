@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from partition_ops.stages.validate.check import Check
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from partition_ops.stages.validate.check import Check, Finding, example
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.graph_facts import GraphFacts
+
+
+def find(facts: GraphFacts) -> Iterable[Finding]:
+    from partition_ops.chunked.metadata import known_metadata_keys
+
+    keys = sorted(set(facts.document) - known_metadata_keys())
+    edges = sorted(set(facts.document["edges"]) - set(facts.document["edge_type"]))
+    sentences = [f"metadata.json has {key!r}, which nobody reads" for key in keys]
+    sentences += [f"metadata.json has edges of {name!r}, which is no edge type" for name in edges]
+    yield Finding("metadata.json", [example(sentence) for sentence in sentences], len(sentences))
+
 
 CHECK = Check(
     name="unknown_keys",
@@ -11,4 +28,5 @@ CHECK = Check(
     finding="metadata.json has a key that the format does not know, or edges of a type that it does not list",
     harm="the features of a misspelt section, or the edges, are lost without a word",
     title="On unknown keys in metadata.json",
+    graph=find,
 )

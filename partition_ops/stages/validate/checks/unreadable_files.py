@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from partition_ops.stages.validate.check import Check
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from partition_ops.stages.validate.check import Check, Finding, example
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.graph_facts import GraphFacts
+
+
+def find(facts: GraphFacts) -> Iterable[Finding]:
+    for name, index, key, error in facts.unread_files():
+        if error is not None:
+            yield Finding(name, [example(error, file=key, chunk=index)])
+
 
 CHECK = Check(
     name="unreadable_files",
     finding="a file cannot be read in its format",
     harm="the run stops hours later",
+    graph=find,
+    counted_in=("edge_types", "features"),
 )

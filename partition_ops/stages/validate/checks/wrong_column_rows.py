@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from partition_ops.stages.validate.check import Check
+
+
+def find(fields: Sequence[str]) -> bool:
+    return len(fields) != 2
+
 
 CHECK = Check(
     name="wrong_column_rows",
     finding="a row does not have two columns",
     harm="the row is no edge, and the IDs of the edges after it shift",
+    text_row=find,
 )

@@ -7,6 +7,7 @@ import difflib
 import shutil
 import warnings
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import great_expectations as gx
@@ -16,10 +17,12 @@ from great_expectations.core.run_identifier import RunIdentifier
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from great_expectations.expectations.registry import list_registered_expectation_implementations
 
-from partition_ops.stages.validate.expectations.docs_site import SITE, SITE_FOLDER, collect_pages
-from partition_ops.stages.validate.expectations.metrics import METRICS
-from partition_ops.stages.validate.expectations.outcomes import outcome_of
+from partition_ops.stages.validate.expectations.data_docs import SITE, SITE_FOLDER, collect_pages
+from partition_ops.stages.validate.metrics import METRICS, ROWS
 
+SHOWN_ROWS = 10
+SHOWN_IN_SENTENCE = 3
+ACTIONS = {"critical": None, "warning": "warn", "info": "info"}
 NEED_SQL = {
     "expect_query_results_to_match_comparison",
     "expect_table_row_count_to_equal_other_table",
@@ -137,4 +140,73 @@ def _outcome(table: str, result: Any) -> dict[str, Any]:
         messages = [str(one["exception_message"]) for one in records if one.get("exception_message")]
         where = result.expectation_config.meta["where"]
         raise RefusedError(f"{where} cannot be evaluated: " + "; ".join(messages))
-    return outcome_of(table, result)
+    return _outcome_of(table, result)
+
+
+def _outcome_of(table: str, result: Any) -> dict[str, Any]:
+    """The arguments of an `Outcome`, from one result of an expectation."""
+    config = result.expectation_config
+    rows = result.result.get("unexpected_index_list") or []
+    observed = result.result.get("observed_value")
+    return {
+        "table": table,
+        "ours": config.meta["ours"],
+        "expectation": config.type,
+        "column": config.kwargs.get("column"),
+        "check": config.meta.get("check"),
+        "action": config.meta.get("action")
+        or ACTIONS[str(getattr(config.severity, "value", config.severity))],
+        "success": bool(result.success),
+        "rows": [str(row["name"]) for row in rows[:SHOWN_ROWS]],
+        "failed_rows": len(rows),
+        "observed": None if observed is None else _text(observed),
+        "sentence": f"{_found(table, result, rows)}; expected: {_expected(config)}",
+    }
+
+
+def _found(table: str, result: Any, rows: list[dict[str, Any]]) -> str:
+    """What the data are like."""
+    thing = ROWS[table]
+    if rows:
+        some = ", ".join(_row(row) for row in rows[:SHOWN_IN_SENTENCE])
+        more = len(rows) - SHOWN_IN_SENTENCE
+        return _capital(f"{thing} {some}" + (f" and {more} more" if more > 0 else ""))
+    if "observed_value" in result.result:
+        observed = result.result["observed_value"]
+        return f"{table} has " + ("no value" if observed is None else _text(observed))
+    return f"Every {thing} is as it should be"
+
+
+def _row(row: dict[str, Any]) -> str:
+    """The name and the values that did it."""
+    values = " and ".join(f"{column} {_text(value)}" for column, value in row.items() if column != "name")
+    return f"{row['name']!r}" + (f" has {values}" if values else "")
+
+
+def _expected(config: Any) -> str:
+    """The expectation in Great Expectations' own words, or in the user's."""
+    if config.description:
+        return str(config.description)
+    expectation = config.to_domain_obj()
+    expectation.render()
+    try:
+        value = expectation.rendered_content[0].value
+        params = {name: _text(param["value"]) for name, param in (value.params or {}).items()}
+        return Template(value.template).safe_substitute(params)
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+    ):  # an expectation that renders a table or a graph
+        return f"{config.type} {config.kwargs}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return str(value)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.validate.expectations.metrics import METRICS
+from partition_ops.stages.validate.metrics import METRICS, expectation_suites
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document, schema_folder
+from partition_ops.system.json_documents import check_document
 
 _CONDITION = re.compile(r'col\("([a-z_]+)"\)')
 
@@ -38,9 +38,8 @@ class Suite:
 
 
 def base_suites() -> list[Suite]:
-    """The suites of this project, in ``schemas/expectations/``."""
-    files = [read_suite(schema_folder() / "expectations" / f"{table}.json") for table in METRICS]
-    return [replace(suite, ours=True) for suite in files]
+    """Return the suites of this project, which follow from the metrics and the checks."""
+    return [Suite(f"suite {table}", document, ours=True) for table, document in expectation_suites().items()]
 
 
 def read_suites(store: Store) -> list[Suite]:

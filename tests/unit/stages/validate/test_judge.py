@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from partition_ops.stages.validate.checks import CHECKS
-from partition_ops.stages.validate.expectations import METRICS, Judge, Outcome, Suite, Verdict
+from partition_ops.stages.validate.expectations import Judge, Outcome, Suite, Verdict
 from partition_ops.stages.validate.expectations.suites import base_suites
+from partition_ops.stages.validate.metrics import METRICS
 
 ROWS = {
     "graph": {"nodes": 30, "edges": 9, "parallel_edges": 2, "reversed_edges": 3, "connected_share": 0.9},

@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.validate.expectations import METRICS, Judge, JudgeError, Suite, read_suites
+from partition_ops.stages.validate.expectations import Judge, JudgeError, Suite, read_suites
+from partition_ops.stages.validate.metrics import METRICS
 from partition_ops.storage import open_store
 
 BETWEEN = "expect_column_values_to_be_between"

@@ -9,7 +9,7 @@ import pytest
 
 from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.expectations import Outcome, Verdict
-from partition_ops.stages.validate.judged import unmet
+from partition_ops.stages.validate.report import unmet_expectations
 
 
 def outcome(**changes: Any) -> Outcome:
@@ -30,7 +30,7 @@ def outcome(**changes: Any) -> Outcome:
 
 
 def actions(one: Outcome) -> list[str]:
-    return [defect.action for defect in unmet(Verdict([one], Path()))]
+    return [defect.action for defect in unmet_expectations(Verdict([one], Path()))]
 
 
 @pytest.mark.parametrize(

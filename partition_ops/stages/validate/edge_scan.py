@@ -1,0 +1,264 @@
+"""One pass over the edge files: the checks of rows and edges count what is wrong, and nothing is raised.
+
+pyarrow reads a file block by block. A CSV file with a row that pyarrow cannot convert is read a second time,
+row by row, so that every wrong row is found and the edges behind it are checked too.
+"""
+
+from __future__ import annotations
+
+import csv
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from partition_ops.chunked.duplicate_edges import PairStore
+from partition_ops.chunked.edges import EdgeChunk, EdgeReader
+from partition_ops.chunked.metadata import FileFormat, GraphMetadata
+from partition_ops.chunked.table_files import csv_layout
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.validate.check import Check, example
+from partition_ops.stages.validate.checks import CHECKS
+from partition_ops.stages.validate.checks.non_integer_rows import parse_integer
+from partition_ops.stages.validate.connectivity import Connectivity
+from partition_ops.stages.validate.defects import EXAMPLES, Defects
+from partition_ops.stages.validate.edge_positions import positions_of
+from partition_ops.stages.validate.graph_facts import EdgeFile, EdgeRows, Mask, Numbers
+from partition_ops.storage import Store
+from partition_ops.system.progress import Advance
+
+Ids = npt.NDArray[np.int64]
+RowsFunction = Callable[[EdgeRows], Mask | None]
+TEXT_ROWS_AT_ONCE = 1 << 16
+LONGEST_TEXT = 100  # of a row in an example
+
+
+@dataclass
+class EdgePositionsFound:
+    """Positions of the edges that checks have found, if a user can exclude or drop them; for several threads.
+
+    Attributes:
+        by_check: By name of the check and edge type ID, blocks of positions in any order.
+    """
+
+    by_check: dict[str, dict[int, list[Ids]]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, check: str, type_id: int, positions: Ids) -> None:
+        with self._lock:
+            self.by_check.setdefault(check, {}).setdefault(type_id, []).append(positions)
+
+
+@dataclass(frozen=True)
+class EdgeScan:
+    """Scans edge files; usable from several threads, a file for each.
+
+    Attributes:
+        source: The graph's root.
+        metadata: Its metadata.
+        reader: Reads its edges.
+        defects: Takes the findings.
+        pairs: Takes the ends of every edge, with its position.
+        connectivity: Takes the ends of every edge.
+        positions: Takes the positions of edges that can be excluded or dropped.
+    """
+
+    source: Store
+    metadata: GraphMetadata
+    reader: EdgeReader
+    defects: Defects
+    pairs: PairStore
+    connectivity: Connectivity
+    positions: EdgePositionsFound = field(default_factory=EdgePositionsFound)
+
+    def scan(self, chunk: EdgeChunk, advance: Advance) -> EdgeFile:
+        """Scan one file.
+
+        Args:
+            chunk: Which one.
+            advance: Called with the number of rows read.
+
+        Returns:
+            The number of its rows, or why they cannot be counted.
+        """
+        row = 0
+        try:
+            for batch in self.reader.batches(chunk):
+                self._scan_batch(chunk, batch, row)
+                row += batch.num_rows
+                advance(batch.num_rows)
+        except InvalidInputError as error:
+            return self._scan_text(chunk, row, error)
+        return EdgeFile(chunk, row)
+
+    def _scan_batch(self, chunk: EdgeChunk, batch: pa.RecordBatch, first_row: int) -> None:
+        src, dst = batch.column(0), batch.column(1)
+        missing = None
+        if src.null_count or dst.null_count:
+            missing = np.asarray(src.is_null()), np.asarray(dst.is_null())
+        rows = np.arange(first_row, first_row + batch.num_rows)
+        self._scan_rows(chunk, rows, _numbers(src), _numbers(dst), missing)
+
+    def _scan_rows(
+        self,
+        chunk: EdgeChunk,
+        rows: Ids,
+        src: Numbers,
+        dst: Numbers,
+        missing: tuple[Mask, Mask] | None = None,
+    ) -> None:
+        """Call the checks of rows, take out what is no edge, and call the checks of edges with the rest."""
+        edge_type = self.metadata.edge_types[chunk.edge_type_id]
+        src_type = self.metadata.node_type_id(edge_type.src)
+        dst_type = self.metadata.node_type_id(edge_type.dst)
+        num_src, num_dst = self.metadata.num_nodes[src_type], self.metadata.num_nodes[dst_type]
+        block = EdgeRows(edge_type, chunk, rows, src, dst, num_src, num_dst, missing)
+        wrong = [
+            mask for check in CHECKS.values() if (mask := self._ask(check, check.ids, block)) is not None
+        ]
+        if wrong:
+            block = block.without(np.logical_or.reduce(wrong))
+        ends = block.src.astype(np.int64, copy=False), block.dst.astype(np.int64, copy=False)
+        block = EdgeRows(edge_type, chunk, block.rows, *ends, num_src, num_dst)
+        positions = positions_of(chunk, block.rows)
+        for check in CHECKS.values():
+            found = self._ask(check, check.edges, block)
+            if found is not None and check.affects_edges:
+                self.positions.add(check.name, chunk.edge_type_id, positions[found])
+        self.pairs.add(chunk.edge_type_id, positions, *ends)
+        offsets = self.metadata.node_offsets
+        self.connectivity.add(*ends, offsets[src_type], offsets[dst_type])
+
+    def _ask(self, check: Check, function: RowsFunction | None, block: EdgeRows) -> Mask | None:
+        """Report the findings of a check among some rows; return their mask, or None if there is none."""
+        found: Mask | None = function(block) if function is not None and len(block.rows) else None
+        if found is None or not found.any():
+            return None
+        places = np.flatnonzero(found)
+        examples = [_edge_example(block, place) for place in places[:EXAMPLES].tolist()]
+        self.defects.add(check.name, str(block.edge_type), len(places), examples)
+        return found
+
+    def _scan_text(self, chunk: EdgeChunk, done: int, error: InvalidInputError) -> EdgeFile:
+        """Find every wrong row of a file that the fast reader gave up on, and scan the edges not yet done."""
+        file_format = self.metadata.edges[chunk.edge_type_id].format
+        if file_format.name != "csv":
+            return EdgeFile(chunk, None, str(error))
+        text = _TextRows(self.source, chunk, file_format)
+        for rows, src, dst in text.edges():
+            fresh = rows >= done
+            self._scan_rows(chunk, rows[fresh], src[fresh], dst[fresh])
+        for check, (count, examples) in text.found.items():
+            self.defects.add(check, str(self.metadata.edge_types[chunk.edge_type_id]), count, examples)
+        counted = text.found and text.complete
+        return EdgeFile(chunk, text.rows) if counted else EdgeFile(chunk, None, str(error))
+
+
+def _numbers(column: pa.Array) -> Numbers:
+    """Return the IDs as 64-bit integers with or without sign; a missing one is 0."""
+    kind = pa.uint64() if column.type == pa.uint64() else pa.int64()
+    filled = column.cast(kind)
+    filled = filled.fill_null(0) if column.null_count else filled
+    numbers: Numbers = filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _edge_example(block: EdgeRows, place: int) -> dict[str, Any]:
+    """Return an edge as the report shows it once its ID is known."""
+    no_src, no_dst = (bool(mask[place]) for mask in block.missing) if block.missing else (False, False)
+    src = None if no_src else int(block.src[place])
+    dst = None if no_dst else int(block.dst[place])
+    row, file = int(block.rows[place]), block.chunk.key
+    ends = "".join(
+        f", {role} {'missing' if end is None else end} of {_range(node_type, count)}"
+        for role, end, node_type, count in (
+            ("source", src, block.edge_type.src, block.num_src),
+            ("destination", dst, block.edge_type.dst, block.num_dst),
+        )
+    )
+    return example(
+        f"in row {row} of {file}{ends}", file=file, chunk=block.chunk.index, row=row, src=src, dst=dst
+    )
+
+
+def _range(node_type: str, count: int) -> str:
+    return f"{node_type!r} (0 to {count - 1})" if count else f"{node_type!r} (which has no nodes)"
+
+
+class _TextRows:
+    """Separates the rows of a CSV file into edges and wrong rows, which pyarrow cannot.
+
+    Attributes:
+        rows: Number of rows, without blank lines; complete after `edges`.
+        found: By check, the number of wrong rows and the first examples.
+        complete: Whether the end of the file was reached.
+    """
+
+    def __init__(self, source: Store, chunk: EdgeChunk, file_format: FileFormat) -> None:
+        self._source = source
+        self._chunk = chunk
+        self._format = file_format
+        self._checks = [check for check in CHECKS.values() if check.text_row is not None]
+        self.rows = 0
+        self.complete = False
+        self.found: dict[str, tuple[int, list[dict[str, Any]]]] = {}
+
+    def edges(self) -> Iterator[tuple[Ids, Ids, Ids]]:
+        """Yield row, source and destination of every row that is an edge, block by block.
+
+        Rows count from 0. If the rest of the file cannot be read, the rows end there.
+        """
+        edges: list[tuple[int, int, int]] = []
+        try:
+            for line, fields in self._lines():
+                if not self._note_if_wrong(line, fields):
+                    edges.append((self.rows, parse_integer(fields[0]), parse_integer(fields[1])))
+                self.rows += 1
+                if len(edges) == TEXT_ROWS_AT_ONCE:
+                    yield _arrays(edges)
+                    edges = []
+            self.complete = True
+        except (InvalidInputError, csv.Error):  # the error of the fast reader is reported
+            pass
+        yield _arrays(edges)
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield number, from 1, and fields of every line that is neither blank nor a header."""
+        path = self._source.local_copy(self._chunk.key)
+        _, header = csv_layout(path, self._format, self._source.uri_of(self._chunk.key))
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+            lines = csv.reader(_without_nul(stream), delimiter=self._format.delimiter)
+            for index, fields in enumerate(filter(None, lines)):
+                if index >= int(header):
+                    yield lines.line_num, fields
+
+    def _note_if_wrong(self, line: int, fields: list[str]) -> bool:
+        wrong = False
+        for check in self._checks:
+            if check.text_row is not None and check.text_row(fields):
+                self._note(check.name, line, fields)
+                wrong = True
+        return wrong
+
+    def _note(self, check: str, line: int, fields: list[str]) -> None:
+        count, examples = self.found.get(check, (0, []))
+        if len(examples) < EXAMPLES:
+            text = self._format.delimiter.join(fields)[:LONGEST_TEXT]
+            key, index, row = self._chunk.key, self._chunk.index, self.rows
+            sentence = f"{text!r} in row {row} (line {line}) of {key}"
+            examples.append(example(sentence, file=key, chunk=index, row=row, line=line))
+        self.found[check] = count + 1, examples
+
+
+def _arrays(rows: list[tuple[int, int, int]]) -> tuple[Ids, Ids, Ids]:
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1].copy(), table[:, 2].copy()
+
+
+def _without_nul(lines: Iterable[str]) -> Iterator[str]:
+    """Replace NUL characters, which Python's csv module refuses; no number has one."""
+    return (line.replace("\0", "\ufffd") for line in lines)
