@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.assignment import read_meta
+from partition_ops.artifacts.assignment import Assignment, read_meta
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.tasks import CONFIG_TASK, PART_TASK, read_record
+from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.storage.store import REQUESTS
@@ -116,6 +117,15 @@ def read_book(output: Store, graph_name: str | None = None) -> Book:
             remedy="Give the --graph-name that 'convert' was given, or run 'convert' first.",
         )
     return book
+
+
+def node_counts(metadata: GraphMetadata, assignment: Assignment) -> dict[str, tuple[int, ...]]:
+    """Return by node type the number of nodes that an assignment gives to each partition."""
+    pieces = np.split(assignment.parts, metadata.node_offsets[1:-1])
+    return {
+        name: tuple(np.bincount(piece, minlength=assignment.num_parts).tolist())
+        for name, piece in zip(metadata.node_types, pieces, strict=True)
+    }
 
 
 def read_stats(output: Store, part: int) -> dict[str, Any]:

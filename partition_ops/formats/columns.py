@@ -130,6 +130,29 @@ class StoredArray:
         return mapped.view(self.dtype).reshape(self.shape)
 
 
+class LazyColumns(Mapping[str, Column]):
+    """Columns by name, each made when it is first asked for: the names alone cost nothing.
+
+    Args:
+        makers: By name, what makes the column.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Column]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
 def group_of(column: str) -> str:
     """Return the group of a column: ``node_features`` for ``node_features/paper/feat``."""
     return column.partition("/")[0]
@@ -138,4 +161,4 @@ def group_of(column: str) -> str:
 def in_group(columns: Mapping[str, Some], group: str) -> dict[str, Some]:
     """Return the columns of one group by their names inside it: ``paper/feat`` for ``node_features``."""
     prefix = f"{group}/"
-    return {name.removeprefix(prefix): c for name, c in columns.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): columns[name] for name in columns if name.startswith(prefix)}

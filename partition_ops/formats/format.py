@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
+from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,6 +141,14 @@ def reading_format(book: Book) -> Format:
     """
     known = format_names()
     return get_format(next((name for name in book.formats if name in known), book.formats[0]))
+
+
+def main_config(book: Book) -> str:
+    """Return the key of the file that the first format of an output is opened by: the book if it has none."""
+    form = get_format(book.formats[0])
+    for name in form.config_files(book):
+        return f"{form.folder}/{name}"
+    return layout.BOOK
 
 
 def check_names(names: Collection[str]) -> None:

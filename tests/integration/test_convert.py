@@ -19,7 +19,6 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.formats.dgl.partition_config import write_partition_config
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.convert import feature_buckets, plan
@@ -28,6 +27,7 @@ from partition_ops.stages.convert.gather import gather_partition
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import plan_conversion
 from partition_ops.stages.convert.scatter import scatter_edges
+from partition_ops.stages.convert.write_book import write_book
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.publish.options import PublishConfig
@@ -233,7 +233,7 @@ def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[S
         lambda out: plan_conversion(config, source, out),
         *(lambda out, g=g: scatter_edges(config, source, out, group=g) for g in reversed(range(groups))),
         *(lambda out, p=p: gather_partition(config, source, out, part=p) for p in reversed(range(NUM_PARTS))),
-        lambda out: write_partition_config(config, source, out),
+        lambda out: write_book(config, source, out),
     ]
 
 

@@ -67,8 +67,7 @@ class DGL(Format):
 
         files = {GRAPH: FileWriter(GRAPH_GROUPS, write_graph)}
         for group, name in TENSOR_FILES.items():
-            columns = partition.group(group)
-            files[name] = FileWriter((group,), partial(write_tensor_file, columns=columns))
+            files[name] = FileWriter((group,), partial(_write_tensors, partition, group))
         return files
 
     def config_files(self, book: Book) -> Mapping[str, bytes]:
@@ -170,6 +169,10 @@ def partition_config(book: Book) -> dict[str, Any]:
             "part_graph": f"part{part}/{GRAPH}",
         }
     return document
+
+
+def _write_tensors(partition: Partition, group: str, stream: BinaryIO) -> None:
+    write_tensor_file(stream, partition.group(group))
 
 
 def _sparse(name: str, partition: Partition) -> Sparse:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.artifacts.book import Book, node_counts
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, run_task
 from partition_ops.chunked.metadata import check_graph_name
-from partition_ops.formats.dgl.partition_config import partition_document
+from partition_ops.formats.format import get_format
 from partition_ops.formats.parmetis.edge_rows import refuse_missing
 from partition_ops.formats.parmetis.node_order import read_node_order
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
@@ -94,8 +95,18 @@ class _Conversion:
         if missing and self.config.missing_edges == "fail":
             refuse_missing(writer.loader, self.files.removed_edges)
         edges = int(counts.sum())
-        document = partition_document(metadata, order.assignment, counts) | {"num_edges": edges}
-        self.task.write_json(f"{name}.json", document)
+        names = [str(edge_type) for edge_type in metadata.edge_types]
+        book = Book(
+            graph_name=name,
+            num_parts=self.config.num_parts,
+            num_hops=1,
+            part_method=order.assignment.algo_name,
+            node_counts=node_counts(metadata, order.assignment),
+            edge_counts=dict(zip(names, map(tuple, counts.tolist()), strict=True)),
+            formats=("dgl",),
+        )
+        for key, data in get_format("dgl").config_files(book).items():
+            self.task.wrote(self.task.destination.write_bytes(key, data))
         return {
             "partition_config": f"{name}.json",
             "num_parts": self.config.num_parts,

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.stages.convert.relabel import NodeOrder
 
 Ids = npt.NDArray[np.int64]
 

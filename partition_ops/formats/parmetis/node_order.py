@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts.assignment import Assignment
+from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
-from partition_ops.stages.convert.relabel import NodeOrder
 
 Ids = npt.NDArray[np.int64]
 NOWHERE = -1

@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.formats.dgl.partition_files import local_columns, write_graph, write_tensors
+from partition_ops.formats.columns import Column
+from partition_ops.formats.format import get_format
 from partition_ops.formats.parmetis.edge_rows import EdgeLoader, EdgeRows
 from partition_ops.formats.parmetis.local_graph import LocalGraph, build_local_graph
 from partition_ops.formats.parmetis.node_order import GivenOrder, read_node_attributes
 from partition_ops.formats.parmetis.output_files import ParmetisFiles, common_width
+from partition_ops.formats.partition import Partition
 
 ATTRIBUTE = "attr"
 Ids = npt.NDArray[np.int64]
@@ -74,17 +76,54 @@ class PartWriter:
         """
         starts = edges.starts(len(self._metadata.edge_types))
         local = build_local_graph(self._metadata, self._order, part, edges.rows[:3], starts)
-        graph = local_columns(self._metadata, local, first_edge_id=first_edge_id)
-        write_graph(self._task, _key(part, "graph.dgl"), graph)
-        node_ids, edge_ids = local.inner_ids_by_type(self._metadata), local.edge_ids_by_type(self._metadata)
-        for name, arrays in (
-            ("orig_nids.dgl", node_ids),
-            ("orig_eids.dgl", edge_ids),
-            ("node_feat.dgl", _features(self._node_attributes(part, local), node_ids)),
-            ("edge_feat.dgl", _features(edges.attributes, edge_ids)),
-        ):
-            write_tensors(self._task, _key(part, name), arrays)
+        node_attributes = self._node_attributes(part, local)
+        partition = self._partition(part, local, first_edge_id, node_attributes, edges.attributes)
+        for name, file in get_format("dgl").partition_files(partition).items():
+            key = f"part{part}/{name}"
+            with self._task.destination.create(key) as new, new.path.open("wb") as stream:
+                file.write(stream)
+            self._task.wrote(new.published())
         return np.diff(local.edge_type_starts)
+
+    def _partition(
+        self,
+        part: int,
+        local: LocalGraph,
+        first_edge_id: int,
+        node_attributes: Values,
+        edge_attributes: Values,
+    ) -> Partition:
+        """The partition as columns, for the format that writes it."""
+        metadata, nodes, edges = self._metadata, len(local.node_ids), len(local.src)
+        node_ids, edge_ids = local.inner_ids_by_type(metadata), local.edge_ids_by_type(metadata)
+        sizes = np.diff(local.edge_type_starts)
+        arrays: dict[str, Values] = {
+            "nodes/new_id": local.node_ids,
+            "nodes/orig_id": local.node_orig_ids,
+            "nodes/type_id": local.node_type_ids,
+            "nodes/part_id": local.node_parts,
+            "edges/src": local.src,
+            "edges/dst": local.dst,
+            "edges/orig_id": local.edge_orig_ids,
+            "edges/type_id": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            **_features("node_features", node_attributes, node_ids),
+            **_features("edge_features", edge_attributes, edge_ids),
+            **{f"node_orig_ids/{name}": ids for name, ids in node_ids.items()},
+            **{f"edge_orig_ids/{name}": ids for name, ids in edge_ids.items()},
+        }
+        return Partition(
+            part=part,
+            node_types=tuple(metadata.node_types),
+            edge_types=tuple(map(str, metadata.edge_types)),
+            num_inner=local.num_inner,
+            num_nodes=nodes,
+            num_own_edges=edges,
+            num_edges=edges,
+            columns={
+                "edges/new_id": Column.count(first_edge_id, edges),
+                **{name: Column.of(array) for name, array in arrays.items()},
+            },
+        )
 
     def _node_attributes(self, part: int, local: LocalGraph) -> Values:
         """(inner nodes, attributes), by new ID."""
@@ -94,16 +133,12 @@ class PartWriter:
         return read_node_attributes(self._nodes[part], first, local.num_inner, self._node_width)
 
 
-def _features(attributes: Values, ids: Mapping[str, Ids]) -> dict[str, Values]:
-    """Attributes by feature key, cut by type; none where there are no attributes."""
+def _features(group: str, attributes: Values, ids: Mapping[str, Ids]) -> dict[str, Values]:
+    """Attributes by column name, cut by type; none if there are no attributes."""
     if attributes.shape[1] == 0:
         return {}
     ends = np.cumsum([0, *map(len, ids.values())]).tolist()
     return {
-        f"{name}/{ATTRIBUTE}": attributes[begin:end]
+        f"{group}/{name}/{ATTRIBUTE}": attributes[begin:end]
         for name, (begin, end) in zip(ids, pairwise(ends), strict=True)
     }
-
-
-def _key(part: int, name: str) -> str:
-    return f"part{part}/{name}"

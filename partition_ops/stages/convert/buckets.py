@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.new_ids import Ids, id_dtype
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.stages.convert.relabel import Ids, id_dtype
 from partition_ops.storage import Store
 from partition_ops.system.memory import drop_pages
 from partition_ops.system.parallel import map_in_threads

@@ -1,9 +1,15 @@
-"""What the tasks of a conversion have in common, read once for all that run in one process."""
+"""What the tasks of a conversion share: options, metadata and node order, each read once in a process.
+
+`Conversion` also says what each task depends on. A partition does not depend on how its edges were grouped:
+it stays as it is when the chunks are grouped in another way or scattered with other memory.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +17,31 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import num_parts_of, read_assignment
 from partition_ops.artifacts.dropped_edges import DroppedEdges
+from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.artifacts.parhip import read_degrees
-from partition_ops.artifacts.tasks import input_objects, read_record
+from partition_ops.artifacts.tasks import (
+    CONFIG_TASK,
+    ArtifactWriter,
+    Counters,
+    Task,
+    input_objects,
+    part_task,
+    read_record,
+)
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.formats.format import Format, get_formats
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.convert.relabel import NodeOrder
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.memory import memory_limit
 from partition_ops.system.parallel import cores
+
+PLAN_TASK = "convert-plan"
+SCATTER_TASK = "convert-scatter"  # then the number of the group
+Work = Callable[[ArtifactWriter], Counters]
+
+
+def _no_work(writer: ArtifactWriter) -> Counters:
+    raise NotImplementedError("this task was only built to ask for its status")
 
 
 class Conversion:
@@ -32,11 +55,13 @@ class Conversion:
 
     Attributes:
         metadata: The graph's metadata.
+        formats: The output formats; readers use the first.
 
     Raises:
+        UsageError: From the constructor: a format is not installed.
         InvalidInputError: From every method: a file is missing, or the assignment does not fit the graph.
 
-    Peak memory: 29 bytes a node, 37 beyond 2^31 nodes; of them stay 13, or 21.
+    Peak memory: 29 bytes a node, 37 beyond 2^31 nodes, while the node order is made; then 13, or 21.
     """
 
     def __init__(
@@ -46,6 +71,7 @@ class Conversion:
         self.config = config
         self.source = source
         self.destination = destination
+        self.formats: list[Format] = get_formats(config.formats)
         self.metadata: GraphMetadata = load_metadata(source, graph_name=config.graph_name)
         self._lock = threading.Lock()
         self._order: NodeOrder | None = None
@@ -63,7 +89,7 @@ class Conversion:
 
     @cached_property
     def num_parts(self) -> int:
-        read_record(self.destination, "partition")  # says so where it has not been done
+        read_record(self.destination, "partition")  # says so if it has not been done
         return num_parts_of(self.destination.child(layout.ASSIGNMENT))
 
     @cached_property
@@ -86,7 +112,7 @@ class Conversion:
     def size_classes(self) -> npt.NDArray[np.uint8] | None:
         """(nodes,) uint8, the number of bits of each degree in the symmetric graph, by homogeneous ID.
 
-        None where ``prepare`` has not been done.
+        None if ``prepare`` has not been done.
         """
         with self._lock:
             if self._size_classes is None and self.prepared:
@@ -95,6 +121,65 @@ class Conversion:
             return self._size_classes
 
     def workers(self, task_bytes: int) -> int:
-        """How many tasks that take so many bytes each may run at a time in this process."""
+        """Return how many tasks that take so many bytes each may run at a time in this process."""
         limit = self.config.memory or memory_limit() * 3 // 4
         return max(1, min(cores(), (limit - 12 * sum(self.metadata.num_nodes)) // max(task_bytes, 1)))
+
+    def plan_task(self, work: Work = _no_work) -> Task:
+        """Return the task that groups the chunks."""
+        return Task(
+            PLAN_TASK,
+            self.destination,
+            work,
+            options=self._options(),
+            inputs=self.inputs,
+            after=["partition"],
+            outputs=[f"{layout.SCRATCH}/"],
+        )
+
+    def scatter_task(self, group: int, work: Work = _no_work) -> Task:
+        """Return the task that scatters one group."""
+        return Task(
+            f"{SCATTER_TASK}{group}",
+            self.destination,
+            work,
+            options={**self._options(), "group": group},
+            inputs=self.inputs,
+            after=["partition", PLAN_TASK],
+            outputs=[f"{layout.SCRATCH}/"],
+        )
+
+    def gather_task(
+        self, part: int, work: Work = _no_work, requires: Callable[[], Iterable[Task]] = tuple
+    ) -> Task:
+        """Return the task that builds one partition."""
+        folders = (layout.partition_folder(part), *(form.part_folder(part) for form in self.formats))
+        return Task(
+            part_task(part),
+            self.destination,
+            work,
+            options={**self._options(), "part": part},
+            inputs=self.inputs,
+            after=["partition", *(["prepare"] if self.prepared else [])],
+            outputs=[f"{folder}/" for folder in dict.fromkeys(folders)],
+            requires=requires,
+        )
+
+    def book_task(self, work: Work = _no_work) -> Task:
+        """Return the task that writes the book and the files that describe all partitions."""
+        return Task(
+            CONFIG_TASK,
+            self.destination,
+            work,
+            options=self._format_options(),
+            inputs=self.inputs[:1],  # metadata.json, which names the graph
+            after=["partition", *map(part_task, range(self.num_parts))],
+            outputs=[layout.BOOK, *(f"{form.folder}/" for form in self.formats)],
+        )
+
+    def _format_options(self) -> dict[str, Any]:
+        versions = {form.name: form.version for form in self.formats}
+        return {**self.config.options(), "format_versions": versions}
+
+    def _options(self) -> dict[str, Any]:
+        return {**self._format_options(), "dropped": self.dropped.digests}

@@ -1,4 +1,4 @@
-"""The whole stage in one process: plan, every scatter and gather, the partition config."""
+"""The whole stage in one process: the plan, every scatter and gather, and the book."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import StageResult, check_apart, find_done
-from partition_ops.formats.dgl.partition_config import write_config
-from partition_ops.stages.convert.context import Conversion
+from partition_ops.artifacts.tasks import Check, StageResult, Task, check_apart
+from partition_ops.stages.convert.context import PLAN_TASK, Conversion
 from partition_ops.stages.convert.gather import gather_memory, gather_part
-from partition_ops.stages.convert.given import PLAN_TASK, find_part, given_to_plan
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import make_plan, read_plan
 from partition_ops.stages.convert.scatter import scatter_group, scatter_memory
+from partition_ops.stages.convert.write_book import write_book_of
 from partition_ops.storage import Store
 from partition_ops.storage.split_store import keep_local
 from partition_ops.storage.store import REQUESTS
@@ -33,11 +32,11 @@ def convert_graph(
     progress: Progress | None = None,
     report: Callable[[StageResult], None] = lambda result: None,
 ) -> StageResult:
-    """Convert a graph whose assignment is there, several partitions at a time where memory allows it.
+    """Convert a graph whose assignment is there, several partitions at a time if memory allows it.
 
-    Where all partitions are there already, nothing is planned or scattered, and a manifest stays. What lies
-    between scatter and gather stays on the local disk, below ``TMPDIR`` where the run is on S3: a call that
-    goes on after one that was killed scatters again.
+    If all partitions are done, nothing is planned or scattered, and the manifest stays. The buckets between
+    scatter and gather are on the local disk, below ``TMPDIR`` if the run is on S3: a call that resumes a
+    killed one scatters again.
 
     Args:
         config: Options; ``memory`` bounds how much is done at a time, and never less than one task.
@@ -47,7 +46,7 @@ def convert_graph(
         report: Called with the result of each task as it ends.
 
     Returns:
-        The result of the last task, which wrote the partition config.
+        The result of the last task, which wrote the book.
 
     Raises:
         InvalidInputError: The input or the assignment cannot be read.
@@ -60,7 +59,8 @@ def convert_graph(
         conversion = Conversion(config, source, store, one_process=True)
         check_apart(source, destination, conversion.metadata)
         parts = range(conversion.num_parts)
-        found = [*map_in_threads(lambda part: find_part(conversion, part), parts, workers=REQUESTS)]
+        tasks = [conversion.gather_task(part) for part in parts]
+        found = [*map_in_threads(_find_done, tasks, workers=REQUESTS)]
         missing = [part for part in parts if found[part] is None]
         report(_find_plan(conversion, needed=bool(missing)))
         if missing:
@@ -70,20 +70,28 @@ def convert_graph(
             report(done)
         for result in _gather_all(conversion, missing, progress):
             report(result)
-        last = write_config(conversion)
+        last = write_book_of(conversion)
     report(last)
     return last
 
 
 def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
-    """The plan, of which only the record must be there where nobody needs it."""
-    given = given_to_plan(conversion)
-    done = None if needed else find_done(PLAN_TASK, conversion.destination, **given, scratch=False)
+    """Make the plan, unless only its record is needed and there."""
+    done = None if needed else _find_done(conversion.plan_task(), "record")
     return done or make_plan(conversion)
 
 
+def _find_done(task: Task, check: Check = "artifacts") -> StageResult | None:
+    """Return the result of a task that is done, or None."""
+    status = task.status(check=check)
+    if not status.done or status.record is None:
+        return None
+    seconds, counters = status.record["seconds"], status.record["counters"]
+    return StageResult(task.name, task.destination.uri, layout.record(task.name), seconds, True, counters)
+
+
 def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
-    """The results of all groups, as one."""
+    """Scatter all groups; their results as one."""
     groups = read_plan(conversion.destination).groups
     workers = conversion.workers(scatter_memory(conversion))
     began, done = time.monotonic(), []
@@ -91,7 +99,7 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
         for result in map_in_threads(lambda group: scatter_group(conversion, group), groups, workers=workers):
             advance(1)
             done.append(result)
-    pa.default_memory_pool().release_unused()  # what the readers keep for the next file
+    pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file
     return StageResult(
         "convert-scatter",
         conversion.destination.uri,
@@ -103,7 +111,7 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
 
 
 def _gather_all(conversion: Conversion, parts: list[int], progress: Progress) -> Iterator[StageResult]:
-    """The results of some partitions, in their order."""
+    """Build some partitions; their results in order."""
     if not parts:
         return
     plan = read_plan(conversion.destination)

@@ -1,43 +1,37 @@
-"""Gather: one partition from its buckets."""
+"""Gather: one partition from its buckets, as neutral columns, written in every output format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_given, part_task, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
-from partition_ops.formats.columns import Column
-from partition_ops.formats.dgl.partition_files import write_graph, write_tensors
+from partition_ops.formats.columns import Column, LazyColumns, group_of
+from partition_ops.formats.format import FileWriter, Format
+from partition_ops.formats.partition import Partition
 from partition_ops.stages.convert.buckets import Buckets
-from partition_ops.stages.convert.contents import partition_contents
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import FeatureBuckets
-from partition_ops.stages.convert.given import (
-    PLAN_TASK,
-    find_part,
-    given_to_gather,
-    given_to_plan,
-    given_to_scatter,
-    scatter_task,
-)
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.partition_graph import PartitionGraph
 from partition_ops.stages.convert.plan import Plan, read_plan
-from partition_ops.stages.convert.reuse import EarlierFiles
+from partition_ops.stages.convert.reuse import EarlierFiles, content_name, file_digest, partition_digests
 from partition_ops.stages.convert.trainers import trainer_features
 from partition_ops.storage import Store
-from partition_ops.system.progress import Advance, NoProgress, Progress
+from partition_ops.system.progress import NoProgress, Progress
 
 STATS_VERSION = 1
 BYTES_A_NODE = 90  # inner or halo: IDs, types and owners, and what making them takes
 BLOCKS_BYTES = 64 << 20  # of what is on its way from one file to another
+ORIG_ID_GROUPS = {"node_orig_ids", "edge_orig_ids"}
 
 
 def gather_partition(
@@ -48,10 +42,10 @@ def gather_partition(
     part: int,
     progress: Progress | None = None,
 ) -> StageResult:
-    """Write ``partitions/part<i>/``: graph, features and original IDs of one partition.
+    """Write the files of one partition in every output format, and ``partitions/part<i>/stats.json``.
 
-    Files that are the same as in the run that this one has followed are copied from there, as long as they
-    are what its manifest says.
+    In an incremental run, files that are the same as in the previous run are copied from there, unless they
+    are damaged.
 
     Args:
         config: Options.
@@ -64,13 +58,13 @@ def gather_partition(
         Numbers of inner and halo nodes and of edges.
 
     Raises:
-        UsageError: There is no such partition.
+        UsageError: There is no such partition, or a format is not installed.
         InvalidInputError: A feature cannot be read, or a stage before this has not been done.
 
-    Peak memory: 16 bytes a node of the graph, 90 bytes a node of the partition (as measured), 64 MiB, and a
-    row group of a feature in Parquet or a chunk of one in CSV; for each of the formats csr and csc 16 bytes
-    an edge of the partition's graph. From S3 the edges of the partition, and the features, are fetched to
-    files first.
+    Peak memory: 16 bytes a node of the graph, 90 bytes a node of the partition (as measured), 64 MiB, a row
+    group of a feature in Parquet or a chunk of one in CSV, and what an output format states; ``dgl`` takes 16
+    bytes an edge of the partition for each of the sparse formats csr and csc. From S3 the edges of the
+    partition, and the features, are fetched to files first.
     """
     return gather_part(Conversion(config, source, destination), part, progress)
 
@@ -89,41 +83,32 @@ def gather_part(
         conversion: Whose partition.
         part: Which.
         progress: Shows the files written.
-        plan: Where it is known that its groups have been scattered, of what is there now.
+        plan: The plan, if it is known that its groups have been scattered from the current input; otherwise
+            that is checked before the work begins.
         made: Called when the last files are on their way to storage.
 
     Peak memory: `gather_memory`, beside that of the conversion; until ``made`` is called.
     """
     if not 0 <= part < conversion.num_parts:
         raise UsageError(f"There is no partition {part}", expected=f"0 to {conversion.num_parts - 1}")
-    if plan is None:
-        if done := find_part(conversion, part):
-            return done
-        plan = _scattered(conversion)
-    groups = plan
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
-        buckets = Buckets(task.destination, conversion.metadata, groups.edge_groups, conversion.num_parts)
-        graph = PartitionGraph(conversion, buckets, part)
-        files = len(layout.PARTITION_FILES)
-        with (progress or NoProgress()).step(f"Writing partition {part}", files, "files") as advance:
-            counters = _Gather(conversion, graph, groups, part, task).run(advance)
+    def work(writer: ArtifactWriter) -> Counters:
+        groups = plan or read_plan(conversion.destination)
+        counters = _Gather(conversion, groups, part, writer).run(progress or NoProgress())
         made()
         return counters
 
-    return run_task(part_task(part), conversion.destination, **given_to_gather(conversion, part), work=work)
+    def requires() -> Iterator[Task]:
+        if plan is None:
+            groups = read_plan(conversion.destination).groups
+            yield conversion.plan_task()
+            yield from map(conversion.scatter_task, groups)
 
-
-def _scattered(conversion: Conversion) -> Plan:
-    """The plan, once its groups are scattered and of the graph and the assignment as they are now."""
-    plan = read_plan(conversion.destination)
-    groups = {scatter_task(group): given_to_scatter(conversion, group) for group in plan.groups}
-    check_given(conversion.destination, {PLAN_TASK: given_to_plan(conversion), **groups})
-    return plan
+    return conversion.gather_task(part, work, requires).run()
 
 
 def gather_memory(conversion: Conversion) -> int:
-    """Bytes that the largest partition takes at most, beside what all of them share."""
+    """Return the bytes that the largest partition takes at most, beside what all of them share."""
     nodes, edges = sum(conversion.metadata.num_nodes), sum(conversion.metadata.num_edges)
     sizes = np.diff(conversion.order.starts)
     largest = int(sizes.max(initial=0))
@@ -134,84 +119,137 @@ def gather_memory(conversion: Conversion) -> int:
     return 5 * nodes + BYTES_A_NODE * (largest + halo) + compressed + BLOCKS_BYTES
 
 
-@dataclass
 class _Gather:
     """One partition at work."""
 
-    conversion: Conversion
-    graph: PartitionGraph
-    plan: Plan
-    part: int
-    task: ArtifactWriter
+    def __init__(self, conversion: Conversion, plan: Plan, part: int, writer: ArtifactWriter) -> None:
+        self._conversion = conversion
+        self._plan = plan
+        self._part = part
+        self._writer = writer
+        buckets = Buckets(writer.destination, conversion.metadata, plan.edge_groups, conversion.num_parts)
+        self._graph = PartitionGraph(conversion, buckets, part)
 
-    def run(self, advance: Advance) -> dict[str, Any]:
-        contents = partition_contents(self.conversion, self.graph, self.part)
-        stats = self._write_stats(contents)
-        with EarlierFiles(self.task.destination, self.part) as earlier:
-            for name, write in self._writers().items():
-                if not earlier.copy(self.task, name, contents):
-                    write(self._key(name))
+    def run(self, progress: Progress) -> Counters:
+        partition = self._partition()
+        files = [*self._files(partition)]
+        digests = {content_name(self._part, file.key): file_digest(partition, file.how) for file in files}
+        contents = {name: digest for name, digest in digests.items() if digest is not None}
+        counters = self._write_stats(contents)
+        with (
+            EarlierFiles(self._writer.destination, self._part) as earlier,
+            progress.step(f"Writing partition {self._part}", len(files), "files") as advance,
+        ):
+            for file in files:
+                digest = contents.get(content_name(self._part, file.key))
+                if not earlier.copy(self._writer, file.form, file.key, digest):
+                    self._write(file)
                 advance(1)
-            return {**stats, **earlier.counters()}
+            return {**counters, **earlier.counters()}
 
-    def _writers(self) -> dict[str, Callable[[str], None]]:
-        """What makes each of the files."""
-        metadata, graph = self.conversion.metadata, self.graph
+    def _files(self, partition: Partition) -> Iterator[_File]:
+        for form in self._conversion.formats:
+            for name, how in form.partition_files(partition).items():
+                yield _File(form, f"{form.part_folder(self._part)}/{name}", how)
+
+    def _write(self, file: _File) -> None:
+        original_ids = {*map(group_of, file.how.columns)} <= ORIG_ID_GROUPS
+        first = file.form is self._conversion.formats[0]
+        with self._writer.destination.create(file.key) as new, new.path.open("wb") as stream:
+            new.read_again = self._conversion.one_process and first and original_ids  # by the ID maps
+            file.how.write(stream)
+        self._writer.wrote(new.published())
+
+    def _partition(self) -> Partition:
+        metadata, graph = self._conversion.metadata, self._graph
+        return Partition(
+            part=self._part,
+            node_types=tuple(metadata.node_types),
+            edge_types=tuple(map(str, metadata.edge_types)),
+            num_inner=graph.num_inner,
+            num_nodes=graph.num_inner + len(graph.halo),
+            num_own_edges=int(graph.graph_counts.sum()),
+            num_edges=graph.num_edges,
+            columns=self._columns(),
+            digests=partition_digests(self._conversion, graph),
+            sparse_formats=self._conversion.config.graph_formats,
+        )
+
+    def _columns(self) -> LazyColumns:
+        """The columns. Features are opened when a format asks for them: their files may be copied instead."""
+        metadata, graph = self._conversion.metadata, self._graph
         node_ids = {name: Column.of(ids) for name, ids in graph.nodes.inner_ids_by_type(metadata).items()}
         edge_ids = graph.edge_ids_by_type
-        node_trainers, edge_trainers = trainer_features(self.conversion, graph, self.part)
+        node_trainers, edge_trainers = trainer_features(self._conversion, graph, self._part)
+        readers = feature_readers(self._conversion.source, metadata)
+        buckets = FeatureBuckets(self._writer.destination, self._plan.feature_groups, self._part)
 
-        def features(key: str, kind: tuple[Feature, ...], ids: dict[str, Column], more: Any) -> None:
-            write_tensors(self.task, key, self._features(kind, ids) | more)
+        def node_feature(place: int, feature: Feature) -> Column:
+            rows = node_ids[feature.type_name]
+            return buckets.column(place, feature, rows.shape[0]) or _taken(readers[feature.key], rows)
 
-        def original_ids(key: str, ids: dict[str, Column]) -> None:
-            write_tensors(self.task, key, ids, read_again=self.conversion.one_process)  # by the ID maps
+        def edge_feature(feature: Feature) -> Column:
+            return _taken(readers[feature.key], edge_ids[feature.type_name])
 
-        return {
-            "graph.dgl": lambda key: write_graph(self.task, key, graph.columns()),
-            "node_feat.dgl": lambda key: features(key, metadata.node_features, node_ids, node_trainers),
-            "edge_feat.dgl": lambda key: features(key, metadata.edge_features, edge_ids, edge_trainers),
-            "orig_nids.dgl": lambda key: original_ids(key, node_ids),
-            "orig_eids.dgl": lambda key: original_ids(key, edge_ids),
-        }
+        nodes = {f.key: partial(node_feature, place, f) for place, f in enumerate(metadata.node_features)}
+        edges = {f.key: partial(edge_feature, f) for f in metadata.edge_features}
+        return LazyColumns(
+            {
+                **_known(graph.columns()),
+                **_named("node_features", {**nodes, **_known(node_trainers)}),
+                **_named("edge_features", {**edges, **_known(edge_trainers)}),
+                **_named("node_orig_ids", _known(node_ids)),
+                **_named("edge_orig_ids", _known(edge_ids)),
+            }
+        )
 
-    def _key(self, name: str) -> str:
-        return layout.partition_file(self.part, name)
-
-    def _features(self, features: tuple[Feature, ...], ids: dict[str, Column]) -> dict[str, Column]:
-        readers = feature_readers(self.conversion.source, self.conversion.metadata)
-        buckets = FeatureBuckets(self.task.destination, self.plan.feature_groups, self.part)
-        scattered = self.conversion.metadata.node_features
-        found = {}
-        for place, feature in enumerate(features):
-            rows = ids[feature.type_name]
-            column = buckets.column(place, feature, rows.shape[0]) if features is scattered else None
-            found[feature.key] = column or _taken(readers[feature.key], rows)
-        return found
-
-    def _write_stats(self, contents: dict[str, str]) -> dict[str, Any]:
-        metadata, graph = self.conversion.metadata, self.graph
+    def _write_stats(self, contents: dict[str, str]) -> Counters:
+        metadata, graph = self._conversion.metadata, self._graph
         types = metadata.node_types
         inner, halo = graph.nodes.count_by_type(len(types))
         edge_types = [str(edge_type) for edge_type in metadata.edge_types]
         stats = {
             "version": STATS_VERSION,
-            "part": self.part,
+            "part": self._part,
             "inner_nodes": dict(zip(types, inner.tolist(), strict=True)),
             "halo_nodes": dict(zip(types, halo.tolist(), strict=True)),
             "edges": dict(zip(edge_types, graph.edge_counts.tolist(), strict=True)),
             "cut_edges": dict(zip(edge_types, graph.cut_counts.tolist(), strict=True)),
             "contents": contents,
         }
-        classes = self.conversion.size_classes
+        classes = self._conversion.size_classes
         if classes is not None:
             stats["nodes_by_degree"] = graph.nodes_by_size_class(classes)
-        self.task.write_json(layout.partition_stats(self.part), stats)
+        self._writer.write_json(layout.partition_stats(self._part), stats)
         return {
             "inner_nodes": graph.num_inner,
             "halo_nodes": int(halo.sum()),
             "edges": int(graph.edge_counts.sum()),
         }
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of the partition: its format, its key, and how it is written."""
+
+    form: Format
+    key: str
+    how: FileWriter
+
+
+Makers = dict[str, Callable[[], Column]]
+
+
+def _known(columns: dict[str, Column]) -> Makers:
+    return {name: partial(_itself, column) for name, column in columns.items()}
+
+
+def _itself(column: Column) -> Column:
+    return column
+
+
+def _named(group: str, makers: Makers) -> Makers:
+    return {f"{group}/{name}": make for name, make in makers.items()}
 
 
 def _taken(reader: FeatureReader, ids: Column) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from partition_ops.formats.format import check_names
 from partition_ops.options.declare import Options, option
 from partition_ops.options.stage_config import MOST_PARTS, StageConfig
 from partition_ops.options.values import parse_size
@@ -46,17 +47,26 @@ class ConvertConfig(StageConfig):
         metavar="F,F,…",
         choices=GRAPH_FORMATS,
     )
+    formats: tuple[str, ...] = option(
+        ("dgl",),
+        help="Output formats, separated by commas. The ID maps, training and other readers use the first.",
+        title="Output formats",
+        section="More",
+        metavar="F,F,…",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         ordered = tuple(name for name in GRAPH_FORMATS if name in self.graph_formats)
         object.__setattr__(self, "graph_formats", ordered)  # any order of the words means the same
+        check_names(self.formats)
+        object.__setattr__(self, "formats", tuple(dict.fromkeys(self.formats)))
 
     def options(self) -> dict[str, Any]:
         """Return the options that the partitions depend on, as JSON."""
         options = asdict(self)
         del options["memory"]
-        return {**options, "graph_formats": list(self.graph_formats)}
+        return {**options, "graph_formats": list(self.graph_formats), "formats": list(self.formats)}
 
 
 @dataclass(frozen=True, kw_only=True)

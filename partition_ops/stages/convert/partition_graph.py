@@ -1,28 +1,33 @@
-"""The graph of one partition, streamed from its edges."""
+"""The graph of one partition: its nodes, its edges as streamed columns, and the in-edges of its halo."""
 
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.artifacts.new_ids import Ids, id_dtype
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.formats.columns import Column, row_blocks
-from partition_ops.formats.dgl.binary_format import CODES, GraphColumns
-from partition_ops.formats.dgl.sparse import sparse_format
 from partition_ops.stages.convert.buckets import Buckets, PartEdges
 from partition_ops.stages.convert.context import Conversion
-from partition_ops.stages.convert.hops import DST, EDGE_ID, ORIG_ID, SRC, TYPE_ID, outer_edges
-from partition_ops.stages.convert.loops import count_foreign, mark_foreign, number_marked, to_local
-from partition_ops.stages.convert.relabel import Ids, id_dtype
+from partition_ops.stages.convert.edge_loops import (
+    count_foreign,
+    mark_foreign,
+    number_marked,
+    reach,
+    to_local,
+)
 
 Counts = npt.NDArray[np.int64]
+SRC, DST, ORIG_ID, EDGE_ID, TYPE_ID = range(5)  # rows of `OuterEdges`
 
 
 class PartitionGraph:
@@ -137,32 +142,21 @@ class PartitionGraph:
                 for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
                     yield rows[1, begin:end]
 
-    def columns(self) -> GraphColumns:
-        """What ``graph.dgl`` holds."""
-        nodes, edges = self.nodes, self.num_edges
-        inner_edges = int(self.graph_counts.sum())
-        node_data = {
-            "_ID": Column.of(nodes.new_ids),
-            "orig_id": Column.of(nodes.orig_ids),
-            "part_id": Column.of(nodes.parts),
-            "inner_node": Column.of((np.arange(len(nodes.new_ids)) < self.num_inner).astype(np.uint8)),
+    def columns(self) -> dict[str, Column]:
+        """Return the columns of the groups ``nodes`` and ``edges``; see `Partition`."""
+        nodes = self.nodes
+        types = Column(np.dtype(np.int32), (self.num_edges,), self._edge_types)
+        return {
+            "nodes/new_id": Column.of(nodes.new_ids),
+            "nodes/orig_id": Column.of(nodes.orig_ids),
+            "nodes/type_id": Column.of(nodes.type_ids),
+            "nodes/part_id": Column.of(nodes.parts),
+            "edges/src": self._column(lambda rows, first: self._to_local(rows[0]), SRC, self._to_local),
+            "edges/dst": self._column(lambda rows, first: rows[1], DST, self._to_local),
+            "edges/new_id": self._column(self._new_edge_ids, EDGE_ID),
+            "edges/orig_id": self._column(lambda rows, first: rows[2], ORIG_ID),
+            "edges/type_id": types,
         }
-        edge_data = {
-            "_ID": self._column(self._new_edge_ids, EDGE_ID),
-            "orig_id": self._column(lambda rows, first: rows[2], ORIG_ID),
-            "inner_edge": _ones_and_zeros(inner_edges, self.outer.count),
-        }
-        if not self.metadata.is_homogeneous:
-            node_data["_TYPE"] = Column.of(nodes.type_ids)
-            edge_data["_TYPE"] = Column(np.dtype(np.int32), (edges,), self._edge_types)
-        src = self._column(lambda rows, first: self._to_local(rows[0]), SRC, self._to_local)
-        dst = self._column(lambda rows, first: rows[1], DST, self._to_local)
-        formats = [
-            sparse_format(name, src, dst, len(nodes.new_ids))
-            for name in CODES
-            if name in self._config.graph_formats
-        ]
-        return GraphColumns(len(nodes.new_ids), formats, node_data, edge_data)
 
     def _to_local(self, new_ids: Ids) -> Counts:
         found: Counts = to_local(new_ids, self._begin, self._end, self._local)
@@ -216,14 +210,6 @@ class PartitionGraph:
             yield found.astype(np.int32)
 
 
-def _ones_and_zeros(ones: int, zeros: int) -> Column:
-    def blocks() -> Iterator[npt.NDArray[Any]]:
-        yield from Column.constant(1, np.uint8, ones).blocks()
-        yield from Column.constant(0, np.uint8, zeros).blocks()
-
-    return Column(np.dtype(np.uint8), (ones + zeros,), blocks)
-
-
 @dataclass(frozen=True)
 class LocalNodes:
     """The nodes of a partition by local ID.
@@ -252,3 +238,76 @@ class LocalNodes:
         """(types,) int64 each, numbers of inner and halo nodes."""
         inner, halo = self.type_ids[: self.num_inner], self.type_ids[self.num_inner :]
         return np.bincount(inner, minlength=types), np.bincount(halo, minlength=types)
+
+
+@dataclass
+class OuterEdges:
+    """Edges of other partitions in the graph of this one, in a file without a name.
+
+    Attributes:
+        count: How many there are.
+    """
+
+    count: int = 0
+    _sizes: list[int] = field(default_factory=list)
+    _stream: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+
+    def add(self, rows: Counts) -> None:
+        """Append (5, n) int64: new IDs of source and destination, original and new edge ID, edge type ID."""
+        self._stream.write(rows.data)
+        self._sizes.append(rows.shape[1])
+        self.count += rows.shape[1]
+
+    def blocks(self, row: int) -> Iterator[Counts]:
+        """One of the rows, over all that were added."""
+        if not self.count:
+            return
+        self._stream.flush()
+        mapped = np.memmap(self._stream, np.int64, "r")
+        begin = 0
+        for size in self._sizes:
+            found = mapped[begin + row * size : begin + (row + 1) * size]
+            for first, end in row_blocks(size, size * 8):
+                yield found[first:end]
+            begin += 5 * size
+
+
+def outer_edges(
+    buckets: Buckets, part: int, starts: Counts, local: Ids, num_hops: int, advance: Callable[[], Any] = int
+) -> OuterEdges:
+    """The in-edges of halo nodes that are less than ``num_hops`` hops away, by hop and new edge ID.
+
+    Reads the buckets of all other partitions once for each hop above the first.
+
+    Args:
+        buckets: The edges of all partitions.
+        part: Which partition.
+        starts: (partitions + 1,) int64, first new ID of each partition.
+        local: (nodes,) by new ID, not 0 for the sources of the partition's own edges that are elsewhere; so
+            are all halo nodes afterwards.
+        num_hops: How far the halo goes.
+        advance: Called for each partition that has been read.
+
+    Returns:
+        The edges. Peak memory: 1 byte a node, and 60 bytes an edge of a segment; disk: 40 bytes each.
+    """
+    found = OuterEdges()
+    hops = (local != 0).astype(np.uint8)
+    begin, end = int(starts[part]), int(starts[part + 1])
+    for hop in range(2, num_hops + 1):
+        before = found.count
+        for other in range(len(starts) - 1):
+            if other == part:
+                continue
+            edge_id = buckets.first_edge_id(other)
+            for type_id, rows in buckets.open(other):
+                which = reach(rows[0], rows[1], int(starts[other]), (begin, end), hop, hops, local)
+                if len(which):
+                    dst = rows[1, which].astype(np.int64) + int(starts[other])
+                    types = np.full(len(which), type_id)
+                    found.add(np.stack([rows[0, which], dst, rows[2, which], which + edge_id, types]))
+                edge_id += rows.shape[1]
+            advance()
+        if found.count == before:  # nothing is further away
+            break
+    return found

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     PART_TASK,
     ArtifactWriter,
+    Counters,
     StageResult,
     check_apart,
     forget_task,
     read_record,
-    run_task,
 )
 from partition_ops.chunked.edges import EdgeReader
-from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.context import PLAN_TASK, SCATTER_TASK, Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks
-from partition_ops.stages.convert.given import (
-    PLAN_TASK,
-    SCATTER_TASK,
-    find_part,
-    given_to_plan,
-)
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import Store
 from partition_ops.system.progress import Progress
@@ -65,13 +58,13 @@ class Plan:
 def plan_conversion(
     config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
 ) -> StageResult:
-    """Write ``scratch/convert/plan.json`` and forget the partitions of an earlier assignment.
+    """Write ``scratch/convert/plan.json`` and remove the partitions of an earlier assignment.
 
-    Partitions of this one stay, and with them the manifest.
+    Partitions of this assignment stay, and so does the manifest.
 
-    Consecutive chunks of edges form groups of about as many bytes: at most 16, and not several where there
-    are less than 64 MiB. Each is then scattered by a task. So do the chunks of node features that each
-    partition would have to fetch or decode anew.
+    Consecutive chunks of edges form groups of about the same size: at most 16, and only one if the input has
+    less than 64 MiB of edges. A task then scatters each group. Chunks of node features that every partition
+    would have to fetch or decode again form groups in the same way.
 
     Args:
         config: Options.
@@ -90,11 +83,11 @@ def plan_conversion(
 
 def make_plan(conversion: Conversion) -> StageResult:
     """As `plan_conversion`."""
-    metadata, destination = conversion.metadata, conversion.destination
-    check_apart(conversion.source, destination, metadata)
+    metadata = conversion.metadata
+    check_apart(conversion.source, conversion.destination, metadata)
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
-        _ = conversion.order  # refuses an assignment that does not fit
+    def work(writer: ArtifactWriter) -> Counters:
+        _ = conversion.order  # rejects an assignment that does not fit
         _forget_earlier(conversion)
         sizes = {entry.key: entry.size for entry in conversion.inputs}
         edges = _groups([sizes[key] for data in metadata.edges for key in data.files])
@@ -104,26 +97,26 @@ def make_plan(conversion: Conversion) -> StageResult:
         # where the metadata lack them, chunks are counted, here and not in every group
         starts = list(EdgeReader(conversion.source, metadata).chunk_starts.values())
         plan = {"version": PLAN_VERSION, "edges": edges, "features": features, "starts": starts}
-        task.write_json(layout.CONVERT_PLAN, plan)
+        writer.write_json(layout.CONVERT_PLAN, plan)
         return {"groups": len(edges) + len(features), "num_parts": conversion.num_parts}
 
-    return run_task(PLAN_TASK, destination, **given_to_plan(conversion), work=work, lasting=False)
+    return conversion.plan_task(work).run()
 
 
 def read_plan(destination: Store) -> Plan:
-    """The groups.
+    """Read the plan.
 
     Raises:
-        InvalidInputError: They have not been made.
+        InvalidInputError: It has not been made.
     """
-    read_record(destination, PLAN_TASK)  # says so where it has not been done
+    read_record(destination, PLAN_TASK)  # says so if it has not been made
     document = destination.read_json(layout.CONVERT_PLAN)
     features = [[(place, chunk) for place, chunk in group] for group in document["features"]]
     return Plan([(begin, end) for begin, end in document["edges"]], features, document["starts"])
 
 
 def _groups(sizes: list[int]) -> list[tuple[int, int]]:
-    """Half-open ranges of items: none empty, of about the same size."""
+    """Return half-open ranges of items: none empty, of about the same size."""
     count = min(MOST_GROUPS, max(sum(sizes) // GROUP_BYTES, 1), len(sizes))
     ends: list[int] = []
     before = 0
@@ -136,9 +129,9 @@ def _groups(sizes: list[int]) -> list[tuple[int, int]]:
 
 
 def _forget_earlier(conversion: Conversion) -> None:
-    """Remove all groups, of which there may have been more, and the partitions that are to be made anew.
+    """Remove all groups, also those beyond the new number of groups, and the partitions that are out of date.
 
-    If that is all of them, what DGL would load them by goes first.
+    If all partitions are, the book and the config files of the formats go first.
     """
     destination = conversion.destination
     for group in _numbers(destination, SCATTER_TASK):
@@ -152,11 +145,11 @@ def _forget_earlier(conversion: Conversion) -> None:
 
 
 def _numbers(destination: Store, task: str) -> list[str]:
-    """What stands behind the name of a task in the records that there are."""
+    """Return the numbers, as text, of the tasks of a kind that have left records."""
     prefix = layout.record(task).removesuffix(".json")
     return [entry.key.removeprefix(prefix).removesuffix(".json") for entry in destination.list(prefix)]
 
 
 def _stays(conversion: Conversion, part: str) -> bool:
     known = part.isdecimal() and int(part) < conversion.num_parts
-    return known and find_part(conversion, int(part)) is not None
+    return known and conversion.gather_task(int(part)).status().done

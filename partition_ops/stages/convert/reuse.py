@@ -1,30 +1,54 @@
-"""Files of a partition that are the same as in the run before: they are copied where they are kept.
+"""Files of a partition that are the same as in the previous run: they are copied on the storage.
 
-Each is read once, as the copy that it has become, and held against the manifest of the run before: what is
-damaged is built anew. Why so: docs/decisions/growth.md.
+A digest of everything that a file depends on tells whether it is the same. The copy is read once and compared
+with the manifest of the previous run; if it is damaged, the file is built from the input. The reasons are in
+docs/decisions/growth.md.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from partition_ops import __version__
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.artifacts.migration import open_followed, read_migration
 from partition_ops.artifacts.proven import ProvenStore
-from partition_ops.artifacts.tasks import ArtifactWriter
+from partition_ops.artifacts.tasks import ArtifactWriter, part_task
+from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import InvalidInputError
+from partition_ops.formats.columns import group_of
+from partition_ops.formats.format import FileWriter, Format
+from partition_ops.formats.partition import GRAPH_GROUPS, Partition
+from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.partition_graph import PartitionGraph
+from partition_ops.stages.convert.trainers import read_trainers
 from partition_ops.storage import Artifact, Store
 from partition_ops.storage.store import sha256_of_object
 from partition_ops.system.json_documents import check_document
 
 logger = logging.getLogger("partition_ops")
 
+CONTENTS_VERSION = 1  # raise it whenever a column gets other bytes for the same partition
+Digests = dict[str, str]
+Ids = npt.NDArray[np.int64]
+
+
+def content_name(part: int, key: str) -> str:
+    """Return the name of a file among the ``contents`` of ``stats.json``: relative to it, or else the key."""
+    return key.removeprefix(f"{layout.partition_folder(part)}/")
+
 
 class EarlierFiles:
-    """The files of the run that a run has followed; nothing, where it has followed none.
+    """The files of the previous run, for an incremental run; nothing for any other run.
 
     Args:
         destination: Root of the run.
@@ -40,7 +64,8 @@ class EarlierFiles:
         self._follows = read_migration(destination) is not None
         self._reused = 0
         self._damaged: list[str] = []
-        self._contents: dict[str, str] = {}
+        self._contents: Digests = {}
+        self._versions: dict[str, int] = {}
         if self._follows:
             self._open(destination)
 
@@ -50,39 +75,43 @@ class EarlierFiles:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def copy(self, task: ArtifactWriter, name: str, contents: dict[str, str]) -> bool:
-        """Copy one of `layout.PARTITION_FILES` if it depends on the same as before and is whole.
-
-        Whether that was done; if not, nothing is there.
+    def copy(self, writer: ArtifactWriter, form: Format, key: str, digest: str | None) -> bool:
+        """Copy a file of the partition if it depends on the same as in the previous run and is undamaged.
 
         Args:
-            task: Collects what is written.
-            name: The file.
-            contents: As from `partition_contents`.
+            writer: Collects what is written.
+            form: The format of the file.
+            key: Key of the file.
+            digest: What it depends on, as `file_digest` returns it.
+
+        Returns:
+            Whether the file was copied; if not, nothing is there.
         """
-        if self._run is None or name not in contents or self._contents.get(name) != contents[name]:
+        name = content_name(self._part, key)
+        if self._run is None or digest is None or self._contents.get(name) != digest:
             return False
-        key = layout.partition_file(self._part, name)
+        if self._versions.get(form.name) != form.version:
+            return False
         earlier = self._run.listed.get(key)
         try:
-            if earlier is None or not self._copy(self._run, task.destination, earlier):
+            if earlier is None or not self._copy(self._run, writer.destination, earlier):
                 return False
         except InvalidInputError as error:
             self._refuse(key, error)
             return False
-        task.wrote(earlier)
+        writer.wrote(earlier)
         self._reused += 1
         return True
 
     def counters(self) -> dict[str, Any]:
-        """Figures for the record; none of a run that has followed no other."""
+        """Return figures for the record; none unless the run is incremental."""
         if not self._follows:
             return {}
         damaged = {"damaged_in_previous": self._damaged} if self._damaged else {}
         return {"files_reused": self._reused, **damaged}
 
     def _copy(self, run: ProvenStore, destination: Store, earlier: Artifact) -> bool:
-        """Whether it could be copied; what is not as the manifest says is removed, and an error."""
+        """Copy a file; whether it could be done. Remove the copy of a damaged file, and raise."""
         run.stat(earlier.key)  # says so where it is gone or has another size
         if not destination.copy_from(run.run, earlier.key, earlier.size):
             return False
@@ -93,11 +122,11 @@ class EarlierFiles:
         return True
 
     def _open(self, destination: Store) -> None:
-        """Look at the earlier run; one that is gone, or was made by another version, is of no use."""
+        """Open the previous run; it is of no use if it is gone or was made by another version."""
         try:
             run = self._stack.enter_context(open_followed(destination))
         except InvalidInputError as error:
-            logger.warning("convert: nothing of the run before can be used again: %s", error)
+            logger.warning("convert: no file of the previous run can be copied: %s", error)
             return
         key = layout.partition_stats(self._part)
         if run.manifest["versions"]["partition_ops"] != __version__ or key not in run.listed:
@@ -108,10 +137,111 @@ class EarlierFiles:
         except InvalidInputError as error:
             self._refuse(key, error)
             return
+        options = run.manifest["options"].get(part_task(self._part), {})
         self._run, self._contents = run, stats.get("contents", {})
+        self._versions = options.get("format_versions", {})
 
     def _refuse(self, key: str, error: InvalidInputError) -> None:
-        """Say that a file of the earlier run is damaged, and that its partition does not depend on it."""
+        """Log that a file of the previous run is damaged and was not copied."""
         said = (error.problem, error.found, error.expected)
         logger.warning("convert: built from the input, not copied: %s: found %s, expected %s", *said)
         self._damaged.append(key)
+
+
+def partition_digests(conversion: Conversion, graph: PartitionGraph) -> Digests:
+    """Return, by group of columns, the SHA-256 of everything that the group depends on.
+
+    The digests do not depend on how the work was split: on chunks of edges, segments, memory or machines.
+    Features depend on files of the input, whose checksums validation has computed; if it has not been done,
+    the groups of features have no digest, unless the graph has no features.
+
+    Peak memory: 16 bytes a node of the partition, and 1 MiB.
+    """
+    metadata, nodes = conversion.metadata, graph.nodes
+    node_ids = nodes.inner_ids_by_type(metadata)
+    counts = dict(zip(map(str, metadata.edge_types), graph.edge_counts.tolist(), strict=True))
+    src, dst, edge_ids = graph.edge_digests()
+    orig_nids = _digest("nodes", list(node_ids), *node_ids.values())
+    orig_eids = _digest("edges", counts, edge_ids)
+    arrays = (nodes.new_ids, nodes.orig_ids, nodes.type_ids, nodes.parts)
+    options = [conversion.config.num_hops, conversion.config.graph_formats]
+    shape = [nodes.num_inner, graph.first_edge_id, metadata.is_homogeneous, options]
+    graph_digest = _digest("graph", shape, counts, src, dst, edge_ids, *arrays, graph.outer_digests())
+    found = {
+        **dict.fromkeys(GRAPH_GROUPS, graph_digest),
+        "node_orig_ids": orig_nids,
+        "edge_orig_ids": orig_eids,
+    }
+    trainers = read_trainers(conversion.destination, node_ids)
+    chunks = _Chunks(conversion)
+    of_nodes = [chunks.of_nodes(feature, node_ids) for feature in metadata.node_features]
+    if None not in of_nodes:
+        found["node_features"] = _digest("node features", of_nodes, orig_nids, *trainers)
+    of_edges = [chunks.of_edges(feature) for feature in metadata.edge_features]
+    if None not in of_edges:
+        found["edge_features"] = _digest(
+            "edge features", of_edges, orig_eids, *trainers, *[dst] * bool(trainers)
+        )
+    return found
+
+
+def file_digest(partition: Partition, file: FileWriter) -> str | None:
+    """Return the SHA-256 of everything that a file depends on; None if that is not known."""
+    groups = dict.fromkeys(map(group_of, file.columns))
+    if not groups or not groups.keys() <= partition.digests.keys():
+        return None
+    digests = [*dict.fromkeys(partition.digests[group] for group in groups)]
+    return digests[0] if len(digests) == 1 else _digest(digests)
+
+
+class _Chunks:
+    """The files of features, by checksum."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self._metadata = conversion.metadata
+        self._checksums = input_checksums(conversion.destination)
+
+    def of_nodes(self, feature: Feature, ids: Mapping[str, Ids]) -> list[Any] | None:
+        """The files that some nodes' rows are in: first row, number of rows, SHA-256; None if unknown."""
+        counts = self._metadata.num_nodes_per_chunk[self._metadata.node_type_id(feature.type_name)]
+        if counts is None or len(counts) != len(feature.data.files) or feature.data.format.name == "csv":
+            return self._all(feature)  # the dtype of a CSV depends on every file
+        ends = np.cumsum(counts)
+        used = np.unique(np.searchsorted(ends, ids[feature.type_name], side="right")).tolist()
+        return self._listed(feature, [(i, int(ends[i]) - counts[i], counts[i]) for i in used])
+
+    def of_edges(self, feature: Feature) -> list[Any] | None:
+        """All files: a partition has edges of nearly all of them."""
+        return self._all(feature)
+
+    def _all(self, feature: Feature) -> list[Any] | None:
+        return self._listed(feature, [(i, None, None) for i in range(len(feature.data.files))])
+
+    def _listed(self, feature: Feature, chunks: Iterable[tuple[int, Any, Any]]) -> list[Any] | None:
+        found = []
+        for index, first, rows in chunks:
+            checksum = self._checksums.get(feature.data.files[index])
+            if checksum is None:
+                return None
+            found.append([first, rows, checksum])
+        return [feature.key, feature.data.format.name, found]
+
+
+def input_checksums(destination: Store) -> dict[str, str]:
+    """SHA-256 of the input's files by key, as validation has taken them; none where it has not been done."""
+    if not destination.exists(layout.VALIDATION_REPORT):
+        return {}
+    files = read_validation_report(destination)["files"]
+    return {entry["path"]: entry["sha256"] for entry in files}
+
+
+def _digest(*values: Any) -> str:
+    """SHA-256 of arrays, with their dtypes and shapes, and of what JSON can hold."""
+    digest = hashlib.sha256(f"{CONTENTS_VERSION}".encode())
+    for value in values:
+        if isinstance(value, np.ndarray):
+            digest.update(f"{value.dtype} {value.shape}".encode())
+            digest.update(np.ascontiguousarray(value).data)
+        else:
+            digest.update(json.dumps(value).encode())
+    return digest.hexdigest()

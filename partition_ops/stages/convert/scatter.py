@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, run_task
+from partition_ops.artifacts.new_ids import Ids
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.errors import UsageError
 from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.edge_loops import count_owners, split_edges
 from partition_ops.stages.convert.feature_buckets import scatter_features
-from partition_ops.stages.convert.given import given_to_scatter, scatter_task
-from partition_ops.stages.convert.loops import count_owners, split_edges
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import Plan, read_plan
-from partition_ops.stages.convert.relabel import Ids
 from partition_ops.storage import Store
 from partition_ops.system.memory import memory_limit
 from partition_ops.system.parallel import cores
@@ -71,19 +70,13 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
     if group not in plan.groups:
         raise UsageError(f"There is no group {group}", expected=f"0 to {len(plan.groups) - 1}")
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> Counters:
         if group in plan.feature_groups:
             chunks = plan.features[group - len(plan.edges)]
             return {"edges": 0, "feature_rows": scatter_features(conversion, task, group, chunks)}
         return {"edges": _scatter_chunks(conversion, task, plan, group, progress)}
 
-    return run_task(
-        scatter_task(group),
-        conversion.destination,
-        **given_to_scatter(conversion, group),
-        work=work,
-        lasting=False,
-    )
+    return conversion.scatter_task(group, work).run()
 
 
 def _scatter_chunks(

@@ -135,6 +135,6 @@ class WritePartitionConfigOperator(ConvertOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.formats.dgl.partition_config import write_partition_config
+        from partition_ops.stages.convert.write_book import write_book
 
-        return write_partition_config(self.config, source, destination, progress=progress)
+        return write_book(self.config, source, destination, progress=progress)

@@ -17,23 +17,6 @@ Counts = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def order_nodes(parts: Ids, positions: Counts, old_ids: Ids, new_ids: Ids) -> None:
-    """A stable counting sort of nodes by partition.
-
-    Args:
-        parts: (nodes,) int32, the partition of each node.
-        positions: (partitions,) int64, first new ID of each partition; moved on by this.
-        old_ids: (nodes,) old ID by new ID, written.
-        new_ids: (nodes,) new ID by old ID, written.
-    """
-    for old in range(len(parts)):
-        new = positions[parts[old]]
-        positions[parts[old]] += 1
-        old_ids[new] = old
-        new_ids[old] = new
-
-
-@njit(cache=True, nogil=True)
 def count_owners(dst: Ids, dst_offset: int, parts: Ids, counts: Counts) -> None:
     """Add to ``counts`` the edges that each partition owns; ``dst`` are type-wise IDs."""
     for i in range(len(dst)):
@@ -157,31 +140,3 @@ def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops
                 hops[node] = hop
                 local[node] = 1
     return which
-
-
-@njit(cache=True, nogil=True)
-def count_rows(rows: Ids, begins: Counts) -> None:
-    """Add each row's edges to ``begins[row + 1]``."""
-    for i in range(len(rows)):
-        begins[rows[i] + 1] += 1
-
-
-@njit(cache=True, nogil=True)
-def fill_rows(
-    rows: Ids, others: Ids, first: int, positions: Counts, indices: Counts, edge_ids: Counts
-) -> None:
-    """Enter edges from the ID ``first`` on into the rows of a sparse matrix.
-
-    Args:
-        rows: (n,) the end that is the row.
-        others: (n,) the other end.
-        first: ID of the first edge.
-        positions: (nodes,) int64, where the next edge of each row goes; moved on by this.
-        indices: (edges,) int64, written.
-        edge_ids: (edges,) int64, written.
-    """
-    for i in range(len(rows)):
-        at = positions[rows[i]]
-        positions[rows[i]] += 1
-        indices[at] = others[i]
-        edge_ids[at] = first + i

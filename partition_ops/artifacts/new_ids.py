@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from partition_ops.artifacts.assignment import Assignment
-from partition_ops.stages.convert.loops import order_nodes
 
 Ids = npt.NDArray[Any]
+Counts = npt.NDArray[np.int64]
 FEW = 2**31 - 1  # what 32 bits hold
 
 
@@ -36,7 +37,7 @@ class NodeOrder:
         nodes = len(self.assignment.parts)
         old, new = (np.empty(nodes, id_dtype(nodes)) for _ in range(2))
         # homogeneous IDs are laid out by type, so a stable sort by partition orders the types as well
-        order_nodes(self.assignment.parts, self.starts[:-1].copy(), old, new)
+        _order_nodes(self.assignment.parts, self.starts[:-1].copy(), old, new)
         return old, new
 
     @property
@@ -58,3 +59,20 @@ class NodeOrder:
     def range_of(self, part: int) -> tuple[int, int]:
         """Half-open range of the new IDs of a partition."""
         return int(self.starts[part]), int(self.starts[part + 1])
+
+
+@njit(cache=True, nogil=True)
+def _order_nodes(parts: Ids, positions: Counts, old_ids: Ids, new_ids: Ids) -> None:
+    """A stable counting sort of nodes by partition.
+
+    Args:
+        parts: (nodes,) int32, the partition of each node.
+        positions: (partitions,) int64, first new ID of each partition; moved on by this.
+        old_ids: (nodes,) old ID by new ID, written.
+        new_ids: (nodes,) new ID by old ID, written.
+    """
+    for old in range(len(parts)):
+        new = positions[parts[old]]
+        positions[parts[old]] += 1
+        old_ids[new] = old
+        new_ids[old] = new
