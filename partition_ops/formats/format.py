@@ -124,7 +124,12 @@ def get_format(name: str) -> Format:
     Raises:
         UsageError: No format with that name is installed.
     """
-    check_names([name])
+    if name not in _builtin() and name not in format_names():
+        raise UsageError(
+            f"The output format {name!r} is not installed",
+            expected="one of " + ", ".join(format_names()),
+            remedy=f"Install the package that has it as an entry point of the group {ENTRY_POINTS!r}.",
+        )
     return _load(name)
 
 
@@ -149,25 +154,6 @@ def main_config(book: Book) -> str:
     for name in form.config_files(book):
         return f"{form.folder}/{name}"
     return layout.BOOK
-
-
-def check_names(names: Collection[str]) -> None:
-    """Reject names that are not those of installed formats.
-
-    Raises:
-        UsageError: With the names of all formats.
-    """
-    unknown = [name for name in names if name not in _builtin()]
-    if unknown or not names:
-        known = format_names()
-        unknown = [name for name in unknown if name not in known]
-        if unknown or not names:
-            raise UsageError(
-                "--formats has an unknown name" if names else "--formats names no format",
-                found=", ".join(unknown) or None,
-                expected="one or more of " + ", ".join(known),
-                remedy=f"Install the package that registers it as an entry point of {ENTRY_POINTS!r}.",
-            )
 
 
 @cache

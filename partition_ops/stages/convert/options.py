@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from partition_ops.formats.format import check_names
+from partition_ops.formats.format import format_names
 from partition_ops.options.declare import Options, option
 from partition_ops.options.stage_config import MOST_PARTS, StageConfig
 from partition_ops.options.values import parse_size
@@ -53,13 +53,13 @@ class ConvertConfig(StageConfig):
         title="Output formats",
         section="More",
         metavar="F,F,…",
+        choices=format_names,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         ordered = tuple(name for name in GRAPH_FORMATS if name in self.graph_formats)
         object.__setattr__(self, "graph_formats", ordered)  # any order of the words means the same
-        check_names(self.formats)
         object.__setattr__(self, "formats", tuple(dict.fromkeys(self.formats)))
 
     def options(self) -> dict[str, Any]:
