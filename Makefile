@@ -43,8 +43,9 @@ lint: $(READY) ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 
-reference: $(READY) ## Write docs/reference.md, the Python API, from the docstrings
+reference: $(READY) ## Write docs/reference.md, and the tables in docs/ that follow from the code
 	@$(PYTHON) docs/reference.py
+	@$(PYTHON) docs/tables.py
 
 lock: ## Renew constraints.txt with the newest versions that fit pyproject.toml
 	@sh local_stack/environment.sh lock

@@ -16,7 +16,7 @@ PAGE = DOCS / "validation.md"
 
 
 def test_the_table_of_checks_is_made_of_the_checks() -> None:
-    assert "\n".join(docs_table()) in PAGE.read_text(), "replace the table of docs/validation.md"
+    assert "\n".join(docs_table()) in PAGE.read_text(), "run 'make reference'"
 
 
 @pytest.mark.parametrize("action", ACTIONS)
