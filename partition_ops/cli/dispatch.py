@@ -14,14 +14,16 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from partition_ops import __version__
 from partition_ops.cli.console import Console
-from partition_ops.cli.verb_parser import VerbParser
-from partition_ops.cli.verbs import COMMANDS
+from partition_ops.cli.verb import Verb
+from partition_ops.cli.verbs import VERBS
 from partition_ops.errors import PartitionOpsError, StorageError
+from partition_ops.options.arguments import add_options, check_arguments
 from partition_ops.storage.local_store import PARTIAL
 from partition_ops.system.temporary_folders import check_tmpdir, remove_abandoned
 
@@ -49,6 +51,31 @@ exit codes: 0 success, 2 wrong use, 3 bad input, 130 interrupted (129 and 143: e
 1 anything else"""
 
 
+class VerbParser(argparse.ArgumentParser):
+    """A parser whose errors show the usage of the verb, and the option that an unknown one may mean."""
+
+    _words: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._words = sys.argv[1:] if args is None else [*args]
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        super().error("\n  ".join([message, *self._suggestions()]))
+
+    def _suggestions(self) -> list[str]:
+        """Suggest known options for unknown ones; a verb that takes another verb leaves that to it."""
+        if self._subparsers is not None:
+            return []
+        known = [*self._option_string_actions]
+        options = [word.partition("=")[0] for word in self._words if word.startswith("--") and word != "--"]
+        nearest = {word: get_close_matches(word, known, n=1) for word in options if word not in known}
+        return [f"there is no {word}: did you mean {near[0]}?" for word, near in nearest.items() if near]
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every verb."""
     parser = VerbParser(
@@ -59,28 +86,31 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    _add_verbs(parser, COMMANDS)
+    _add_verbs(parser, VERBS)
     return parser
 
 
-def _add_verbs(parser: argparse.ArgumentParser, commands: Iterable[Any]) -> None:
-    """A parser for each command; one with ``COMMANDS`` of its own takes a verb once more."""
-    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
-    for command in commands:
-        verb = verbs.add_parser(
-            command.NAME,
-            help=command.SUMMARY,
-            description=command.DESCRIPTION,
+def _add_verbs(parser: argparse.ArgumentParser, verbs: Iterable[Verb]) -> None:
+    """Add a parser for each verb; one with ``verbs`` takes another verb."""
+    parsers = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
+    for verb in verbs:
+        own = parsers.add_parser(
+            verb.name,
+            help=verb.summary,
+            description=verb.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if hasattr(command, "COMMANDS"):
-            _add_verbs(verb, command.COMMANDS)
+        if verb.verbs:
+            _add_verbs(own, verb.verbs)
             continue
-        command.add_arguments(verb)
-        _add_common_arguments(verb)
-        verb._negative_number_matcher = re.compile(r"-\d")  # '-5M' is a value: what is wrong with it is said
-        verb.set_defaults(execute=command.execute)
+        verb.add_arguments(own)
+        add_options(own, *verb.options, defaults=verb.defaults, only=verb.only)
+        _add_common_arguments(own)
+        own._negative_number_matcher = re.compile(
+            r"-\d"
+        )  # so that '-5M' is a value, with an error of its own
+        own.set_defaults(execute=verb.execute)
 
 
 def _add_common_arguments(verb: argparse.ArgumentParser) -> None:
@@ -94,11 +124,11 @@ def _add_common_arguments(verb: argparse.ArgumentParser) -> None:
 
 def _with_default_verb(words: Sequence[str]) -> list[str]:
     """``idmap INPUT …``, as every stage is called, means ``idmap export INPUT …``."""
-    for command in COMMANDS:
-        verbs = [inner.NAME for inner in getattr(command, "COMMANDS", ())]
-        asked = list(words[:1]) == [command.NAME] and verbs and len(words) > 1
-        if asked and words[1] not in verbs and not words[1].startswith("-"):
-            return [words[0], command.DEFAULT, *words[1:]]
+    for verb in VERBS:
+        inner = [one.name for one in verb.verbs]
+        asked = list(words[:1]) == [verb.name] and inner and len(words) > 1
+        if asked and words[1] not in inner and not words[1].startswith("-"):
+            return [words[0], verb.default, *words[1:]]
     return list(words)
 
 
@@ -109,6 +139,7 @@ def run_verb(words: Sequence[str]) -> int:
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     console = Console(as_json=arguments.json)
     try:
+        check_arguments(arguments)
         remove_abandoned()  # which may make room
         check_tmpdir()
         console.result(arguments.execute(arguments, console))

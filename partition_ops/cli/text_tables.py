@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from partition_ops.artifacts.tasks import StageResult
 
 MOST_PARTS = 8
 
@@ -127,3 +130,23 @@ def estimate_lines(estimate: dict[str, Any]) -> list[str]:
 
 def _size(count: int) -> str:
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
+
+
+def result_line(result: StageResult) -> str:
+    """Return a line about a finished task."""
+    state = "as before" if result.skipped else f"{result.seconds:8.1f} s"
+    return f"{result.task:<16} {state:>10}  {counters_line(result.counters)}"
+
+
+def counters_line(counters: dict[str, Any]) -> str:
+    """Return the figures of a task in one line; lists and objects are only printed by --json."""
+    shown = []
+    for name, value in counters.items():
+        label = name.replace("_", " ")
+        if isinstance(value, bool | str):
+            shown.append(f"{label} {value}")
+        elif isinstance(value, int):
+            shown.append(f"{label} {value:,}")
+        elif isinstance(value, float):
+            shown.append(f"{label} {value:.4g}")
+    return ", ".join(shown)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import option, option_group
+from partition_ops.options.declare import Options, option, option_group
 from partition_ops.options.stage_config import StageConfig
-from partition_ops.options.values import parse_size
+from partition_ops.options.values import parse_size, parse_time
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import Gate
@@ -18,7 +19,7 @@ Stage = TypeVar("Stage", bound=StageConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(PartitionConfig, ConvertConfig, ValidateConfig):
+class RunConfig(ValidateConfig, ConvertConfig, PartitionConfig):
     """Options of the whole job: those of the stages, and its own.
 
     The stages' options are inherited, so that a stage declares each of them once. `validate`, `partition` and
@@ -91,3 +92,38 @@ class RunConfig(PartitionConfig, ConvertConfig, ValidateConfig):
 
     def _of(self, stage: type[Stage]) -> Stage:
         return stage(**{field.name: getattr(self, field.name) for field in fields(stage)})
+
+
+def _days(value: timedelta) -> str:
+    return f"{value / timedelta(days=1):g}d"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionConfig(Options):
+    """Options of ``retain``."""
+
+    keep: int = option(
+        help="Number of published runs of the graph to keep; older ones are removed.",
+        title="Runs to keep",
+        section="Publishing",
+        metavar="N",
+        minimum=1,
+        empty="all runs are kept",
+        form={"type": ["null", "integer"], "default": None},
+    )
+    grace: timedelta = option(
+        timedelta(days=7),
+        help="Runs in which something was written within this time are not removed; such as 12h or 7d.",
+        title="Days of grace",
+        section="Publishing",
+        metavar="TIME",
+        parse=parse_time,
+        show=_days,
+        form=None,
+    )
+    dry_run: bool = option(False, help="Only print what would be removed.", section="Publishing", form=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.grace < timedelta(0):
+            raise UsageError("--grace is out of range", found=str(self.grace), expected="0 or more")

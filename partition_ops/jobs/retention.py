@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.latest import latest_run, read_beginning
 from partition_ops.artifacts.lock import read_lock
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import InvalidInputError
+from partition_ops.jobs.options import RetentionConfig
 from partition_ops.storage import Store, StoredObject
 
 MARKS = {  # what a run writes first, and what is removed last: a folder without any is not a run
@@ -19,27 +19,6 @@ MARKS = {  # what a run writes first, and what is removed last: a folder without
     layout.VALIDATION_REPORT,
     *map(layout.record, ("validate", "schema", "prepare", "partition")),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetentionConfig:
-    """What is kept.
-
-    Attributes:
-        keep: How many of the runs that were finished last.
-        grace: No run is removed in which something was written since.
-        dry_run: Only say what would be removed.
-    """
-
-    keep: int
-    grace: timedelta = timedelta(days=7)
-    dry_run: bool = False
-
-    def __post_init__(self) -> None:
-        if self.keep < 1:
-            raise UsageError("--keep is out of range", found=self.keep, expected="1 or more")
-        if self.grace < timedelta(0):
-            raise UsageError("--grace is out of range", found=str(self.grace), expected="0 or more")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from partition_ops.errors import UsageError
 
 OPTION, GROUP = "option", "group"
+SECTIONS = ("", "Balance", "Growth", "Engine parmetis", "Publishing", "More")  # in this order; others follow
 REQUIRED: Any = object()
 
 
@@ -151,6 +152,14 @@ def options_of(*classes: type) -> tuple[Option, ...]:
     return tuple(found.values())
 
 
+def by_section(options: Sequence[Option]) -> dict[str, list[Option]]:
+    """Return options by their section, in the order of `SECTIONS`."""
+    found: dict[str, list[Option]] = {section: [] for section in SECTIONS}
+    for one in options:
+        found.setdefault(one.section, []).append(one)
+    return {section: members for section, members in found.items() if members}
+
+
 def _walk(cls: type) -> Iterator[Option]:
     own = {one.field: one for one in own_options(cls)}
     inner = groups(cls)
@@ -260,20 +269,18 @@ def check_companions(options: Sequence[Option], asked: set[str], values: Mapping
         UsageError: Names the option and the one that it needs.
     """
     known = {one.name: one for one in options}
+    rules: dict[str, list[str]] = {}
     for one in options:
-        other, _, wanted = one.only_with.partition("=")
-        if one.name not in asked or other not in known:
+        if one.name in asked and one.only_with.partition("=")[0] in known:
+            rules.setdefault(one.only_with, []).append(one.option_string)
+    for rule, given in rules.items():
+        name, _, wanted = rule.partition("=")
+        value, other = values.get(name), known[name].option_string
+        if value == wanted or (value and not wanted):
             continue
-        value, needed = values.get(other), known[other].option_string
-        if wanted and value != wanted:
-            raise UsageError(
-                f"{one.option_string} needs {needed} {wanted}",
-                found=f"{needed} {value}",
-                remedy=f"Choose {needed} {wanted}, or leave {one.option_string} out.",
-            )
-        if not wanted and not value:
-            raise UsageError(
-                f"{one.option_string} needs {needed}",
-                found=f"no {needed}",
-                remedy=f"Give {needed}, or leave {one.option_string} out.",
-            )
+        needed = f"{other} {wanted}".rstrip()
+        raise UsageError(
+            f"{' and '.join(given)} {'needs' if len(given) == 1 else 'need'} {needed}",
+            found=f"{other} {value}" if value else f"no {other}",
+            remedy=f"Add {needed}, or leave {' and '.join(given)} out.",
+        )

@@ -180,19 +180,19 @@ from threading import Event
 
 from partition_ops import cli
 from partition_ops.system import signals
-from partition_ops.cli import common
+from partition_ops.cli import locations
 from partition_ops.cli.verbs import publish
 from partition_ops.system.temporary_folders import new_folder
 
 def execute(arguments, console):
-    with common.locked_output(arguments), ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+    with locations.locked_output(arguments), ExitStack() as stack, ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()  # a thread whose start is interrupted is not waited for
         stack.callback(rmtree, new_folder())
         stack.callback(Popen(["sleep", "1000"], start_new_session=True).kill)
         console.line("working")
         {work}
 
-publish.execute, signals.PATIENCE = execute, 0.1
+publish.VERB.execute, signals.PATIENCE = execute, 0.1
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """
 
@@ -243,12 +243,12 @@ import sys
 from threading import Event
 
 from partition_ops import cli
-from partition_ops.cli import common
+from partition_ops.cli import locations
 from partition_ops.cli.verbs import publish
 from partition_ops.system.temporary_folders import temporary_folder
 
 def execute(arguments, console):
-    with common.locked_output(arguments), temporary_folder():
+    with locations.locked_output(arguments), temporary_folder():
         pass
 
 def hold_up(event, arguments):
@@ -257,7 +257,7 @@ def hold_up(event, arguments):
         print("giving back", flush=True)
         Event().wait()
 
-publish.execute, held_up = execute, sys.argv[2:]
+publish.VERB.execute, held_up = execute, sys.argv[2:]
 sys.addaudithook(hold_up)
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from partition_ops.cli.verbs import COMMANDS
+from partition_ops.cli.verbs import VERBS
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
@@ -36,7 +36,7 @@ def test_the_snippet_runs_on_a_finished_output(tmp_path: Path) -> None:
 
 def test_the_verbs_are_those_of_the_command_line() -> None:
     named = set(re.findall(r"(?:`|bin/)partition-ops ([a-z][a-z-]+)", (ROOT / "README.md").read_text()))
-    assert named <= {command.NAME for command in COMMANDS}
+    assert named <= {command.name for command in VERBS}
     assert {"run", "validate", "verify"} <= named
 
 

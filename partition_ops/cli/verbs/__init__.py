@@ -1,9 +1,4 @@
-"""The verbs of the command line, one module each.
-
-A module has ``NAME``, ``SUMMARY``, ``DESCRIPTION``, ``add_arguments(parser)`` and
-``execute(arguments, console)``, which gives back what ``--json`` prints; a verb with verbs of its own has
-``COMMANDS`` instead of the last two.
-"""
+"""The verbs of the command line: each module has a `Verb` named ``VERB``."""
 
 from partition_ops.cli.verbs import (
     changes,
@@ -25,22 +20,22 @@ from partition_ops.cli.verbs import (
     verify,
 )
 
-COMMANDS = (
-    run,
-    estimate,
-    validate,
-    schema,
-    prepare,
-    partition,
-    convert,
-    idmap,
-    quality,
-    publish,
-    verify,
-    changes,
-    retain,
-    fetch,
-    probe,
-    pm_dglpart,
-    convert_partition,
+VERBS = (
+    run.VERB,
+    estimate.VERB,
+    validate.VERB,
+    schema.VERB,
+    prepare.VERB,
+    partition.VERB,
+    convert.VERB,
+    idmap.VERB,
+    quality.VERB,
+    publish.VERB,
+    verify.VERB,
+    changes.VERB,
+    retain.VERB,
+    fetch.VERB,
+    probe.VERB,
+    pm_dglpart.VERB,
+    convert_partition.VERB,
 )

@@ -6,82 +6,55 @@ import argparse
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import Any
 
-from partition_ops.cli import common
 from partition_ops.cli.console import Console
+from partition_ops.cli.locations import (
+    add_output_option,
+    local_folder,
+    locked_output,
+    settings,
+    split_file_uri,
+)
+from partition_ops.cli.text_tables import result_line
+from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError
-from partition_ops.formats.parmetis.options import ConvertPartitionConfig, OnMissing
+from partition_ops.formats.parmetis.options import ConvertPartitionConfig
+from partition_ops.options.arguments import config_of
 from partition_ops.storage import open_store
+from partition_ops.system.progress import terminal_progress
 from partition_ops.system.temporary_folders import remove_abandoned
-
-NAME = "convert-partition"
-SUMMARY = "turn what ParMETIS wrote into the files that DGL loads"
-DESCRIPTION = """\
-Read p<i>-<graph>_nodes.txt and p<i>-<graph>_edges.txt (or p000-…, with three digits), as ParMETIS's
-pm_dglpart writes them, and write <graph>.json and part<i>/ with graph.dgl, node_feat.dgl, edge_feat.dgl,
-orig_nids.dgl and orig_eids.dgl to --output. Where --input-dir has <graph>_removed_edges.txt, as
-'prepare --format parmetis' leaves it, the edges in it are put back."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--input-dir", metavar="DIR", required=True, help="folder that pm_dglpart ran in, or s3://…"
+        "--input-dir", metavar="DIR", required=True, help="Folder that pm_dglpart ran in, or s3://…."
     )
-    parser.add_argument("--graph-name", metavar="NAME", required=True, help="the name in the files' names")
     parser.add_argument(
         "--schema",
         metavar="FILE",
         required=True,
-        help="homogeneous ID ranges by type, as 'partition-ops schema' writes them; edge types may be plain"
-        " names, whose node types are then found in the data",
-    )
-    parser.add_argument("--num-parts", metavar="K", type=int, required=True, help="number of partitions")
-    parser.add_argument(
-        "--num-node-weights", metavar="N", type=int, required=True, help="number of weights of a node"
+        help="Homogeneous ID ranges by type, as 'partition-ops schema' writes them. Edge types may be plain"
+        " names; their node types are then found in the data.",
     )
     parser.add_argument(
-        "--workspace", metavar="DIR", help="local folder for copies of what is on S3 (default: TMPDIR)"
+        "--workspace", metavar="DIR", help="Local folder for copies of what is on S3. Default: TMPDIR."
     )
-    parser.add_argument(
-        "--node-attr-dtype",
-        metavar="DTYPE",
-        help="dtype of what follows in the node files: it becomes the feature <type>/attr of every node type"
-        " (default: passed over)",
-    )
-    parser.add_argument(
-        "--edge-attr-dtype", metavar="DTYPE", help="the same of the edge files and edge types"
-    )
-    parser.add_argument(
-        "--missing-edges",
-        default="fail",
-        choices=get_args(OnMissing),
-        help="edges that the schema counts and that are in no file: fail (default), or accept, since ParMETIS"
-        " drops duplicates",
-    )
-    common.add_output(parser)
+    add_output_option(parser)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = ConvertPartitionConfig(
-        graph_name=arguments.graph_name,
-        num_parts=arguments.num_parts,
-        num_node_weights=arguments.num_node_weights,
-        node_attr_dtype=arguments.node_attr_dtype,
-        edge_attr_dtype=arguments.edge_attr_dtype,
-        missing_edges=arguments.missing_edges,
-    )
+    config = config_of(arguments, ConvertPartitionConfig)
     from partition_ops.formats.parmetis.convert import convert_parmetis
     from partition_ops.stages.schema.schema import read_schema
 
-    settings = common.settings(arguments)
-    root, name = common.split_file_uri(arguments.schema, "--schema")
-    with open_store(root, settings) as folder:
+    root, name = split_file_uri(arguments.schema, "--schema")
+    with open_store(root, settings(arguments)) as folder:
         schema = read_schema(folder, name)
     with (
         _workspace(arguments),
-        open_store(arguments.input_dir, settings) as source,
-        common.locked_output(arguments) as destination,
+        open_store(arguments.input_dir, settings(arguments)) as source,
+        locked_output(arguments) as destination,
     ):
         result = convert_parmetis(
             config,
@@ -89,19 +62,19 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             schema,
             destination,
             schema_where=arguments.schema,
-            progress=common.progress(arguments),
+            progress=terminal_progress(),
         )
-    common.show_result(console, result)
+    console.line(result_line(result))
     return result.to_json()
 
 
 @contextmanager
 def _workspace(arguments: argparse.Namespace) -> Iterator[None]:
-    """Have everybody make temporary folders in the workspace, if one is named."""
+    """Make temporary folders in the workspace, if one is named."""
     if arguments.workspace is None:
         yield
         return
-    folder = common.local_folder(arguments.workspace, "--workspace")
+    folder = local_folder(arguments.workspace, "--workspace")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -112,3 +85,17 @@ def _workspace(arguments: argparse.Namespace) -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
+
+
+VERB = Verb(
+    name="convert-partition",
+    summary="convert the output of ParMETIS to the files that DGL loads",
+    description="""\
+Read p<i>-<graph>_nodes.txt and p<i>-<graph>_edges.txt (or p000-…, with three digits), as ParMETIS's
+pm_dglpart writes them, and write <graph>.json and part<i>/ with graph.dgl, node_feat.dgl, edge_feat.dgl,
+orig_nids.dgl and orig_eids.dgl to --output. If --input-dir has <graph>_removed_edges.txt, which
+'prepare --format parmetis' writes, the edges in it are added again.""",
+    add_arguments=add_arguments,
+    options=(ConvertPartitionConfig,),
+    execute=execute,
+)

@@ -5,35 +5,38 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from partition_ops.cli import common
 from partition_ops.cli.console import Console
-
-NAME = "fetch"
-SUMMARY = "copy one partition to the machine that serves it"
-DESCRIPTION = """\
-Copy partitions of a finished output to a local folder, as DGL's servers read them: <graph>.json and
-part<i>/. Every file is compared with the SHA-256 in the manifest; a partition appears whole or not at all,
-and one that is there already is not fetched again."""
+from partition_ops.cli.locations import RUN_HELP, local_folder, open_run
+from partition_ops.cli.verb import Verb
+from partition_ops.system.progress import terminal_progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("output", metavar="OUTPUT", help=RUN_HELP)
     parser.add_argument(
-        "output",
-        metavar="OUTPUT",
-        help="root of the output, or of a graph whose newest run it is; a folder or s3://…",
+        "--part", metavar="I", type=int, nargs="+", required=True, help="Partitions to copy, from 0."
     )
-    parser.add_argument(
-        "--part", metavar="I", type=int, nargs="+", required=True, help="which partition, or several"
-    )
-    parser.add_argument("--to", metavar="DIR", required=True, help="local folder")
+    parser.add_argument("--to", metavar="DIR", required=True, help="Local folder to copy to.")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.jobs.fetch import fetch_partitions
 
-    folder = common.local_folder(arguments.to, "--to")
-    with common.open_run(arguments.output, arguments) as output:
-        result = fetch_partitions(output, arguments.part, folder, progress=common.progress(arguments))
+    folder = local_folder(arguments.to, "--to")
+    with open_run(arguments.output, arguments) as output:
+        result = fetch_partitions(output, arguments.part, folder, progress=terminal_progress())
     fetched = f"{result['bytes']:,} bytes" if result["bytes"] else "nothing, all there already"
     console.line(f"fetched {fetched}; partition config {result['partition_config']}")
     return result
+
+
+VERB = Verb(
+    name="fetch",
+    summary="copy a partition to the machine that serves it",
+    description="""\
+Copy partitions of a finished output to a local folder, as DGL's servers read them: <graph>.json and
+part<i>/. Every file is compared with the SHA-256 in the manifest. A partition appears whole or not at all,
+and one that is there already is not fetched again.""",
+    add_arguments=add_arguments,
+    execute=execute,
+)

@@ -5,34 +5,36 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.stages.partition.options import PartitionConfig
-
-NAME = "partition"
-SUMMARY = "assign every node to a partition"
-DESCRIPTION = """\
-Write the assignment to assignment/ below --output, in DGL's text format. 'prepare' must have been done
-there, unless the engine does not look at edges."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common.add_input(parser)
-    common.add_output(parser)
-    common.add_partition_options(parser)
+from partition_ops.cli.locations import add_input_and_output, locked_output, open_input, open_previous
+from partition_ops.cli.text_tables import result_line
+from partition_ops.cli.verb import Verb
+from partition_ops.options.arguments import config_of
+from partition_ops.stages.partition.options import PartitionConfig, PreviousRun
+from partition_ops.system.progress import terminal_progress
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    config = PartitionConfig(**common.partition_options(arguments))
+    config = config_of(arguments, PartitionConfig)
     from partition_ops.stages.partition.partition import partition_nodes
 
     with (
-        common.open_input(arguments) as source,
-        common.open_previous(arguments) as previous,
-        common.locked_output(arguments) as destination,
+        open_input(arguments) as source,
+        open_previous(arguments) as previous,
+        locked_output(arguments) as destination,
     ):
-        result = partition_nodes(
-            config, source, destination, previous=previous, progress=common.progress(arguments)
-        )
-    common.show_result(console, result)
+        result = partition_nodes(config, source, destination, previous=previous, progress=terminal_progress())
+    console.line(result_line(result))
     return result.to_json()
+
+
+VERB = Verb(
+    name="partition",
+    summary="assign every node to a partition",
+    description="""\
+Write the assignment to assignment/ below --output, in DGL's text format. 'prepare' must have been done there,
+unless the engine does not read edges.""",
+    add_arguments=add_input_and_output,
+    options=(PreviousRun, PartitionConfig),
+    execute=execute,
+)

@@ -10,36 +10,27 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from partition_ops.cli import common
 from partition_ops.cli.console import Console
+from partition_ops.cli.text_tables import counters_line
+from partition_ops.cli.verb import Verb
 from partition_ops.errors import EngineError, PartitionOpsError
-from partition_ops.stages.partition.options import MpiOptions, PartitionConfig
+from partition_ops.options.arguments import config_of
+from partition_ops.options.declare import options_of
+from partition_ops.stages.partition.options import LibraryOptions, PartitionConfig
 from partition_ops.system.signals import restore_default_handlers
 
-NAME = "pm-dglpart"
-SUMMARY = "partition ParMETIS's text files under mpirun"
-DESCRIPTION = """\
-Partition GRAPH_nodes.txt, GRAPH_edges.txt and GRAPH_stats.txt of the current folder, which all hosts
-share, into PARTS partitions for each rank, and write p<i>-GRAPH_nodes.txt, p<i>-GRAPH_edges.txt and
-p<i>-GRAPH_stats.txt there:
-  mpirun -np 4 partition-ops pm-dglpart GRAPH 2
-ParMETIS must be installed. 'prepare --format parmetis' writes the input, 'convert-partition' reads the
-output."""
 PROGRAM = "pm_dglpart"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("graph", metavar="GRAPH", help="name of the graph in the names of the files")
-    parser.add_argument("parts", metavar="PARTS", type=int, help="partitions for each rank")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="the same seed repeats the result")
-    parser.add_argument("--tolerance", metavar="T", type=float, help="largest weight over its share (1.05)")
+    parser.add_argument("graph", metavar="GRAPH", help="Name of the graph in the names of the files.")
+    parser.add_argument("parts", metavar="PARTS", type=int, help="Number of partitions for each rank.")
     parser.add_argument(
         "--use-program",
         action="store_true",
-        help="become the pm_dglpart of the ParMETIS project that is on the PATH: it drops duplicate edges,"
-        " writes three-digit part numbers and no stats files, and takes none of the other options",
+        help="Run the pm_dglpart of the ParMETIS project that is on the PATH instead. It drops duplicate"
+        " edges, writes three-digit part numbers and no stats files, and ignores the other options.",
     )
-    common.add_library_options(parser)
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
@@ -50,10 +41,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     except (ImportError, RuntimeError) as error:
         from partition_ops.stages.partition.mpi.parmetis_library import REMEDY
 
-        raise EngineError(f"MPI is not here: {error}", remedy=REMEDY) from error
+        raise EngineError(f"MPI is not available: {error}", remedy=REMEDY) from error
     comm = MPI.COMM_WORLD
     if comm.size > 1:
-        restore_default_handlers()  # which is mpirun
+        restore_default_handlers()  # mpirun ends the ranks
     try:
         counts = _partition(arguments, comm)
     except PartitionOpsError as error:
@@ -69,30 +60,47 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         comm.Abort(1)
         raise
     if comm.rank != 0:
-        sys.exit(0)  # rank 0 speaks for all
-    console.line(f"{arguments.graph}: {common.summary(counts)}")
+        sys.exit(0)  # only rank 0 prints
+    console.line(f"{arguments.graph}: {counters_line(counts)}")
     return counts
 
 
 def _partition(arguments: argparse.Namespace, comm: Any) -> dict[str, int]:
     from partition_ops.stages.partition.pm_dglpart.program import dglpart
 
-    config = PartitionConfig(
+    config = config_of(
+        arguments,
+        PartitionConfig,
         graph_name=arguments.graph,
         num_parts=arguments.parts * comm.size,
         engine="parmetis",
-        seed=arguments.seed,
-        tolerance=arguments.tolerance,
-        mpi=MpiOptions(ranks=comm.size, library=common.library_options(arguments)),
+        mpi_ranks=comm.size,
     )
     return dglpart(config, Path.cwd(), comm)
 
 
 def _become_program(arguments: argparse.Namespace) -> None:
-    """Run the other program in this process's place, so that mpirun sees it as the rank."""
+    """Replace this process by the other program, so that mpirun sees it as the rank."""
     if shutil.which(PROGRAM) is None:
         raise EngineError(
             f"There is no {PROGRAM} on the PATH",
             remedy="Build it from the dgl branch of ParMETIS, or leave --use-program out.",
         )
     os.execvp(PROGRAM, [PROGRAM, arguments.graph, str(arguments.parts)])
+
+
+VERB = Verb(
+    name="pm-dglpart",
+    summary="partition ParMETIS's text files under mpirun",
+    description="""\
+Partition GRAPH_nodes.txt, GRAPH_edges.txt and GRAPH_stats.txt of the current folder, which all hosts share,
+into PARTS partitions for each rank, and write p<i>-GRAPH_nodes.txt, p<i>-GRAPH_edges.txt and
+p<i>-GRAPH_stats.txt there:
+  mpirun -np 4 partition-ops pm-dglpart GRAPH 2
+ParMETIS must be installed. 'prepare --format parmetis' writes the input, 'convert-partition' reads the
+output.""",
+    add_arguments=add_arguments,
+    options=(PartitionConfig,),
+    only={"seed", "tolerance", *(one.name for one in options_of(LibraryOptions))},
+    execute=execute,
+)

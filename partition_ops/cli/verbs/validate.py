@@ -7,67 +7,59 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.cli import common
 from partition_ops.cli.console import Console
-from partition_ops.cli.text_tables import validation_lines
+from partition_ops.cli.locations import (
+    add_input,
+    locked_output,
+    open_expectations,
+    open_input,
+    settings,
+    split_file_uri,
+)
+from partition_ops.cli.text_tables import counters_line, result_line, validation_lines
+from partition_ops.cli.verb import Verb
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.stages.validate.checks import parse_actions
-from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.options.arguments import config_of, given_options
+from partition_ops.options.declare import options_of
+from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.storage import open_store
 from partition_ops.storage.local_store import LocalStore
+from partition_ops.system.progress import terminal_progress
 from partition_ops.system.temporary_folders import temporary_folder
 
-NAME = "validate"
-SUMMARY = "say what is wrong with a graph before hours go into it"
-DESCRIPTION = """\
-Read every file of the graph once, on all cores, and check it: metadata, missing files, rows that are no
-edges, IDs outside their type's range, wrong counts, features that do not fit, duplicate and self-loop
-edges. All that is wrong is named, with file, row and IDs of the first ten of each. The report is
-validation/report.json below --output."""
-NOT_OF_PARMETIS = ("output", "graph_name", "on_defect", "memory", "expectations", "no_data_docs")
+OPTIONS = (ValidateConfig, ExpectationSuites)
+DEFAULTS = {"data_docs": True}  # without Great Expectations there are no expectations to look at
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common.add_input(parser)
-    parser.add_argument("--output", metavar="DIR", help="root of the output; nothing is kept without it")
+    add_input(parser)
+    parser.add_argument("--output", metavar="DIR", help="Root of the output. Without it nothing is kept.")
     parser.add_argument(
         "--parmetis",
         metavar="NAME",
-        help="INPUT is a folder with NAME_nodes.txt, NAME_edges.txt and NAME_stats.txt for ParMETIS instead;"
-        " with --schema",
+        help="Check the text for ParMETIS instead: INPUT is a folder with NAME_nodes.txt, NAME_edges.txt and"
+        " NAME_stats.txt. Needs --schema.",
     )
-    parser.add_argument("--schema", metavar="FILE", help="with --parmetis: the schema to check against")
-    common.add_on_defect(parser)
-    common.add_expectations(parser)
-    parser.add_argument(
-        "--no-data-docs",
-        action="store_true",
-        help="leave Great Expectations out, unless there are expectations of your own: some seconds less",
-    )
+    parser.add_argument("--schema", metavar="FILE", help="With --parmetis: the schema to check against.")
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     if arguments.parmetis is not None or arguments.schema is not None:
         return _validate_parmetis(arguments, console)
-    config = ValidateConfig(
-        graph_name=arguments.graph_name,
-        on_defect=parse_actions(arguments.on_defect),
-        memory=arguments.memory,
-        data_docs=not arguments.no_data_docs,
-    )
+    config = config_of(arguments, ValidateConfig)
     from partition_ops.stages.validate.validate import validate_graph
 
     with temporary_folder() as scratch:
-        output = common.locked_output(arguments) if arguments.output else LocalStore(Path(scratch))
-        with common.open_input(arguments) as source, output as destination:
+        output = locked_output(arguments) if arguments.output else LocalStore(Path(scratch))
+        with open_input(arguments) as source, output as destination:
             try:
-                with common.open_expectations(arguments) as expectations:
+                with open_expectations(arguments) as expectations:
                     result = validate_graph(
                         config,
                         source,
                         destination,
                         expectations=expectations,
-                        progress=common.progress(arguments),
+                        progress=terminal_progress(),
                     )
             except InvalidInputError as error:
                 if arguments.output is None and error.remedy is not None:
@@ -80,27 +72,47 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                     report = destination.read_json(layout.VALIDATION_REPORT)
                     for line in validation_lines(report):
                         console.line(line)
-    common.show_result(console, result)
+    console.line(result_line(result))
     return {**result.to_json(), "report": report}
 
 
 def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
     if arguments.parmetis is None or arguments.schema is None:
         raise UsageError("--parmetis and --schema go together", expected="both or neither")
-    unused = [name for name in NOT_OF_PARMETIS if getattr(arguments, name)]
+    given = given_options(arguments, *OPTIONS)
+    unused = [
+        one.option_string
+        for one in options_of(*OPTIONS)
+        if one.name in given and given[one.name] != DEFAULTS.get(one.name)
+    ]
+    if arguments.output is not None:
+        unused.append("--output")
     if unused:
         raise UsageError(
-            f"--{unused[0].replace('_', '-')} says nothing about ParMETIS's text",
-            remedy="Leave it out: nothing is kept of that check, and whatever it finds is refused.",
+            f"{' and '.join(unused)} cannot be combined with --parmetis",
+            remedy=f"Leave {' and '.join(unused)} out: this check keeps no report, and any finding fails.",
         )
     from partition_ops.formats.parmetis.validate_text import validate_parmetis_text
     from partition_ops.stages.schema.schema import read_schema
 
-    root, key = common.split_file_uri(arguments.schema, "--schema")
-    with open_store(root, common.settings(arguments)) as folder, common.open_input(arguments) as source:
+    root, key = split_file_uri(arguments.schema, "--schema")
+    with open_store(root, settings(arguments)) as folder, open_input(arguments) as source:
         schema = read_schema(folder, key)
-        counts = validate_parmetis_text(
-            source, arguments.parmetis, schema, progress=common.progress(arguments)
-        )
-    console.line(f"{arguments.parmetis} is sound: {common.summary(counts)}")
+        counts = validate_parmetis_text(source, arguments.parmetis, schema, progress=terminal_progress())
+    console.line(f"{arguments.parmetis} is valid: {counters_line(counts)}")
     return counts
+
+
+VERB = Verb(
+    name="validate",
+    summary="check a graph before hours go into it",
+    description="""\
+Read every file of the graph once, on all cores, and check it: metadata, missing files, rows that are not
+edges, IDs outside their type's range, wrong counts, features that do not fit, duplicate and self-loop edges.
+All findings are reported, with file, row and IDs of the first ten of each kind. The report is
+validation/report.json below --output.""",
+    add_arguments=add_arguments,
+    options=OPTIONS,
+    defaults=DEFAULTS,
+    execute=execute,
+)

@@ -42,3 +42,36 @@ class RemapConfig(Options):
         super().__post_init__()
         if (self.node_type is None) == (self.edge_type is None):
             raise UsageError("Name one type", expected="either --node-type or --edge-type")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnIds(Options):
+    """Where the user's own IDs are, for ``idmap restore``."""
+
+    ids: tuple[str, ...] | None = option(
+        None,
+        help="Files with your own IDs, by type-wise ID: .parquet, .csv with a header, or .txt.",
+        metavar="FILE",
+        several="words",
+        empty="no column with your own IDs",
+        form=None,
+    )
+    ids_column: str | None = option(
+        None,
+        help="Column of the files that holds the IDs.",
+        metavar="NAME",
+        only_with="ids",
+        empty="the only column",
+        form=None,
+    )
+    ids_from: str | None = option(
+        None,
+        help="The graph whose metadata.json names the files (node_ids, edge_ids).",
+        metavar="INPUT",
+        form=None,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ids and self.ids_from:
+            raise UsageError("IDs are named twice", expected="either --ids or --ids-from")

@@ -102,11 +102,10 @@ class PartitionConfig(StageConfig):
     )
     engine: str = option(
         "auto",
-        help="Engine that assigns nodes to partitions. auto: two-level or metis, whichever is expected to cut"
-        " fewer edges. two-level: fast, and few edges are cut. metis: better for graphs such as grids and"
-        " roads. parmetis: runs over MPI and must be installed. random: for comparison.",
+        help="Engine that assigns nodes to partitions. auto is two-level, fast and with few edges cut, or"
+        " metis, whichever is expected to cut fewer edges; parmetis works over MPI and must be installed;"
+        " random is for comparison.",
         title="Engine",
-        metavar="E",
         choices=engine_names,
     )
     balance: Balance = option(

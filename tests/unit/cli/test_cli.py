@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from partition_ops.cli import main
-from partition_ops.cli.verbs import COMMANDS
+from partition_ops.cli.verbs import VERBS
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.store import upload_folder
 from tests.command_line import Called, call
@@ -271,8 +271,8 @@ def test_expectations_that_are_none_leave_nothing_behind(
 
 
 def test_every_verb_explains_itself(called: Called) -> None:
-    for command in COMMANDS:
-        done = called(command.NAME, "--help")
+    for command in VERBS:
+        done = called(command.name, "--help")
         assert done.returncode == 0
         assert len(done.stdout) > 200
 

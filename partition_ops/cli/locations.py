@@ -1,0 +1,140 @@
+"""Arguments that name an input, an output or a file, and opening what they name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from partition_ops.errors import UsageError
+from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage.local_store import LocalStore, check_folder
+from partition_ops.storage.uris import check_spelling
+
+OUTPUT_HELP = "Root of the output: a folder or s3://…."
+RUN_HELP = "Root of a finished output, or of a graph's runs, whose newest published run is taken: a folder or s3://…."
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add the argument INPUT."""
+    parser.add_argument("input", metavar="INPUT", help="Folder with the graph's metadata.json, or s3://….")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the argument OUTPUT."""
+    parser.add_argument("output", metavar="OUTPUT", help=OUTPUT_HELP)
+
+
+def add_output_option(parser: argparse.ArgumentParser) -> None:
+    """Add the required option ``--output``."""
+    parser.add_argument("--output", metavar="DIR", required=True, help=OUTPUT_HELP)
+
+
+def add_input_and_output(parser: argparse.ArgumentParser) -> None:
+    """Add INPUT and ``--output``, as most stages take them."""
+    add_input(parser)
+    add_output_option(parser)
+
+
+def settings(arguments: argparse.Namespace) -> StorageSettings:
+    """Return how to reach S3, from the common options."""
+    return StorageSettings(endpoint_url=arguments.endpoint_url)
+
+
+def open_input(arguments: argparse.Namespace) -> Store:
+    """Open the graph."""
+    return open_store(arguments.input, settings(arguments))
+
+
+def open_output(arguments: argparse.Namespace) -> Store:
+    """Open the root of the output."""
+    store = open_store(arguments.output, settings(arguments))
+    check_folder(store)
+    return store
+
+
+@contextmanager
+def locked_output(arguments: argparse.Namespace) -> Iterator[Store]:
+    """Open the root of the output and keep other calls out of it."""
+    with open_output(arguments) as destination, lock_root(destination):
+        yield destination
+
+
+@contextmanager
+def lock_root(root: Store) -> Iterator[None]:
+    """Keep other calls out of a root while this one writes there.
+
+    Folders that were made for the lock are removed afterwards if they are empty.
+
+    Raises:
+        ConflictError: Another call works there.
+    """
+    from partition_ops.artifacts.lock import locked
+
+    folder = root.root if isinstance(root, LocalStore) else None
+    made = [path for path in (folder, *folder.parents) if not path.exists()] if folder is not None else []
+    try:
+        with locked(root):
+            yield
+    finally:
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
+
+
+@contextmanager
+def open_expectations(arguments: argparse.Namespace) -> Iterator[Store | None]:
+    """Open the folder with the user's expectation suites, if ``--expectations`` names one."""
+    uri: str | None = getattr(arguments, "expectations", None)
+    with nullcontext() if uri is None else open_store(uri, settings(arguments)) as store:
+        yield store
+
+
+@contextmanager
+def open_previous(arguments: argparse.Namespace) -> Iterator[Store | None]:
+    """Open the earlier run, if ``--previous`` names one."""
+    uri: str | None = getattr(arguments, "previous", None)
+    with nullcontext() if uri is None else open_run(uri, arguments) as store:
+        yield store
+
+
+def open_run(uri: str, arguments: argparse.Namespace) -> Store:
+    """Open an output, or the newest published run if the URI is the root of a graph's runs.
+
+    Raises:
+        InvalidInputError: ``latest.json`` there is broken, or missing beside ``runs/``.
+    """
+    from partition_ops.artifacts.latest import run_at
+
+    with open_store(uri, settings(arguments)) as store:
+        found = run_at(store)
+    return open_store(found, settings(arguments))
+
+
+def split_file_uri(uri: str, option: str) -> tuple[str, str]:
+    """Return the root and the key of one file.
+
+    Raises:
+        UsageError: The URI names a folder, or is misspelt.
+    """
+    check_spelling(uri)
+    folder, _, name = uri.rpartition("/")
+    if not name or folder.endswith(":/"):  # s3://bucket
+        raise UsageError(
+            f"{option} does not name a file", found=repr(uri), expected="a local path or s3://bucket/key"
+        )
+    return folder or ("/" if uri.startswith("/") else "."), name
+
+
+def local_folder(text: str, option: str) -> Path:
+    """Return the path of a folder that can only be local.
+
+    Raises:
+        UsageError: The text is empty or a URI.
+    """
+    with suppress(UsageError):
+        check_spelling(text)
+        if text and "://" not in text:
+            return Path(text)
+    raise UsageError(f"{option} is not a local folder", found=repr(text))

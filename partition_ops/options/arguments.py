@@ -1,0 +1,115 @@
+"""Arguments of the command line, made from declarations of options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from partition_ops.options.declare import REQUIRED, Option, by_section, check_companions, options_of
+from partition_ops.options.values import build, parse_single, parse_value, show_value
+
+Config = TypeVar("Config")
+DECLARED = "declared_options"  # attribute of the parsed arguments
+
+
+def add_options(
+    parser: argparse.ArgumentParser,
+    *classes: type,
+    defaults: Mapping[str, Any] | None = None,
+    only: Collection[str] | None = None,
+) -> None:
+    """Add an argument for each option, grouped by section.
+
+    Args:
+        parser: Parser of a verb.
+        classes: Dataclasses with declared options.
+        defaults: Defaults of this verb that differ from the declared ones, by the names of the options.
+        only: Names of the options to add; None adds all.
+    """
+    options = [one for one in options_of(*classes) if only is None or one.name in only]
+    for section, members in by_section(options).items():
+        group = parser.add_argument_group(section.lower()) if section else parser
+        for one in members:
+            _add(group, one, (defaults or {}).get(one.name, argparse.SUPPRESS))
+    parser.set_defaults(**{DECLARED: options})
+
+
+def _add(group: argparse._ActionsContainer, one: Option, default: Any) -> None:
+    words: dict[str, Any] = {"dest": one.name, "help": help_text(one, default), "default": default}
+    if one.type is bool:
+        words["action"] = "store_true" if default is argparse.SUPPRESS else argparse.BooleanOptionalAction
+        group.add_argument(one.option_string, **words)
+        return
+    words["metavar"] = one.metavar or (f"{{{','.join(one.allowed)}}}" if one.choices else None)
+    words["required"] = one.default is REQUIRED
+    if one.by_key is not None or (one.many and one.several == "repeat"):
+        words |= {"action": "append", "type": _converter(partial(parse_repeated, one))}
+    elif one.many and one.several == "words":
+        words |= {"nargs": "+", "type": _converter(partial(parse_single, one))}
+    else:
+        words["type"] = _converter(partial(parse_value, one))
+    group.add_argument(one.option_string, **words)
+
+
+def parse_repeated(option: Option, text: str) -> Any:
+    """Return what one occurrence of an option that may be repeated means."""
+    return option.parse(text) if option.parse is not None else parse_single(option, text)
+
+
+def _converter(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def help_text(option: Option, default: Any = argparse.SUPPRESS) -> str:
+    """Return the help of an option, with its choices by key and its default."""
+    parts = [option.help]
+    if option.by_key is not None:
+        keys = "; ".join(f"{key}: {', '.join(one.allowed)}" for key, one in option.by_key().items())
+        parts.append(f"Choices, the default first: {keys}.")
+    elif option.default is not REQUIRED and option.type is not bool:
+        shown = option.empty if option.default is None else show_value(option, option.default)
+        parts += [f"Default: {shown}."] if shown else []
+    elif default is not argparse.SUPPRESS:
+        parts.append(f"Default: {option.option_string if default else 'no'}.")
+    return " ".join(parts).replace("%", "%%")
+
+
+def given_options(arguments: argparse.Namespace, *classes: type) -> dict[str, Any]:
+    """Return the values of the options that were given on the command line, by their names."""
+    given = {}
+    for one in options_of(*classes):
+        if hasattr(arguments, one.name):
+            value = getattr(arguments, one.name)
+            if one.by_key is not None:
+                value = {key: action for actions in value for key, action in actions.items()}
+            given[one.name] = tuple(value) if one.many else value
+    return given
+
+
+def config_of(arguments: argparse.Namespace, cls: type[Config], **more: Any) -> Config:
+    """Make a configuration from the command line.
+
+    Raises:
+        UsageError: A value is out of range or not among the choices.
+    """
+    return build(cls, {**given_options(arguments, cls), **more})
+
+
+def check_arguments(arguments: argparse.Namespace) -> None:
+    """Reject options that were given without the one that they need.
+
+    Raises:
+        UsageError: Names the options and the one that they need.
+    """
+    options: list[Option] = getattr(arguments, DECLARED, [])
+    asked = {one.name for one in options if hasattr(arguments, one.name)}
+    values = {one.name: getattr(arguments, one.name, one.default) for one in options}
+    check_companions(options, asked, values)
