@@ -122,7 +122,7 @@ def split_file_uri(uri: str, option: str) -> tuple[str, str]:
     folder, _, name = uri.rpartition("/")
     if not name or folder.endswith(":/"):  # s3://bucket
         raise UsageError(
-            f"{option} does not name a file", found=repr(uri), expected="a local path or s3://bucket/key"
+            f"{option} names no file", found=repr(uri), expected="a local path or s3://bucket/key"
         )
     return folder or ("/" if uri.startswith("/") else "."), name
 
@@ -137,4 +137,4 @@ def local_folder(text: str, option: str) -> Path:
         check_spelling(text)
         if text and "://" not in text:
             return Path(text)
-    raise UsageError(f"{option} is not a local folder", found=repr(text))
+    raise UsageError(f"{option} is no local folder", found=repr(text))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from partition_ops.options.declare import REQUIRED, Option, by_section, check_companions, options_of
-from partition_ops.options.values import build, parse_single, parse_value, show_value
+from partition_ops.options.values import build, parse_single, parse_text, show_value
 
 Config = TypeVar("Config")
 DECLARED = "declared_options"  # attribute of the parsed arguments
@@ -44,18 +44,15 @@ def _add(group: argparse._ActionsContainer, one: Option, default: Any) -> None:
         return
     words["metavar"] = one.metavar or (f"{{{','.join(one.allowed)}}}" if one.choices else None)
     words["required"] = one.default is REQUIRED
-    if one.by_key is not None or (one.many and one.several == "repeat"):
-        words |= {"action": "append", "type": _converter(partial(parse_repeated, one))}
+    if one.by_key is not None:
+        words |= {"action": "append", "type": _converter(one.parse or str)}
+    elif one.many and one.several == "repeat":
+        words |= {"action": "append", "type": _converter(partial(parse_single, one))}
     elif one.many and one.several == "words":
         words |= {"nargs": "+", "type": _converter(partial(parse_single, one))}
     else:
-        words["type"] = _converter(partial(parse_value, one))
+        words["type"] = _converter(partial(parse_text, one))
     group.add_argument(one.option_string, **words)
-
-
-def parse_repeated(option: Option, text: str) -> Any:
-    """Return what one occurrence of an option that may be repeated means."""
-    return option.parse(text) if option.parse is not None else parse_single(option, text)
 
 
 def _converter(parse: Callable[[str], Any]) -> Callable[[str], Any]:

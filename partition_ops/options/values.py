@@ -53,12 +53,21 @@ def parse_value(option: Option, value: Any) -> Any:
         UsageError: The text has no such value.
     """
     try:
-        if not option.many:
-            return parse_single(option, value)
-        items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
-        return tuple(parse_single(option, item) for item in items)
+        return parse_text(option, value)
     except ValueError as error:
         raise UsageError(f"{option.option_string}: {error}", found=repr(value)) from None
+
+
+def parse_text(option: Option, value: Any) -> Any:
+    """Return the value of an option from text, with commas if it takes several; other values stay.
+
+    Raises:
+        ValueError: The text has no such value; the message is a sentence.
+    """
+    if not option.many:
+        return parse_single(option, value)
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    return tuple(parse_single(option, item) for item in items)
 
 
 def parse_single(option: Option, value: Any) -> Any:

@@ -18,8 +18,6 @@ from partition_ops.storage import open_store
 from tests.graphs import library
 from tests.unit.plugins.test_operators import TaskInstance
 
-NEEDED = "can only be given for a graph that has grown"
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -41,9 +39,9 @@ def place(tmp_path: Path) -> Path:
         (["--previous", "out/."], 2, "cannot follow itself"),
         (["--previous", "out/before"], 2, "one lies in the other"),
         (["--previous", "."], 2, "one lies in the other"),
-        (["--migration-price", "1"], 2, f"--migration-price {NEEDED}"),
-        (["--drift", "1.05"], 2, f"--drift {NEEDED}"),
-        (["--compare-full", "--max-moved", "0.1"], 2, f"--compare-full and --max-moved {NEEDED}"),
+        (["--migration-price", "1"], 2, "--migration-price needs --previous found: no --previous"),
+        (["--drift", "1.05"], 2, "--drift needs --previous"),
+        (["--compare-full", "--max-moved", "0.1"], 2, "--compare-full and --max-moved need --previous"),
         (["--previous", "nothing", "--drift", "inf"], 2, "found: inf expected: a number, 1 or more"),
         (["--previous", "nothing", "--drift", "nan"], 2, "found: nan expected: a number, 1 or more"),
         (["--previous", "nothing", "--migration-price", "-1"], 2, "found: -1 expected: 0 to"),
