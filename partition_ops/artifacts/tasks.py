@@ -121,9 +121,9 @@ class State(StrEnum):
 
     Attributes:
         DONE: The task was done with what it depends on now, and its artifacts are there.
-        STALE: It was done with something else.
+        STALE: It was done with something else, or a task before it is not done any more.
         DAMAGED: An artifact is missing, or is not as the task wrote it.
-        MISSING: It has not been done, its record is broken, or a task before it has not been done.
+        MISSING: It has not been done, or its record is broken.
     """
 
     DONE = "done"
@@ -212,14 +212,14 @@ class Task:
                 ``artifacts``: also whether all artifacts are there with the size that they were written
                 with; scratch on a local disk is read, because a crash may have lost its content.
                 ``content``: also whether every artifact has the SHA-256 that it was written with.
-            advance: Called with the bytes of each artifact read for ``content``.
+            advance: Called with the size of each artifact once it is checked.
 
         Peak memory: 48 MiB for ``content``.
         """
         try:
             results = self._results()
         except InvalidInputError as error:
-            return Status(State.MISSING, error.problem)
+            return self._status({}, check, advance, difference=error.problem)
         return self._status(results, check, advance)
 
     def run(self) -> StageResult:
@@ -266,21 +266,21 @@ class Task:
         logger.info("%s: done in %.1f s", self.name, seconds)
         return StageResult(self.name, self.destination.uri, key, seconds, False, counters, reason)
 
-    def check_done(self) -> None:
-        """Refuse to go on if the task was not done with what it depends on now; artifacts are not looked at.
+    def check_done(self) -> Record:
+        """Return the task's record if it was done with what it depends on now; artifacts are not looked at.
 
         Raises:
             InvalidInputError: It was not done, or something has changed since.
         """
-        read_record(self.destination, self.name)  # says so if it has not been done
         status = self.status(check="record")
-        if not status.done:
-            raise InvalidInputError(
-                f"The task {self.name!r} of {self.destination.uri} is out of date",
-                found=status.reason,
-                remedy=f"Run {self.name!r} and the stages after it again, or everything with"
-                " 'partition-ops run'.",
-            )
+        if status.done and status.record is not None:
+            return status.record
+        read_record(self.destination, self.name)  # says so if it has not been done
+        raise InvalidInputError(
+            f"The task {self.name!r} of {self.destination.uri} is out of date",
+            found=status.reason,
+            remedy=f"Run {self.name!r} and the stages after it, or everything with 'partition-ops run'.",
+        )
 
     def _results(self) -> dict[str, str]:
         """Return the digest of what each task before this one wrote."""
@@ -292,20 +292,24 @@ class Task:
         results: Mapping[str, str],
         check: Check = "artifacts",
         advance: Callable[[int], object] | None = None,
+        *,
+        difference: str | None = None,
     ) -> Status:
         try:
             record = read_record(self.destination, self.name)
         except InvalidInputError as error:
             return Status(State.MISSING, error.problem)
-        difference = self._difference(record, results)
-        if difference is not None:
-            return Status(State.STALE, difference, record)
-        if check != "record":
+        difference = difference or self._difference(record, results)
+        if check == "record" or (difference and check != "content"):
+            damaged = []
+        else:
             damaged = damaged_artifacts(self.destination, record["artifacts"], check, advance)
-            if damaged:
-                more = "is" if len(damaged) == 1 else "are"
-                reason = f"{some_of(damaged, SHOWN)} {more} missing, or not as it was written"
-                return Status(State.DAMAGED, reason, record, damaged)
+        if difference:
+            return Status(State.STALE, difference, record, damaged)
+        if damaged:
+            verb = "is" if len(damaged) == 1 else "are"
+            reason = f"{some_of(damaged, SHOWN)} {verb} missing, or not as it was written"
+            return Status(State.DAMAGED, reason, record, damaged)
         return Status(State.DONE, record=record)
 
     def _difference(self, record: Record, results: Mapping[str, str]) -> str | None:
@@ -314,13 +318,15 @@ class Task:
         if written_by != __version__:
             return f"it was done by version {written_by} of partition-ops, and this is {__version__}"
         return (
-            _changed_option(record["options"], json.loads(json.dumps(dict(self.options))))
+            changed_option(record["options"], self.options)
             or _changed_inputs(stored_objects(record), self.inputs)
             or _changed_results(record["after"], results)
         )
 
 
-def _changed_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+def changed_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Return what differs first between the options in a record and options of now, as a clause, or None."""
+    now = json.loads(json.dumps(dict(now)))  # as the record has them: lists instead of tuples
     for name in [*now, *(name for name in before if name not in now)]:
         if name not in before:
             return f"its option {name!r} was not set and is {_short(now[name])} now"
@@ -426,8 +432,8 @@ def _asked(
     return Task(name, destination, lambda writer: {}, options, [*inputs], [*after])
 
 
-def read_record(destination: Store, name: str) -> dict[str, Any]:
-    """The record of a finished task.
+def read_record(destination: Store, name: str) -> Record:
+    """Return the record of a finished task.
 
     Raises:
         InvalidInputError: The task has not been done, or its record is broken.
@@ -449,19 +455,19 @@ def read_record(destination: Store, name: str) -> dict[str, Any]:
         expected="the record that the task wrote",
         remedy="Run that stage again, with the same --output, or everything with 'partition-ops run'.",
     ):
-        record: dict[str, Any] = destination.parse_json(key, data)
+        record: Record = destination.parse_json(key, data)
         check_document(record, "record", where=where)
     return record
 
 
-def _read_records(destination: Store, names: Iterable[str]) -> list[dict[str, Any]]:
+def _read_records(destination: Store, names: Iterable[str]) -> list[Record]:
     return [*map_in_threads(lambda name: read_record(destination, name), names, workers=REQUESTS)]
 
 
 def forget_task(destination: Store, name: str) -> None:
-    """Remove what an earlier run of a task wrote, its folders if they are empty then, and its record.
+    """Remove the artifacts of a task, folders that become empty, and its record.
 
-    The manifest goes first, unless the task has left scratch only, which no manifest lists.
+    The manifest is removed first, unless the task wrote only scratch, which no manifest lists.
     """
     key = layout.record(name)
     if not destination.exists(key):
@@ -473,7 +479,7 @@ def forget_task(destination: Store, name: str) -> None:
     if not written or not all(map(_is_scratch, written)):
         destination.delete([layout.MANIFEST])
     destination.delete([*written, key])
-    for folder in {name.rpartition("/")[0] for name in written} - {""}:  # nobody else's, unlike the records'
+    for folder in {name.rpartition("/")[0] for name in written} - {""}:
         destination.delete_empty(folder)
 
 
@@ -483,20 +489,20 @@ def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
 
 
 def conversion_tasks(num_parts: int) -> list[str]:
-    """The tasks that what reads the partitions comes after."""
+    """Return the names of the tasks that a reader of the partitions comes after."""
     return [CONFIG_TASK, *map(part_task, range(num_parts))]
 
 
 def part_task(part: int) -> str:
-    """The task that builds a partition."""
+    """Return the name of the task that builds a partition."""
     return f"{PART_TASK}{part}"
 
 
 def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:
-    """Refuse an output that would write over its own input.
+    """Reject an output that would overwrite its own input.
 
     Raises:
-        UsageError: Both have the same root, or a file of the input lies where a run writes or removes.
+        UsageError: Both have the same root, or a file of the input lies where a run writes or deletes.
     """
     remedy = "Give the output a root of its own."
     if source.place == destination.place:
@@ -513,10 +519,10 @@ def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> N
 
 
 def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
-    """Identity of the metadata and of every data file of a graph.
+    """Return the identity (size and tag) of the metadata and of every data file of a graph.
 
     Raises:
-        InvalidInputError: A file is missing; all missing ones are named, up to ten.
+        InvalidInputError: Files are missing; the message names up to ten.
     """
     keys = (METADATA, *metadata.files())
     found = source.stat_all(keys)
@@ -542,31 +548,23 @@ def damaged_artifacts(
         destination: Root of the run.
         listed: Artifacts as a record or a manifest lists them.
         check: As for `Task.status`.
-        advance: Called with the bytes of each artifact read for ``content``.
+        advance: Called with the size of each artifact once it is checked.
     """
     found = destination.stat_all(entry["key"] for entry in listed)
 
     def differs(pair: tuple[Mapping[str, Any], StoredObject | None]) -> bool:
         entry, there = pair
         key, size = entry["key"], entry["size"]
-        if there is None or there.size != size:
-            return True
+        other = there is None or there.size != size
         local_scratch = _is_scratch(key) and destination.is_local(key)
-        if check != "content" and not local_scratch:
-            return False
-        digest = sha256_of_object(destination, key, size)
-        if check == "content" and advance is not None:
+        if not other and (check == "content" or local_scratch):
+            other = sha256_of_object(destination, key, size) != entry["sha256"]
+        if advance is not None:
             advance(size)
-        return bool(digest != entry["sha256"])
+        return other
 
     differences = map_in_threads(differs, zip(listed, found, strict=True))
     return [entry["key"] for entry, other in zip(listed, differences, strict=True) if other]
-
-
-def all_there(destination: Store, listed: list[dict[str, Any]]) -> bool:
-    """Whether all artifacts that a record or a manifest lists are there, with the sizes that it has."""
-    found = destination.stat_all(entry["key"] for entry in listed)
-    return [entry and entry.size for entry in found] == [entry["size"] for entry in listed]
 
 
 def _is_scratch(key: str) -> bool:

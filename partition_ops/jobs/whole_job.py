@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.tasks import CONFIG_TASK, StageResult, all_there
+from partition_ops.artifacts.tasks import CONFIG_TASK, Record, StageResult, Task, read_record
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.estimate import check_job
-from partition_ops.jobs.import_ahead import import_ahead
 from partition_ops.jobs.options import RunConfig
-from partition_ops.jobs.rebuild import forget_unrecorded, remove_damaged
 from partition_ops.options.stage_config import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.idmap.export import export_id_maps
@@ -26,7 +26,7 @@ from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.publish.gate import no_old_nodes
 from partition_ops.stages.publish.options import PublishConfig
-from partition_ops.stages.publish.publish import publish_run
+from partition_ops.stages.publish.publish import PublishTask
 from partition_ops.stages.quality.history import earlier_entries
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import report_quality
@@ -35,8 +35,11 @@ from partition_ops.stages.schema.schema import write_schema
 from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import Store
+from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
+
+logger = logging.getLogger("partition_ops")
 
 Report = Callable[[StageResult], None]
 
@@ -53,36 +56,40 @@ def run_job(
 ) -> list[StageResult]:
     """Take a graph from its chunks to published partitions, stage by stage.
 
-    A stage that an earlier call has finished, and whose inputs and options have not changed, is not done
-    again; a job that was published already is left as it is. Artifacts are there if they have the size that
-    they were written with; ``config.check_artifacts`` compares their content too.
+    Tasks that are done (see `partition_ops.artifacts.tasks.Task.status`) are not done again, and a published
+    run stays as it is. An artifact counts as there if it has the size that it was written with;
+    ``config.check_artifacts`` compares its content too.
 
     Args:
         config: Options.
         source: Root of the input graph.
         destination: Root of the output.
         expectations: Folder with the user's own expectation suites.
-        previous: Root of an earlier finished run over the same graph, since when it has grown.
+        previous: Root of an earlier finished run over the same graph, which has grown since.
         progress: Shows the steps of each stage.
         report: Called with the result of each task as it ends.
 
     Returns:
-        The results of the tasks that were looked at, in their order.
+        The results of the tasks, done or skipped, in their order.
 
     Raises:
-        UsageError: Before anything is done: the options do not fit one another, or the graph.
-        InvalidInputError: Likewise: the earlier run is not finished, or not as it was written.
-        NotEnoughRoomError: Before anything is done: memory or disk are estimated not to suffice.
+        UsageError: Before any work: the options contradict one another, or do not fit the graph.
+        InvalidInputError: Before any work: the earlier run is not finished, or was changed since.
+        NotEnoughRoomError: Before any work: memory or disk are estimated to be too small.
         ConflictError: Another call works on the output.
-        PartitionOpsError: A stage failed; what was finished stays, and there is no manifest.
+        PartitionOpsError: A stage failed; finished stages stay, and there is no manifest.
 
-    Peak memory: that of the stage which needs most, as its docstring says.
+    Peak memory: that of the stage that needs most, as its docstring says.
     """
     return _Job(config, source, destination, expectations, previous, progress or NoProgress(), report).run()
 
 
 class _Job:
-    """The chain of stages over one graph."""
+    """The chain of stages over one graph.
+
+    Each stage builds its task when its turn comes, because the task depends on results of the stages before
+    it, and runs it: the status of the task decides whether something is to be done.
+    """
 
     def __init__(
         self,
@@ -111,8 +118,6 @@ class _Job:
             all_suites(read_suites(self.expectations))
         if not self.config.ignore_estimate:
             check_job(self.config, self.source, self.destination)
-        if not self.destination.exists(layout.MANIFEST):
-            import_ahead()  # while it takes the lock, too
         with locked(self.destination):
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
@@ -121,7 +126,7 @@ class _Job:
         return self.results
 
     def _check_previous(self) -> None:
-        """Refuse an earlier run that cannot be followed before hours go into this one."""
+        """Reject an unusable earlier run before hours go into this one."""
         if self.previous is not None:
             self.previous = check_previous(self.previous, self.destination)
             PreviousRun(self.previous).prove()
@@ -131,26 +136,33 @@ class _Job:
 
     def _stages(self) -> None:
         name = self.config.graph_name
-        self._do(partial(validate_graph, expectations=self.expectations), self.config.validate)
-        self._do(write_schema, SchemaConfig(graph_name=name))
+        self._run(validate_graph, self.config.validate, expectations=self.expectations)
+        self._run(write_schema, SchemaConfig(graph_name=name))
         if find_engine(self.config.engine).needs_graph:
-            self._do(prepare_graph, PrepareConfig(graph_name=name))
-        self._do(partial(partition_nodes, previous=self.previous), self.config.partition)
-        published = self._published()
-        if not published:
+            self._run(prepare_graph, PrepareConfig(graph_name=name))
+        self._run(partition_nodes, self.config.partition, previous=self.previous)
+        published = self._publish_task().status()
+        if not published.done:
+            logger.info("publish: to be done, because %s", published.reason)
             self._convert()
         if self.config.probe:
             self._probe()
-        if self.config.probe or not published:
+        if self.config.probe or not published.done:
             self._report()
-        self._do(publish_run, PublishConfig(graph_name=name, gate=self.config.gate))
+        self._show(self._publish_task().run())
 
-    def _do(self, stage: Callable[..., StageResult], config: StageConfig) -> None:
-        self._show(stage(config, self.source, self.destination, progress=self.progress))
+    def _run(self, stage: Callable[..., StageResult], config: StageConfig, **more: Any) -> None:
+        self._show(stage(config, self.source, self.destination, progress=self.progress, **more))
 
     def _show(self, result: StageResult) -> None:
         self.results.append(result)
         self.report(result)
+
+    def _publish_task(self) -> PublishTask:
+        """Return the last task; a run that is published as this one would be needs no stage before it."""
+        config = PublishConfig(graph_name=self.config.graph_name, gate=self.config.gate)
+        options = {CONFIG_TASK: self.config.convert.options()}
+        return PublishTask(config, self.source, self.destination, options=options)
 
     def _convert(self) -> None:
         config = self.config.convert
@@ -158,33 +170,89 @@ class _Job:
 
     def _probe(self) -> None:
         from partition_ops.stages.probe.options import ProbeConfig
-        from partition_ops.stages.probe.probe import probe_run  # brings dgl and torch
+        from partition_ops.stages.probe.probe import probe_run  # imports dgl and torch
 
-        self._do(probe_run, ProbeConfig(graph_name=self.config.graph_name))
+        self._run(probe_run, ProbeConfig(graph_name=self.config.graph_name))
 
     def _report(self) -> None:
-        """The two stages that need nothing of each other, side by side as in the DAG."""
-        name = self.config.graph_name
+        """Run two stages that do not depend on each other side by side, as in the DAG."""
+        name, stores = self.config.graph_name, (self.source, self.destination)
         stages: list[Callable[..., StageResult]] = [
-            partial(export_id_maps, IdMapConfig(graph_name=name), self.source, self.destination),
-            partial(
-                report_quality,
-                QualityConfig(graph_name=name),
-                self.source,
-                self.destination,
-                previous=self.previous,
-            ),
+            partial(export_id_maps, IdMapConfig(graph_name=name), *stores),
+            partial(report_quality, QualityConfig(graph_name=name), *stores, previous=self.previous),
         ]
         for result in map_in_threads(lambda stage: stage(progress=self.progress), stages, workers=2):
             self._show(result)
 
-    def _published(self) -> bool:
-        """Whether the manifest has outlived the stages before conversion, which was done with the options of
-        now, and all it lists is there."""
+
+def forget_unrecorded(destination: Store) -> list[str]:
+    """Forget tasks whose record is broken, or gone since the run was published.
+
+    The manifest is removed first, then those artifacts that only it lists: the task may not write them again.
+
+    Args:
+        destination: Root of a run, which nobody else may write to meanwhile.
+
+    Returns:
+        The names of the tasks.
+    """
+    records = _records(destination)
+    try:
+        manifest = read_manifest(destination)
+    except InvalidInputError:
+        manifest = {"options": {}, "artifacts": []}
+    forgotten = [name for name, record in records.items() if record is None]
+    forgotten += [name for name in manifest["options"] if name not in records]
+    if forgotten:
+        known = {entry["key"] for record in records.values() if record for entry in record["artifacts"]}
+        destination.delete([layout.MANIFEST])
+        destination.delete(entry["key"] for entry in manifest["artifacts"] if entry["key"] not in known)
+        destination.delete(layout.record(name) for name in forgotten)
+    return forgotten
+
+
+def remove_damaged(destination: Store, progress: Progress) -> list[str]:
+    """Read every artifact, and remove those whose content has changed, so that their tasks are done again.
+
+    The manifest is removed before the first of them.
+
+    Args:
+        destination: Root of a run, which nobody else may write to meanwhile.
+        progress: Shows the bytes read.
+
+    Returns:
+        The keys of the artifacts that are missing or were removed, without scratch.
+
+    Peak memory: 48 MiB a core.
+    """
+    records = [record for record in _records(destination).values() if record]
+    total = sum(entry["size"] for record in records for entry in record["artifacts"])
+    damaged: list[str] = []
+    with progress.step("Checking artifacts", total, "bytes") as advance:
+        for record in records:
+            status = Task.recorded(destination, record["task"]).status(check="content", advance=advance)
+            damaged += status.damaged
+    destination.delete(key for key in damaged if key.startswith(f"{layout.SCRATCH}/"))  # gone once published
+    damaged = [key for key in damaged if not key.startswith(f"{layout.SCRATCH}/")]
+    for key in damaged:
+        logger.warning("%s is missing or damaged, and will be rebuilt", destination.uri_of(key))
+    if damaged:
+        destination.delete([layout.MANIFEST])
+        destination.delete(damaged)
+    return damaged
+
+
+def _records(destination: Store) -> dict[str, Record | None]:
+    """Return the record of every task that left one; None if it is broken."""
+
+    def read(name: str) -> Record | None:
         try:
-            manifest = read_manifest(self.destination)
-        except InvalidInputError:
-            return False
-        if manifest["options"].get(CONFIG_TASK) != self.config.convert.options():
-            return False
-        return all_there(self.destination, manifest["artifacts"])
+            return read_record(destination, name)
+        except InvalidInputError as error:
+            logger.warning("%s", error.problem)
+            return None
+
+    keys = [entry.key for entry in destination.list(f"{layout.RECORDS}/")]
+    tasks = [key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json") for key in keys]
+    tasks = [task for task, key in zip(tasks, keys, strict=True) if key == layout.record(task)]
+    return dict(zip(tasks, map_in_threads(read, tasks, workers=REQUESTS), strict=True))

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ProbeConfig)
-    from partition_ops.stages.probe.published import probe_published
+    from partition_ops.jobs.probe_published import probe_published
 
     cache = None if arguments.cache is None else local_folder(arguments.cache, "--cache")
     with (

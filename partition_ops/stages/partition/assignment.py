@@ -1,4 +1,4 @@
-"""Writing an assignment, and bringing one in that was made elsewhere."""
+"""Write an assignment, or import one that was made elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.assignment import read_parmetis_assignment
 from partition_ops.options.stage_config import StageConfig
@@ -23,12 +23,12 @@ from partition_ops.system.parallel import map_in_threads
 
 logger = logging.getLogger("partition_ops")
 
-DGL_VERSION = "1.0.0"  # of partition_meta.json, as DGL's dispatch tool demands it
+DGL_VERSION = "1.0.0"  # of partition_meta.json; DGL's dispatch tool demands it
 SIDECAR_VERSION = 1
 
 
 def write_assignment(
-    task: ArtifactWriter,
+    writer: ArtifactWriter,
     metadata: GraphMetadata,
     parts: Parts,
     *,
@@ -40,19 +40,19 @@ def write_assignment(
     """Write an assignment in DGL's text format, with a binary twin and a sidecar that ties them.
 
     Args:
-        task: Collects what is written.
+        writer: Collects what is written.
         metadata: The graph's metadata.
         parts: (nodes,) int32, partition by homogeneous ID.
         dgl_name: ``random`` or ``metis``, for DGL's loader.
-        config: How it was made; None for one made elsewhere.
-        num_parts: Number of partitions of one made elsewhere.
-        edge_cut: Of the prepared graph, where there is one.
+        config: The options that made it; None if it was made elsewhere.
+        num_parts: Number of partitions, if it was made elsewhere.
+        edge_cut: Cut of the prepared graph, if there is one.
 
     Returns:
         Figures for the record.
     """
     count = config.num_parts if config else num_parts or 1
-    folder = task.destination.child(layout.ASSIGNMENT)
+    folder = writer.destination.child(layout.ASSIGNMENT)
 
     def write_type(node_type: str) -> tuple[Artifact, Artifact]:
         begin, end = (metadata.node_offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
@@ -65,11 +65,11 @@ def write_assignment(
     ):
         texts[node_type] = written[0]
         for artifact in written:
-            _wrote(task, artifact)
+            _wrote(writer, artifact)
     meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": dgl_name}
-    _wrote(task, folder.write_json(layout.ASSIGNMENT_META, meta))
+    _wrote(writer, folder.write_json(layout.ASSIGNMENT_META, meta))
     if config:
-        _warn_of_empty(parts, count, metadata, task.destination.uri)
+        _warn_of_empty(parts, count, metadata, writer.destination.uri)
     made_by = config.options() if config else {"engine": "imported"}
     sidecar = {
         "version": SIDECAR_VERSION,
@@ -78,25 +78,25 @@ def write_assignment(
         "text_sha256": {node_type: text.sha256 for node_type, text in texts.items()},
         **({"edge_cut": edge_cut.to_json()} if edge_cut else {}),
     }
-    _wrote(task, folder.write_json(layout.ASSIGNMENT_SIDECAR, sidecar))
+    _wrote(writer, folder.write_json(layout.ASSIGNMENT_SIDECAR, sidecar))
     sizes = np.bincount(parts, minlength=count).tolist()
     return {"engine": made_by["engine"], "num_parts": count, "nodes_per_part": sizes}
 
 
-def write_trainers(task: ArtifactWriter, metadata: GraphMetadata, trainers: Parts) -> None:
+def write_trainers(writer: ArtifactWriter, metadata: GraphMetadata, trainers: Parts) -> None:
     """Write ``assignment/trainers/<node type>.npy``: the trainer of every node, counted over all machines.
 
-    What ``dgl.distributed.partition_graph`` calls ``trainer_id``: with k trainers on a machine, those of
+    ``dgl.distributed.partition_graph`` calls it ``trainer_id``: with k trainers on a machine, those of
     partition p are k * p to k * p + k - 1.
 
     Args:
-        task: Collects what is written.
+        writer: Collects what is written.
         metadata: The graph's metadata.
         trainers: (nodes,) int32, by homogeneous ID.
     """
     for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
         key = f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}"
-        task.write_array(key, trainers[begin:end])
+        writer.write_array(key, trainers[begin:end])
 
 
 def import_assignment(
@@ -108,7 +108,7 @@ def import_assignment(
     parmetis_parts: int | None = None,
     parmetis_weights: int = 0,
 ) -> StageResult:
-    """Bring in an assignment that was made elsewhere, checked, as if ``partition`` had made it.
+    """Import an assignment that was made elsewhere, after checks, as the result of ``partition``.
 
     Args:
         config: The graph's name.
@@ -127,6 +127,26 @@ def import_assignment(
 
     Peak memory: 12 bytes a node.
     """
+    return import_task(
+        config,
+        source,
+        assignment,
+        destination,
+        parmetis_parts=parmetis_parts,
+        parmetis_weights=parmetis_weights,
+    ).run()
+
+
+def import_task(
+    config: StageConfig,
+    source: Store,
+    assignment: Store,
+    destination: Store,
+    *,
+    parmetis_parts: int | None = None,
+    parmetis_weights: int = 0,
+) -> Task:
+    """Return the task of `import_assignment`; the assignment is read and checked here."""
     metadata = load_metadata(source, graph_name=config.graph_name)
     if parmetis_parts is None:
         found = read_assignment(assignment, metadata)
@@ -136,17 +156,17 @@ def import_assignment(
         )
     _warn_of_empty(found.parts, found.num_parts, metadata, assignment.uri)
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
+    def work(writer: ArtifactWriter) -> Counters:
         return write_assignment(
-            task, metadata, found.parts, dgl_name=found.algo_name, num_parts=found.num_parts
+            writer, metadata, found.parts, dgl_name=found.algo_name, num_parts=found.num_parts
         )
 
     options = {**config.options(), "digest": found.digest()}
-    return run_task("partition", destination, options=options, work=work)
+    return Task("partition", destination, work, options=options, outputs=[layout.ASSIGNMENT])
 
 
 def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where: str) -> None:
-    """Say which partitions have no nodes at all, and of which types some have none."""
+    """Log a warning about partitions without nodes, and about types that some partitions have no nodes of."""
     empty = np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0).tolist()
     if empty:
         numbers = _first_ten(map(str, empty))
@@ -165,9 +185,9 @@ def _first_ten(words: Iterable[str]) -> str:
     return ", ".join(listed[:10]) + (", …" if len(listed) > 10 else "")
 
 
-def _wrote(task: ArtifactWriter, written: Artifact) -> None:
+def _wrote(writer: ArtifactWriter, written: Artifact) -> None:
     """Record an artifact of the assignment's folder under its key below the run's root."""
-    task.wrote(Artifact(f"{layout.ASSIGNMENT}/{written.key}", written.size, written.sha256))
+    writer.wrote(Artifact(f"{layout.ASSIGNMENT}/{written.key}", written.size, written.sha256))
 
 
 def _text(parts: Parts) -> bytes:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_apart, forget_task, run_task
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import (
+    ArtifactWriter,
+    Counters,
+    StageResult,
+    Task,
+    check_apart,
+    forget_task,
+)
 from partition_ops.chunked.feature_names import check_no_trainers, types_with_feature
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
@@ -53,44 +60,51 @@ def partition_nodes(
 
     Peak memory: that of the engine, see its own docstring.
     """
+    if not find_engine(config.engine).needs_graph:
+        forget_task(destination, "prepare")  # of a run with another engine: it is not part of this run
+    return partition_task(config, source, destination, previous=previous, progress=progress).run()
+
+
+def partition_task(
+    config: PartitionConfig,
+    source: Store,
+    destination: Store,
+    *,
+    previous: Store | None = None,
+    progress: Progress | None = None,
+) -> Task:
+    """Return the task of `partition_nodes`; the options are checked against the graph here.
+
+    Raises:
+        UsageError: As `partition_nodes`.
+        InvalidInputError: The earlier run is not finished.
+    """
     engine = find_engine(config.engine)
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_options(config, metadata, source)
     check_apart(source, destination, metadata)
-
     earlier = PreviousRun(check_previous(previous, destination)) if previous is not None else None
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
+    def work(writer: ArtifactWriter) -> Counters:
         problem = Problem(config, metadata, destination, source)
         with (progress or NoProgress()).step(f"Partitioning with {engine.name}", 1, "graph") as advance:
             outcome = repartition(problem, engine, earlier)
             advance(1)
         parts = outcome.parts
         if config.num_trainers_per_machine > 1:
-            write_trainers(task, metadata, parts)
+            write_trainers(writer, metadata, parts)
             parts = parts // config.num_trainers_per_machine
         written = write_assignment(
-            task, metadata, parts, config=config, dgl_name=engine.dgl_name, edge_cut=outcome.cut
+            writer, metadata, parts, config=config, dgl_name=engine.dgl_name, edge_cut=outcome.cut
         )
-        migration = write_migration(task, problem, earlier, outcome) if earlier else {}
+        migration = write_migration(writer, problem, earlier, outcome) if earlier else {}
         return {**written, **problem.notes, **migration}
 
-    if not engine.needs_graph:
-        forget_task(destination, "prepare")  # of another engine's run: not part of this one
-    return run_task(
-        "partition",
-        destination,
-        options={**config.options(), "num_nodes": metadata.num_nodes, **_of_previous(config, earlier)},
-        after=["prepare"] if engine.needs_graph else [],
-        work=work,
-    )
-
-
-def _of_previous(config: PartitionConfig, earlier: PreviousRun | None) -> dict[str, Any]:
-    """Return the options that also affect the assignment of an incremental run."""
-    if earlier is None:
-        return {}
-    return {**config.incremental_options(), "previous": earlier.digest}
+    options = {**config.options(), "num_nodes": metadata.num_nodes}
+    if earlier is not None:
+        options |= {**config.incremental_options(), "previous": earlier.digest}
+    after = ["prepare"] if engine.needs_graph else []
+    return Task("partition", destination, work, options=options, after=after, outputs=[layout.ASSIGNMENT])
 
 
 def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> None:

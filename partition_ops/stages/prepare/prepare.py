@@ -6,14 +6,20 @@ import hashlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import HiddenEdges
 from partition_ops.artifacts.parhip import header_bytes, write_header
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, check_apart, input_objects, run_task
+from partition_ops.artifacts.tasks import (
+    ArtifactWriter,
+    Counters,
+    StageResult,
+    Task,
+    check_apart,
+    input_objects,
+)
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_parmetis_text
@@ -36,10 +42,10 @@ def prepare_graph(
 
     With the format ``parmetis``, text files are written instead: see `prepare_parmetis_text`.
 
-    Every edge is there in both directions, on homogeneous IDs; duplicates, also across edge types and
-    directions, are merged; self-loops, and edges that validation has dropped or excluded, are left out. The
-    in-degrees count all edges but the latter, nothing merged, as ``dgl.distributed.partition_graph`` balances
-    them.
+    The graph holds every edge in both directions, on homogeneous IDs. Duplicates are merged, also across edge
+    types and directions. Self-loops, and edges that validation has dropped or excluded, are left out. The
+    in-degrees count all edges except those that validation has dropped or excluded, duplicates and
+    self-loops included, as ``dgl.distributed.partition_graph`` balances them.
 
     Args:
         config: Options.
@@ -48,7 +54,7 @@ def prepare_graph(
         progress: Shows the edges read.
 
     Returns:
-        Numbers of nodes and half-edges, and of self-loops left out.
+        The numbers of nodes, of half-edges, and of self-loops left out.
 
     Raises:
         InvalidInputError: An edge file cannot be read.
@@ -59,45 +65,58 @@ def prepare_graph(
     """
     if config.format == "parmetis":
         return prepare_parmetis_text(config, source, destination, progress=progress)
+    return prepare_task(config, source, destination, progress=progress).run()
+
+
+def prepare_task(
+    config: PrepareConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> Task:
+    """Return the task of `prepare_graph` for the format ``parhip``."""
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
     hidden = HiddenEdges(destination)
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
+    def work(writer: ArtifactWriter) -> Counters:
         reader = EdgeReader(source, metadata, hidden.ids(metadata))
-        return _Preparation(metadata, reader, task, progress or NoProgress()).write()
+        return _Preparation(metadata, reader, writer, progress or NoProgress()).write()
 
-    inputs = input_objects(source, metadata)
-    options = {**config.options(), **hidden.digests}
-    return run_task("prepare", destination, options=options, inputs=inputs, work=work)
+    return Task(
+        "prepare",
+        destination,
+        work,
+        options={**config.options(), **hidden.digests},
+        inputs=input_objects(source, metadata),
+        outputs=[layout.PREPARED_GRAPH, layout.PREPARED_IN_DEGREES, layout.PREPARED_STATS],
+    )
 
 
 class _Preparation:
-    """One pass over the input deals the edges out by range of nodes; then each range is sorted by itself.
+    """Reads the input once and splits its edges by range of nodes, then sorts each range by itself.
 
-    So whatever is looked up at random stays in the cache, and memory holds a few ranges, not the graph.
+    Random access stays within a range, which fits in the processor's cache; memory holds a few ranges, not
+    the graph.
     """
 
     def __init__(
-        self, metadata: GraphMetadata, reader: EdgeReader, task: ArtifactWriter, progress: Progress
+        self, metadata: GraphMetadata, reader: EdgeReader, writer: ArtifactWriter, progress: Progress
     ) -> None:
         self.metadata = metadata
         self.reader = reader
-        self.task = task
+        self.writer = writer
         self.progress = progress
         self.nodes = sum(metadata.num_nodes)
         self.shift = max(self.nodes.bit_length() - RANGE_BITS, 0)
         self.in_degrees = np.zeros(self.nodes, np.int64)
         self.unique = np.zeros(self.nodes, np.int64)
 
-    def write(self) -> dict[str, Any]:
+    def write(self) -> Counters:
         with (
             temporary_folder() as scratch,
             HalfEdges.in_folder(Path(scratch), self.nodes, self.shift) as dealt,
         ):
             self._deal(dealt)
             self_loops = self._write_graph(dealt)
-        self.task.write_array(layout.PREPARED_IN_DEGREES, self.in_degrees)
+        self.writer.write_array(layout.PREPARED_IN_DEGREES, self.in_degrees)
         stats = {
             "version": STATS_VERSION,
             "num_nodes": self.nodes,
@@ -106,12 +125,12 @@ class _Preparation:
             "self_loops": self_loops,
         }
         proof = {"degrees_sha256": hashlib.sha256(self.unique.data).hexdigest()}
-        self.task.write_json(layout.PREPARED_STATS, {**stats, **proof})
+        self.writer.write_json(layout.PREPARED_STATS, {**stats, **proof})
         return {key: value for key, value in stats.items() if key != "version"}
 
     def _deal(self, dealt: HalfEdges) -> None:
-        """Write the half-edges to a temporary file."""
-        with self.progress.step("Dealing out edges", sum(self.metadata.num_edges), "edges") as advance:
+        """Write the half-edges to a temporary file, by range of nodes."""
+        with self.progress.step("Splitting edges", sum(self.metadata.num_edges), "edges") as advance:
 
             def deal(chunk: EdgeChunk) -> None:
                 for block in self.reader.blocks(chunk):
@@ -121,15 +140,15 @@ class _Preparation:
             deque(map_in_threads(deal, self.reader.chunks()), maxlen=0)
 
     def _offsets(self, chunk: EdgeChunk) -> tuple[int, int]:
-        """Homogeneous IDs of the first nodes of the types of the sources and destinations."""
+        """Return the homogeneous IDs of the first source node and the first destination node of a chunk."""
         edge_type = self.metadata.edge_types[chunk.edge_type_id]
         src, dst = (self.metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
         return self.metadata.node_offsets[src], self.metadata.node_offsets[dst]
 
     def _write_graph(self, dealt: HalfEdges) -> int:
-        """Write the graph, fill in the degrees, and give the number of self-loops."""
+        """Write the graph, fill in the degrees, and return the number of self-loops."""
         loops = 0
-        with self.task.destination.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
+        with self.writer.destination.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
             new.read_again = True
             stream.seek(header_bytes(self.nodes))
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
@@ -141,11 +160,11 @@ class _Preparation:
                     advance(len(self.unique[dealt.nodes_of(number)]))
             stream.seek(0)
             write_header(stream, np.concatenate([np.zeros(1, np.int64), np.cumsum(self.unique)]))
-        self.task.wrote(new.published())
+        self.writer.wrote(new.published())
         return loops
 
     def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, symmetric.Counts]]:
-        """Reads and sorts a range: self-loops, and the neighbours of its nodes, end to end."""
+        """Return a function that sorts a range: its number of self-loops, and its neighbours end to end."""
 
         def sort(number: int) -> tuple[int, symmetric.Counts]:
             nodes = dealt.nodes_of(number)

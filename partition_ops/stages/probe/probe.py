@@ -1,7 +1,8 @@
-"""Stage ``probe``: what a partitioning means for training, by sampling as the trainers would."""
+"""Stage ``probe``: sample as trainers would, to measure how much they fetch from other partitions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,11 @@ from partition_ops.artifacts.manifest import read_partition_config
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     ArtifactWriter,
+    Counters,
     StageResult,
+    Task,
     conversion_tasks,
     read_record,
-    run_task,
 )
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.probe.options import ProbeConfig
@@ -30,11 +32,11 @@ PROBE_VERSION = 1
 
 @dataclass(frozen=True)
 class Probed:
-    """What came of sampling.
+    """Figures from sampling.
 
     Attributes:
         document: As ``schemas/probe.schema.json`` describes it; the same for the same options.
-        found: What the trainers met; their times are not the same twice.
+        found: Figures of each trainer; their times differ from run to run.
     """
 
     document: dict[str, Any]
@@ -42,16 +44,16 @@ class Probed:
 
     @property
     def batches_per_second(self) -> float:
-        """Of one trainer, on average."""
+        """Batches a second of one trainer, on average."""
         return _per_second(self.found)
 
     @property
     def by_partition(self) -> dict[str, float]:
-        """The same of each, by the number of the partition as text."""
+        """Batches a second of each trainer, by the number of its partition as text."""
         return {str(one.part): _per_second([one]) for one in self.found}
 
-    def counters(self) -> dict[str, Any]:
-        """The figures of the task's record, which may differ from run to run."""
+    def counters(self) -> Counters:
+        """Return the figures for the task's record, which may differ from run to run."""
         total = self.document["total"]
         return {
             "remote_neighbour_share": total["remote_neighbour_share"],
@@ -71,18 +73,19 @@ def probe_run(
 ) -> StageResult:
     """Sample as the trainers of a cluster would, one on each partition, before the run is published.
 
-    Writes ``quality/probe.json``, from which ``quality`` takes the figures for its report. The speed is in
-    the task's record: it is another one each time, and artifacts are the same bytes again.
+    Writes ``quality/probe.json``, which ``quality`` reads for its report. The speed is only in the task's
+    record, because it differs from run to run, and artifacts do not.
 
     Args:
-        config: What is sampled.
+        config: Sampling options.
         source: Root of the input graph; only its ``metadata.json`` is read.
         destination: Root of the run, where every partition has been converted.
-        cache: Folder of the cache; one for temporary files, removed at the end, where left out.
+        cache: Folder of the cache; a temporary folder, removed at the end, if omitted.
         progress: Shows the partitions.
 
     Returns:
-        Share of remote neighbours, bytes fetched remotely a batch, and batches a second by partition.
+        The share of remote neighbours, the bytes that a batch fetches remotely, and batches a second by
+        partition.
 
     Raises:
         InvalidInputError: The partitions are not converted.
@@ -96,21 +99,39 @@ def probe_run(
     read_record(destination, CONFIG_TASK)  # says so where convert has not been done
     num_parts = read_partition_config(destination, name)["num_parts"]
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
+    def sample() -> Probed:
         with ExitStack() as stack:
             folder = cache or Path(stack.enter_context(temporary_folder()))
-            probed = probe_partitions(config, destination, cache=folder, unpublished=True, progress=progress)
-        return record_probe(probed, task)
+            return probe_partitions(config, destination, cache=folder, unpublished=True, progress=progress)
 
-    return run_task(
-        "probe", destination, options=config.options(), after=conversion_tasks(num_parts), work=work
+    return probe_task(destination, num_parts, config.options(), sample).run()
+
+
+def probe_task(
+    destination: Store, num_parts: int, options: Mapping[str, Any], sample: Callable[[], Probed]
+) -> Task:
+    """Return the task that samples and writes ``quality/probe.json``.
+
+    Args:
+        destination: Root of the run.
+        num_parts: Number of partitions.
+        options: Sampling options.
+        sample: Samples the partitions.
+    """
+
+    def work(writer: ArtifactWriter) -> Counters:
+        probed = sample()
+        writer.write_json(layout.QUALITY_PROBE, probed.document)
+        return probed.counters()
+
+    return Task(
+        "probe",
+        destination,
+        work,
+        options=options,
+        after=conversion_tasks(num_parts),
+        outputs=[layout.QUALITY_PROBE],
     )
-
-
-def record_probe(probed: Probed, task: ArtifactWriter) -> dict[str, Any]:
-    """Write the figures as the artifact of a task; the counters for its record."""
-    task.write_json(layout.QUALITY_PROBE, probed.document)
-    return probed.counters()
 
 
 def probe_partitions(
@@ -121,13 +142,13 @@ def probe_partitions(
     unpublished: bool = False,
     progress: Progress | None = None,
 ) -> Probed:
-    """Sample and write nothing; see `probe_run`.
+    """Sample, and write nothing to the output; see `probe_run`.
 
     Args:
-        config: What is sampled.
+        config: Sampling options.
         output: Root of an output.
         cache: Folder of the cache.
-        unpublished: Whether the output may be without a manifest.
+        unpublished: Whether the output may lack a manifest.
         progress: Shows the partitions.
     """
     with PartitionedGraph(output, cache=cache, unpublished=unpublished) as graph:
@@ -161,7 +182,7 @@ def _options(config: ProbeConfig, prober: Prober) -> dict[str, Any]:
 
 
 def _figures(found: list[TrainerFigures]) -> dict[str, Any]:
-    """The figures of some trainers together."""
+    """Return the sums of the figures of some trainers."""
     batches = sum(one.batches for one in found)
     counts = {name: sum(one.counts[name] for one in found) for name in COUNTED}
     return {

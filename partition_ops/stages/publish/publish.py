@@ -5,17 +5,22 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.latest import check_still_latest, point_at
-from partition_ops.artifacts.manifest import read_partition_config, read_validation_report
+from partition_ops.artifacts.manifest import read_manifest, read_partition_config, read_validation_report
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
+    Record,
     StageResult,
-    check_in_step,
+    State,
+    Status,
+    Task,
+    changed_option,
     conversion_tasks,
     read_record,
     stored_objects,
@@ -25,13 +30,15 @@ from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.publish.gate import enforce_gate
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.store import json_bytes
+from partition_ops.storage.store import REQUESTS, json_bytes
 from partition_ops.system.json_documents import check_document
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Progress
 
 MANIFEST_VERSION = 1
 SHOWN = 3  # artifacts in a message
 COMPUTED_WITH = ("dgl", "numba", "numpy", "pyarrow", "pymetis", "torch")
+Manifest = dict[str, Any]
 
 
 def publish_run(
@@ -42,80 +49,130 @@ def publish_run(
     latest: Store | None = None,
     progress: Progress | None = None,
 ) -> StageResult:
-    """Write the manifest of a run whose stages are all done, and remove what was scratch.
+    """Write the manifest of a run whose stages are all done, and remove its scratch.
 
-    The manifest holds what came in (path, size, SHA-256), the options of every stage, the versions of
-    everything that computed, and size and SHA-256 of every artifact. It holds no times: the same input and
-    options give the same bytes. A folder without a manifest is not finished.
+    The manifest holds the input (path, size, SHA-256), the options of every stage, the versions of the
+    packages that computed the output, and the size and SHA-256 of every artifact. It holds no times: the same
+    input and options give the same bytes. A folder without a manifest is not finished.
 
     Args:
         config: Options.
         source: Root of the input graph.
         destination: Root of the run.
-        latest: Root of the graph, where ``latest.json`` is to point at this run; None for no pointer.
+        latest: Root of the graph, whose ``latest.json`` is to point at this run; None for no pointer.
         progress: Not used, the stage takes no time.
 
     Returns:
         The number of artifacts and their bytes.
 
     Raises:
-        UsageError: The gate is about old nodes, and the run has followed no other.
-        InvalidInputError: A stage has not been done, or not since one before it was done again, or something
-            that it wrote is gone.
+        UsageError: The gate limits moved nodes, and the run follows no other.
+        InvalidInputError: A stage has not been done, or a stage before it was done again with another
+            result, or one of its artifacts is missing.
         QualityGateError: The partitions are worse than ``config.gate`` allows.
-        ConflictError: Another run of the graph was published since this one began, or has its lock.
+        ConflictError: Another run of the graph was published since this one began, or holds its lock.
     """
-    began = time.monotonic()
-    metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
-    book = read_partition_config(destination, metadata.graph_name)
-    manifest = _manifest(metadata.graph_name, source.uri, destination, book["num_parts"])
-    enforce_gate(config.gate, destination)
-    before = None if latest is None else check_still_latest(destination, latest)
-    known = _is_there(destination, manifest)
-    if not known:
-        destination.write_json(layout.MANIFEST, manifest)
-    if latest is not None:
-        pointer = _pointer(config, metadata.graph_name, destination, book)
-        point_at(latest, pointer, expected=before)
-    destination.delete_prefix(f"{layout.SCRATCH}/")
-    destination.delete_unfinished(layout.FOLDERS)
-    sizes = [entry["size"] for entry in manifest["artifacts"]]
-    where = destination.uri_of(layout.MANIFEST)
-    counters = {"artifacts": len(sizes), "bytes": sum(sizes), "manifest": where}
-    seconds = round(time.monotonic() - began, 3)
-    return StageResult("publish", destination.uri, layout.MANIFEST, seconds, known, counters)
+    return PublishTask(config, source, destination, latest).run()
 
 
-def renew_manifest(before: Mapping[str, Any], destination: Store) -> None:
-    """Write the manifest of a published run again, after some of its tasks have been done again.
+@dataclass(frozen=True)
+class PublishTask:
+    """The task ``publish``. Its record is the manifest, because the manifest is written last.
+
+    Attributes:
+        config: Options.
+        source: Root of the input graph.
+        destination: Root of the run.
+        latest: Root of the graph, whose ``latest.json`` is to point at this run; None for no pointer.
+        options: Options by task that tasks must have been done with, for `status`.
+    """
+
+    config: PublishConfig
+    source: Store
+    destination: Store
+    latest: Store | None = None
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def status(self) -> Status:
+        """Return whether the run is published as it is now, and if not, why.
+
+        It is if the manifest lists exactly what the records of all tasks list, none of these tasks is stale,
+        and all artifacts are there with their sizes.
+        """
+        try:
+            manifest = read_manifest(self.destination)
+        except InvalidInputError as error:
+            return Status(State.MISSING, error.problem)
+        written_by = manifest["versions"]["partition_ops"]
+        if written_by != __version__:
+            return Status(State.STALE, f"version {written_by} published it, and this is {__version__}")
+        for task, options in self.options.items():
+            difference = changed_option(manifest["options"].get(task, {}), options)
+            if difference is not None:
+                return Status(State.STALE, f"of the task {task!r}, {difference}")
+        try:
+            expected = self._manifest()
+        except InvalidInputError as error:
+            return Status(State.STALE, error.problem)
+        if manifest != expected:
+            return Status(State.STALE, "the manifest does not list the results of its tasks")
+        return Status(State.DONE)
+
+    def run(self) -> StageResult:
+        """Publish the run; see `publish_run`."""
+        began = time.monotonic()
+        manifest = self._manifest()
+        enforce_gate(self.config.gate, self.destination)
+        before = None if self.latest is None else check_still_latest(self.destination, self.latest)
+        known = _is_there(self.destination, manifest)
+        if not known:
+            self.destination.write_json(layout.MANIFEST, manifest)
+        if self.latest is not None:
+            point_at(self.latest, self._pointer(manifest), expected=before)
+        self.destination.delete_prefix(f"{layout.SCRATCH}/")
+        self.destination.delete_unfinished(layout.FOLDERS)
+        sizes = [entry["size"] for entry in manifest["artifacts"]]
+        where = self.destination.uri_of(layout.MANIFEST)
+        counters = {"artifacts": len(sizes), "bytes": sum(sizes), "manifest": where}
+        seconds = round(time.monotonic() - began, 3)
+        return StageResult("publish", self.destination.uri, layout.MANIFEST, seconds, known, counters)
+
+    def _manifest(self) -> Manifest:
+        metadata = load_metadata(self.source, graph_name=self.config.graph_name)
+        return expected_manifest(metadata.graph_name, self.source.uri, self.destination)
+
+    def _pointer(self, manifest: Manifest) -> dict[str, Any]:
+        name = manifest["graph_name"]
+        return {
+            "version": MANIFEST_VERSION,
+            "graph_name": name,
+            "run_id": self.config.run_id,
+            "run": self.destination.uri,
+            "manifest": self.destination.uri_of(layout.MANIFEST),
+            "partition_config": self.destination.uri_of(layout.partition_config(name)),
+            "num_parts": read_partition_config(self.destination, name)["num_parts"],
+        }
+
+
+def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Manifest:
+    """Return the manifest that the tasks done in a run make up; nothing is written.
 
     Args:
-        before: The manifest that it had.
+        graph_name: Name of the graph.
+        input_uri: Root of the input graph.
         destination: Root of the run.
+
+    Raises:
+        InvalidInputError: A task has not been done or is stale, the input changed between two tasks, or an
+            artifact is missing or has another size than when it was written.
     """
-    name = before["graph_name"]
-    book = read_partition_config(destination, name)
-    manifest = _manifest(name, before["input"]["uri"], destination, book["num_parts"])
-    destination.write_json(layout.MANIFEST, manifest)
+    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
+    tasks = _tasks(destination, read_partition_config(destination, graph_name)["num_parts"])
 
+    def checked_record(name: str) -> Record:
+        return Task.recorded(destination, name).check_done()
 
-def _tasks(destination: Store, num_parts: int) -> list[str]:
-    """Every task that must have left its record; not all engines need ``prepare``, and nobody ``probe``."""
-    prepare, probe = (
-        [name] if destination.exists(layout.record(name)) else [] for name in ("prepare", "probe")
-    )
-    config, *gathers = conversion_tasks(num_parts)
-    before = ["validate", "schema", *prepare, "partition", "convert-plan"]
-    return [*before, *gathers, config, "idmap", *probe, "quality"]
-
-
-def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: int) -> dict[str, Any]:
-    """The manifest, of tasks that fit together and artifacts that are there."""
-    tasks = _tasks(destination, num_parts)
-    for name in tasks:
-        check_in_step(destination, name)
-    records = [read_record(destination, name) for name in tasks]
+    records = [*map_in_threads(checked_record, tasks, workers=REQUESTS)]
     _check_same_input(input_uri, records)
     report = read_validation_report(destination)
     written = [entry for record in records for entry in record["artifacts"]]
@@ -133,37 +190,55 @@ def _manifest(graph_name: str, input_uri: str, destination: Store, num_parts: in
     return manifest
 
 
-def _check_same_input(input_uri: str, records: list[dict[str, Any]]) -> None:
-    """Refuse to publish what stages have made of an input that changed between them."""
+def _tasks(destination: Store, num_parts: int) -> list[str]:
+    """Return every task that must have left its record; ``prepare`` and ``probe`` are optional."""
+    prepare, probe = (
+        [name] if destination.exists(layout.record(name)) else [] for name in ("prepare", "probe")
+    )
+    config, *gathers = conversion_tasks(num_parts)
+    before = ["validate", "schema", *prepare, "partition", "convert-plan"]
+    return [*before, *gathers, config, "idmap", *probe, "quality"]
+
+
+def _check_same_input(input_uri: str, records: list[Record]) -> None:
+    """Reject results of an input that changed between the stages.
+
+    Raises:
+        InvalidInputError: It did.
+    """
     seen: dict[str, tuple[StoredObject, str]] = {}
     for record in records:
         for entry in stored_objects(record):
             first, task = seen.setdefault(entry.key, (entry, record["task"]))
             if first != entry:
                 raise InvalidInputError(
-                    f"The input {input_uri} has changed while the job was at work",
+                    f"The input {input_uri} has changed while the job was running",
                     found=f"{entry.key} was another file for {record['task']!r} than for {task!r}",
                     expected="files that stay as they are until the job has ended",
-                    remedy="Call 'partition-ops run' again, or the stages from 'validate' on: what was made"
-                    " of the old files is made again.",
+                    remedy="Run 'partition-ops run' again, or the stages from 'validate' on: they redo what"
+                    " was made of the old files.",
                 )
 
 
-def _is_there(destination: Store, manifest: dict[str, Any]) -> bool:
-    """Whether the manifest has been written already, to the byte: what is there may be broken."""
+def _is_there(destination: Store, manifest: Manifest) -> bool:
+    """Return whether the same manifest is there, to the byte: what is there may be broken."""
     there = destination.exists(layout.MANIFEST)
     return there and destination.read_bytes(layout.MANIFEST) == json_bytes(manifest)
 
 
 def _check_there(destination: Store, kept: list[dict[str, Any]]) -> None:
-    """Refuse to list what is not there, or not as it was written, as far as its size tells."""
+    """Reject artifacts that are missing or have another size; one listing answers for all.
+
+    Raises:
+        InvalidInputError: There are some.
+    """
     sizes = {entry.key: entry.size for entry in destination.list()}
     gone = sorted(entry["key"] for entry in kept if sizes.get(entry["key"]) != entry["size"])
     if gone:
         raise InvalidInputError(
-            f"Artifacts of {destination.uri} are gone, or have another size than when they were written",
+            f"Artifacts of {destination.uri} are missing, or have another size than when they were written",
             found=some_of(gone, SHOWN),
-            remedy="Do the stages again that wrote them, or everything with 'partition-ops run'.",
+            remedy="Run the stages that write them again, or everything with 'partition-ops run'.",
         )
 
 
@@ -175,17 +250,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "unknown"
     return found
-
-
-def _pointer(
-    config: PublishConfig, graph_name: str, destination: Store, book: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "version": MANIFEST_VERSION,
-        "graph_name": graph_name,
-        "run_id": config.run_id,
-        "run": destination.uri,
-        "manifest": destination.uri_of(layout.MANIFEST),
-        "partition_config": destination.uri_of(layout.partition_config(graph_name)),
-        "num_parts": book["num_parts"],
-    }

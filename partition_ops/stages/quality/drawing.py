@@ -7,7 +7,7 @@ import warnings
 from html import escape
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # half a second, which `import_ahead` takes off the way
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 

@@ -12,7 +12,7 @@ from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, State, Task, forget_task
 from partition_ops.errors import InvalidInputError
-from partition_ops.jobs.rebuild import remove_damaged
+from partition_ops.jobs.whole_job import remove_damaged
 from partition_ops.storage import StorageSettings, Store, StoredObject, open_store
 from partition_ops.system.progress import NoProgress
 

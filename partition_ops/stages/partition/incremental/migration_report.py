@@ -58,12 +58,12 @@ def migration_report(problem: Problem, previous: PreviousRun, outcome: Outcome) 
 
 
 def write_migration(
-    task: ArtifactWriter, problem: Problem, previous: PreviousRun, outcome: Outcome
+    writer: ArtifactWriter, problem: Problem, previous: PreviousRun, outcome: Outcome
 ) -> Figures:
     """Write the report; gives figures for the record."""
     report = migration_report(problem, previous, outcome)
     check_document(report, "migration", where=MIGRATION)
-    task.write_json(MIGRATION, report)
+    writer.write_json(MIGRATION, report)
     types = report["node_types"].values()
     totals = {kind: sum(one[kind] for one in types) for kind in ("old", "moved", "new")}
     reason = {"reason": outcome.reason} if outcome.reason else {}
