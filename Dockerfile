@@ -1,8 +1,8 @@
-# One image for every service of Airflow: the locked environment, the DAGs, and a user without rights.
+# One image for every service of Airflow: the locked environment, the DAGs, and an unprivileged user.
 FROM python:3.11.14-slim-bookworm
 
 # 1 adds Debian's ParMETIS and OpenMPI, for the engine parmetis. ParMETIS's licence allows education,
-# research and evaluation only, and does not allow passing it on: keep such an image to yourself.
+# research and evaluation only, and no redistribution: do not push such an image to a registry.
 ARG PARMETIS=0
 
 COPY .ci/install_parmetis /usr/local/bin/
@@ -11,17 +11,17 @@ RUN apt-get update \
     && if [ "$PARMETIS" = 1 ]; then install_parmetis && apt-get install -y --no-install-recommends openssh-client; fi \
     && rm -rf /var/lib/apt/lists/* /usr/local/bin/install_parmetis
 
-# 50000:0 as in Airflow's own image, so that volumes can be handed from one to the other.
+# 50000:0 as in Airflow's own image, so that both can use the same volumes.
 RUN useradd --uid 50000 --gid 0 --no-create-home --home-dir /tmp airflow \
     && install -d -o 50000 -g 0 -m 775 /opt/airflow /scratch \
     && echo "# Settings come from the environment." > /opt/airflow/airflow.cfg
 
-# Given to pip and not kept: where the CPU build of torch is. Without it PyPI's torch brings several GB of CUDA.
+# Index with the CPU build of torch; used by pip and not stored in the image. PyPI's torch brings several GB of CUDA.
 ARG PIP_EXTRA_INDEX_URL
 ENV PATH=/opt/venv/bin:$PATH
 WORKDIR /opt/partition-ops
 
-# The dependencies first: this layer stays while only our own code changes.
+# Dependencies first, so that this layer is cached when only our own code changes.
 COPY pyproject.toml constraints.txt deploy/image_requirements ./
 RUN python -m venv /opt/venv \
     && python image_requirements airflow cluster mpi > /tmp/requirements.txt \
@@ -32,8 +32,8 @@ COPY . .
 RUN pip install --no-cache-dir --no-deps . \
     && install -m 755 deploy/entrypoint /usr/local/bin/entrypoint
 
-# Nothing below / need be writable but two places: /tmp for little things, /scratch for the stages' files.
-# /scratch should be on a disk: what is on a tmpfs counts as memory.
+# Only two folders must be writable: /tmp for small files, /scratch for the stages' files. Put /scratch on a disk,
+# because files on a tmpfs count as memory.
 ENV AIRFLOW_HOME=/opt/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/partition-ops/dags \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \

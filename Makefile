@@ -1,4 +1,4 @@
-# Two commands: 'make demo' shows the whole job, 'make test' proves it. 'make help' lists the rest.
+# 'make demo' runs the whole job, 'make test' runs every test, 'make help' lists all targets.
 .DEFAULT_GOAL := help
 .PHONY: help demo up down status test test-compose env bench lint reference lock clean
 
@@ -11,10 +11,10 @@ help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do \
 		printf '%-18s %s\n' "$$target" "$$what"; done
 	@echo
-	@echo "PyPI's own torch for Linux brings several GB of CUDA. For the CPU build, which is all that is used"
-	@echo "here, set pip's own variable PIP_EXTRA_INDEX_URL to the CPU wheel index that pytorch.org names."
+	@echo "PyPI's own torch for Linux brings several GB of CUDA packages. For the CPU build, which is sufficient,"
+	@echo "set pip's variable PIP_EXTRA_INDEX_URL to the CPU wheel index that pytorch.org names."
 
-demo: $(READY) ## Partition a real graph through Airflow and S3 on this machine, and stop everything again
+demo: $(READY) ## Partition a real graph through Airflow and S3 on this machine, then stop all services
 	@$(PYTHON) -m local_stack demo
 
 up: $(READY) ## Keep Airflow and the S3 server running for the browser
@@ -23,7 +23,7 @@ up: $(READY) ## Keep Airflow and the S3 server running for the browser
 down: $(READY) ## Stop what 'make up' started
 	@$(PYTHON) -m local_stack down
 
-status: $(READY) ## Say what runs, and where
+status: $(READY) ## Show which services run, and their addresses
 	@$(PYTHON) -m local_stack status || true
 
 test: $(READY) ## Run every test
@@ -32,10 +32,10 @@ test: $(READY) ## Run every test
 test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and run a job on two workers
 	@$(PYTHON) -m pytest tests/compose
 
-env: ## Make .env, the settings of docker-compose.yaml, with secrets of your own
+env: ## Write .env, the settings of docker-compose.yaml, with generated secrets
 	@python3 -m local_stack.env_file
 
-bench: $(READY) ## Measure the whole job beside DGL and others (an hour, 30 GB of disk)
+bench: $(READY) ## Measure the whole job beside DGL and others (about an hour, 30 GB of disk)
 	@$(PYTHON) -m benchmarks.jobs --tenfold --s3 --rounds 3
 
 lint: $(READY) ## Check style (ruff) and types (mypy)
