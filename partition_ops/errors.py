@@ -1,7 +1,7 @@
-"""Errors that say what was found, what was expected and what to do.
+"""The errors of this library. Each states what was found, what was expected, and the remedy.
 
-Every error knows its exit code and whether trying again can help (``transient``): an operator turns
-those that a retry cannot help into ``AirflowFailException``.
+Every error has an exit code, and says in ``transient`` whether a retry can help. Operators turn
+all other errors into ``AirflowFailException``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from typing import Any
 
 
 class PartitionOpsError(Exception):
-    """Base of every error that this library raises on purpose.
+    """The base class of all errors that this library raises.
 
     Attributes:
-        problem: What went wrong, with the file, the type and the position where that applies.
-        found: What was there; a list where there are several things.
-        expected: What should have been there; likewise.
+        problem: What went wrong, with file, type and position if they apply.
+        found: What was found, or a list of several findings.
+        expected: What was expected, or a list of several expectations.
         remedy: What the user can do about it.
+        transient: Whether a retry can help.
+        exit_code: Exit code of a command that ends with this error.
     """
 
     exit_code = 1
@@ -49,8 +51,8 @@ class PartitionOpsError(Exception):
 
 
 def lines(described: object) -> list[str]:
-    """What was found or expected, a line for each thing."""
-    return [str(one) for one in described] if isinstance(described, list) else [str(described)]
+    """Return what was found or expected as lines of text, one for each entry of a list."""
+    return [str(entry) for entry in described] if isinstance(described, list) else [str(described)]
 
 
 class UsageError(PartitionOpsError):
@@ -60,42 +62,42 @@ class UsageError(PartitionOpsError):
 
 
 class InvalidInputError(PartitionOpsError):
-    """The input graph, an assignment or an artifact is not what its format says."""
+    """The input graph, an assignment or an artifact is missing, or violates its format."""
 
     exit_code = 3
 
 
 class EngineError(PartitionOpsError):
-    """A partitioning engine could not do what it was asked."""
+    """A partitioning engine failed, or cannot handle the graph or the options."""
 
 
 class NotEnoughRoomError(PartitionOpsError):
-    """A job needs more memory or disk than there is, as far as that can be estimated before it is begun."""
+    """The estimated memory or disk space of a job exceeds what is available."""
 
 
 class ConflictError(PartitionOpsError):
-    """Somebody else works on the same graph, or has published it in the meantime."""
+    """Another process works on the same graph, or has published it in the meantime."""
 
 
 class QualityGateError(PartitionOpsError):
-    """Partitions are there, and worse than what was allowed."""
+    """The partitions are worse than the quality gate allows."""
 
 
 class StorageError(PartitionOpsError):
-    """Storage refused, and would refuse again: no such bucket, no permission, wrong credentials."""
+    """Storage failed permanently: missing bucket, missing permission, wrong credentials, full disk."""
 
 
 class TransientStorageError(StorageError):
-    """Storage failed in a way that may pass: a time-out, a dropped connection, an overloaded server."""
+    """Storage failed temporarily: a timeout, a dropped connection, an overloaded server."""
 
     transient = True
 
 
 class VerificationError(PartitionOpsError):
-    """A finished output breaks an invariant.
+    """A finished output violates an invariant.
 
     Attributes:
-        report: The outcome of every check, as JSON.
+        report: The outcome of every check, as a JSON object.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class VerificationError(PartitionOpsError):
 
 
 def some_of(names: Sequence[str], limit: int = 10) -> str:
-    """The first names, for a message, and how many more there are."""
+    """Return the first names and the number of the others, for a message."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
 

@@ -1,4 +1,4 @@
-"""A folder of the local disk."""
+"""A store in a folder of the local disk."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from partition_ops.storage.store import (
     Store,
     StoredObject,
     check_key,
-    explained_full_disk,
+    explain_full_disk,
     sha256_of,
 )
 
 PARTIAL = ".partial-"
-SYNC_FILE_RANGE_WRITE = 2  # <linux/fs.h>: begin to write what is dirty, wait for nothing
+SYNC_FILE_RANGE_WRITE = 2  # <linux/fs.h>: start to write dirty pages, without waiting
 TO_THE_END = 0
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-ALLOW = "Let that user write there, run as one who may, or give another output."
+ALLOW = "Grant that user write access, run as another user, or choose another output."
 
 
 class LocalStore(Store):
-    """Objects are files below a folder; each appears by a rename.
+    """A store whose objects are files below a folder; each appears by a rename.
 
     Args:
-        root: The folder; it is made when something is written.
+        root: The folder; the first write creates it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -47,12 +47,16 @@ class LocalStore(Store):
         super().__init__(str(self.root))
 
     def path(self, key: str) -> Path:
-        """Where the object is on the disk."""
+        """Return the path of an object.
+
+        Raises:
+            InvalidInputError: The path leaves the root, perhaps by a symbolic link.
+        """
         path = self.root / check_key(key)
         try:
             inside = path.resolve().is_relative_to(self.root.resolve())
-        except (RuntimeError, OSError) as error:  # links that lead to each other
-            raise InvalidInputError(f"{path} cannot be followed: {error}") from error
+        except (RuntimeError, OSError) as error:  # a cycle of symbolic links
+            raise InvalidInputError(f"{path} cannot be resolved: {error}") from error
         if not inside:
             raise InvalidInputError(
                 "A symbolic link leads out of the root",
@@ -69,7 +73,7 @@ class LocalStore(Store):
         return LocalStore(self.root / check_key(prefix))
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        # only the folder that the prefix names can hold keys that begin with it
+        # only the folder of the prefix can hold keys that begin with it
         parent = prefix.rpartition("/")[0]
         folder = self.path(parent) if "/" in prefix else self.root
         found = []
@@ -88,19 +92,19 @@ class LocalStore(Store):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise StorageError(f"{self.uri_of(key)} cannot be looked at: {error.strerror}") from error
+            raise StorageError(f"{self.uri_of(key)} cannot be accessed: {error.strerror}") from error
         if not self.path(key).is_file():
             return None
         tag = f"{status.st_size}-{status.st_mtime_ns}"
         return StoredObject(key, status.st_size, tag, status.st_mtime)
 
     def read_bytes(self, key: str) -> bytes:
-        with _explained(self.uri_of(key)):
+        with _explain_read_errors(self.uri_of(key)):
             return self.path(key).read_bytes()
 
     def local_copy(self, key: str) -> Path:
         path = self.path(key)
-        with _explained(self.uri_of(key)), path.open("rb"):
+        with _explain_read_errors(self.uri_of(key)), path.open("rb"):
             return path
 
     def is_local(self, key: str) -> bool:
@@ -112,9 +116,9 @@ class LocalStore(Store):
         _make_folder(path.parent)
         new = NewObject(path.with_name(f"{PARTIAL}{secrets.token_hex(8)}"))
         try:
-            with explained_full_disk(path.parent), _forbidden(path):
+            with explain_full_disk(path.parent), _explain_forbidden_write(path):
                 yield new
-            with _refused(path, "written"), new.path.open("rb") as stream:
+            with _explain_os_errors(path, "written"), new.path.open("rb") as stream:
                 if not new.passing:
                     start_flushing(stream.fileno())
                 artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
@@ -133,10 +137,10 @@ class LocalStore(Store):
         _make_folder(path.parent)
         new = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}")
         try:
-            with explained_full_disk(path.parent), _refused(path, "written"):
+            with explain_full_disk(path.parent), _explain_os_errors(path, "written"):
                 try:
                     os.link(other.path(key), new)
-                except OSError:  # another disk, or one that has no links
+                except OSError:  # another disk, or one without hard links
                     shutil.copyfile(other.path(key), new)
                 new.replace(path)
         finally:
@@ -146,8 +150,8 @@ class LocalStore(Store):
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
         path = self.path(key)
         _make_folder(path.parent)
-        with _alone_in(path.parent):
-            with _refused(path, "read"):
+        with _exclusive_lock(path.parent):
+            with _explain_os_errors(path, "read"):
                 found = path.read_bytes() if path.is_file() else None
             if found == expected:
                 self.write_bytes(key, data)
@@ -156,17 +160,20 @@ class LocalStore(Store):
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             path = self.path(key)
-            with _refused(path, "removed"), suppress(NotADirectoryError):  # nothing can be there then
+            with (
+                _explain_os_errors(path, "removed"),
+                suppress(NotADirectoryError),
+            ):  # then the object does not exist
                 path.unlink(missing_ok=True)
 
     def delete_empty(self, folder: str) -> None:
-        with suppress(OSError):  # it has something in it, or is not there
+        with suppress(OSError):  # it is not empty, or does not exist
             self.path(folder).rmdir()
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
         for folder in folders:
             for path in self.path(folder).rglob(f"{PARTIAL}*"):
-                with _refused(path, "removed"):
+                with _explain_os_errors(path, "removed"):
                     path.unlink(missing_ok=True)
 
     def delete_prefix(self, prefix: str) -> None:
@@ -176,13 +183,13 @@ class LocalStore(Store):
             super().delete_prefix(prefix)
 
     def close(self) -> None:
-        """Nothing to give back: a local object is its own copy."""
+        """Do nothing: a local object is its own copy."""
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep the others out who compare and set in a folder: the system ends the lock with its process."""
-    with _refused(folder, "locked"):
+def _exclusive_lock(folder: Path) -> Iterator[None]:
+    """Exclude other callers of `compare_and_set`; the system releases the lock if the process dies."""
+    with _explain_os_errors(folder, "locked"):
         handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -192,80 +199,78 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def check_folder(store: Store) -> None:
-    """Refuse a local root where, or above which, there is a file.
+    """Check that a local root is, or can become, a folder.
 
     Raises:
-        UsageError: With the file.
+        UsageError: The root, or a parent of it, is a file.
     """
     if isinstance(store, LocalStore):
-        path = _nearest(store.root)
+        path = _nearest_existing(store.root)
         if not path.is_dir():
-            raise _file_in_the_way(store.root, path)
+            raise _not_a_folder(store.root, path)
 
 
-def _nearest(path: Path) -> Path:
-    """The path, or what is nearest above it, that is there."""
+def _nearest_existing(path: Path) -> Path:
+    """Return the path, or the nearest of its parents that exists."""
     return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
 
 
 def _make_folder(path: Path) -> None:
     try:
-        with _refused(path, "made"):
+        with _explain_os_errors(path, "made"):
             path.mkdir(parents=True, exist_ok=True)
     except StorageError:
-        there = _nearest(path)
-        if there.is_dir():
+        existing = _nearest_existing(path)
+        if existing.is_dir():
             raise
-        raise _file_in_the_way(path, there) from None
+        raise _not_a_folder(path, existing) from None
 
 
-def _file_in_the_way(path: Path, there: Path) -> UsageError:
+def _not_a_folder(path: Path, existing: Path) -> UsageError:
+    kind = "a broken symbolic link" if existing.is_symlink() else "a file"
     return UsageError(
         f"{path} cannot be a folder",
-        found=f"{'a link that leads nowhere' if there.is_symlink() else 'a file'}, {there}",
-        expected="a folder, or nothing yet",
-        remedy="Give another output, or move what is there out of the way.",
+        found=f"{kind}, {existing}",
+        expected="a folder, or a path that does not exist",
+        remedy="Choose another output, or move the file away.",
     )
 
 
 @contextmanager
-def _refused(path: Path, what: str) -> Iterator[None]:
-    """Turn the errors of changing a file into ours."""
+def _explain_os_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn operating system errors into a `StorageError` with the path and its permissions."""
     try:
         yield
     except OSError as error:
         problem = f"{path} cannot be {what}: {error.strerror or error}"
         if error.errno not in FORBIDDEN:
             raise StorageError(problem) from error
-        raise StorageError(problem, found=_rights(path), remedy=ALLOW) from error
+        raise StorageError(problem, found=_permissions(path), remedy=ALLOW) from error
 
 
 @contextmanager
-def _forbidden(path: Path) -> Iterator[None]:
-    """Turn the error of whoever writes a file where that is not allowed into ours."""
+def _explain_forbidden_write(path: Path) -> Iterator[None]:
+    """Turn permission errors of the code that writes a file into a `StorageError`."""
     try:
         yield
     except OSError as error:
         if error.errno not in FORBIDDEN or os.access(path.parent, os.W_OK | os.X_OK, effective_ids=True):
             raise
         problem = f"{path} cannot be written: {os.strerror(error.errno or 0)}"
-        raise StorageError(problem, found=_rights(path), remedy=ALLOW) from error
+        raise StorageError(problem, found=_permissions(path), remedy=ALLOW) from error
 
 
-def _rights(path: Path) -> str:
-    """Who works here, and whose what is nearest to a path is."""
-    there = path
+def _permissions(path: Path) -> str:
+    """Return the user of this process, and owner and mode of the nearest existing folder, for messages."""
+    user, folder = f"this process runs as user {_user_name(os.geteuid())}", path
     with suppress(OSError):
-        there = _nearest(path.parent)
-        status = there.stat()
-        return (
-            f"this process is user {_user(os.geteuid())}; {there} is {_user(status.st_uid)}'s,"
-            f" mode {filemode(status.st_mode)}"
-        )
-    return f"this process is user {_user(os.geteuid())}, who may not look at {there}"
+        folder = _nearest_existing(path.parent)
+        status = folder.stat()
+        return f"{user}; {folder} belongs to {_user_name(status.st_uid)}, mode {filemode(status.st_mode)}"
+    return f"{user}, who has no access to {folder}"
 
 
-def _user(number: int) -> str:
+def _user_name(number: int) -> str:
     try:
         return f"{pwd.getpwuid(number).pw_name} ({number})"
     except KeyError:
@@ -273,26 +278,26 @@ def _user(number: int) -> str:
 
 
 @contextmanager
-def _explained(uri: str) -> Iterator[None]:
-    """Turn the errors of reading a file into ours."""
+def _explain_read_errors(uri: str) -> Iterator[None]:
+    """Turn the errors of reading a file into an `InvalidInputError`."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
         at_root = "; metadata.json must be at the root of a graph" if uri.endswith("/metadata.json") else ""
         raise InvalidInputError(f"There is no file {uri}", remedy=f"Check the path{at_root}.") from error
     except (IsADirectoryError, PermissionError) as error:
-        allowed = error.errno not in FORBIDDEN
+        forbidden = error.errno in FORBIDDEN
         raise InvalidInputError(
             f"{uri} cannot be read: {error.strerror}",
-            found=None if allowed else f"this process is user {_user(os.geteuid())}",
-            remedy=None if allowed else "Let that user read it, or run as one who may.",
+            found=f"this process runs as user {_user_name(os.geteuid())}" if forbidden else None,
+            remedy="Grant that user read access, or run as another user." if forbidden else None,
         ) from error
 
 
 def start_flushing(file: int) -> None:
-    """Ask the kernel to begin writing a file to the disk, so that a later ``fsync`` has less to wait for.
+    """Ask the kernel to start writing a file to the disk, which shortens a later ``fsync``.
 
-    Only Linux can; elsewhere, and where it refuses, nothing happens.
+    This does nothing on systems other than Linux, or if the kernel refuses.
 
     Args:
         file: Descriptor of the file.

@@ -1,4 +1,4 @@
-"""boto3's client, set up for long transfers and for servers other than AWS."""
+"""The boto3 client for long transfers and for servers other than AWS, and conditional writes with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from partition_ops.errors import UsageError
-from partition_ops.storage.s3_errors import MISSING_OBJECT, code_of, explained
+from partition_ops.storage.s3_errors import MISSING_OBJECT, error_code, explain_s3_errors
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.storage.s3_transfers import FetchCache, Uploads
 from partition_ops.system.progress import Progress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 PART_BYTES = 16 << 20
-WHOLE_BYTES = 128 << 20  # less goes up in one request: parts cost a server more, and files go side by side
+WHOLE_BYTES = 128 << 20  # smaller uploads use one request: parts cost a server more
 SETTLE_SECONDS = 2.0
 ABSENT = {"IfNoneMatch": "*"}
 UNMET = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", *MISSING_OBJECT}
@@ -30,15 +30,18 @@ STYLES = ("auto", "path", "virtual")
 
 @dataclass
 class Connection:
-    """What a store shares with its children.
+    """The connection that a store shares with its children.
 
     Attributes:
-        download: How objects are fetched.
-        upload: How they are sent.
-        settings: What the client was made from.
-        cache: Copies on the local disk.
-        uploads: What is on its way to the server.
-        bucket_seen: Whether the bucket is known to be there.
+        bucket: Name of the bucket.
+        client: The client of boto3.
+        download: Transfer configuration for downloads.
+        upload: Transfer configuration for uploads.
+        progress: Shows the progress of large transfers.
+        settings: Settings of the client.
+        cache: Downloaded copies on the local disk.
+        uploads: Uploads in the background.
+        bucket_seen: Whether the bucket is known to exist.
     """
 
     bucket: str
@@ -53,14 +56,14 @@ class Connection:
 
 
 def make_client(settings: StorageSettings) -> S3Client:
-    """A client, usable from several threads; nothing is sent yet.
+    """Return a client that several threads can use; nothing is sent yet.
 
     Raises:
-        UsageError: The address of the server is not one.
-        StorageError: boto3's own configuration is broken, for instance a profile that is not there.
+        UsageError: The address of the server, or the addressing style, is not valid.
+        StorageError: The configuration of boto3 is broken, for example because a profile is missing.
     """
-    with explained("s3"):
-        # the default session of boto3 is not made for threads
+    with explain_s3_errors("s3"):
+        # the default session of boto3 is not thread-safe
         session = boto3.session.Session(
             aws_access_key_id=settings.access_key,
             aws_secret_access_key=settings.secret_key,
@@ -82,7 +85,7 @@ def make_client(settings: StorageSettings) -> S3Client:
 
 
 def transfer_config(settings: StorageSettings, threshold: int = PART_BYTES) -> TransferConfig:
-    """Objects from ``threshold`` bytes on go in parts, several at a time; memory is parts in flight."""
+    """Return a configuration by which objects of ``threshold`` bytes or more go in parallel parts."""
     return TransferConfig(
         multipart_threshold=threshold,
         multipart_chunksize=PART_BYTES,
@@ -103,7 +106,7 @@ def _client_config(settings: StorageSettings) -> Config:
         max_pool_connections=max(32, 4 * settings.max_concurrency),
         tcp_keepalive=True,
         s3={"addressing_style": settings.addressing_style},  # type: ignore[arg-type]
-        # servers other than AWS do not all know the checksums that botocore adds by default
+        # some servers other than AWS reject the checksums that botocore adds by default
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         user_agent_extra="partition-ops",
@@ -113,25 +116,26 @@ def _client_config(settings: StorageSettings) -> Config:
 def put_if_unchanged(
     client: S3Client, bucket: str, key: str, data: bytes, *, expected: bytes | None, content_type: str
 ) -> bool:
-    """Write an object by a conditional put if it holds what is expected.
+    """Write an object by a conditional request if its current content is the expected one.
 
-    A server that ignores conditions overwrites. Whether this one does shows when the same is put once more,
-    on the condition that nothing is there. If so, the last of several callers is the one that wrote: each
-    looks again after `SETTLE_SECONDS`, and none may take longer than that between looking and writing.
+    Some servers ignore conditions and overwrite. To detect one, this function repeats the write on the
+    condition that the object does not exist. If the server ignores conditions, the last of several concurrent
+    callers wins: each reads the object again after `SETTLE_SECONDS`, and none may take longer than that
+    between reading and writing.
 
     Args:
         client: A client of boto3.
         bucket: Name of the bucket.
-        key: The object.
-        data: Its new content.
-        expected: What it holds now; None where there is to be no such object.
-        content_type: Its media type.
+        key: Key of the object in the bucket.
+        data: The new content.
+        expected: The expected current content; None if the object must not exist.
+        content_type: Media type of the object.
 
     Returns:
-        Whether ``data`` is there now.
+        Whether the content is ``data`` now.
 
     Raises:
-        ClientError: The server refused for another reason.
+        ClientError: The server refused the request for another reason.
     """
 
     def put(condition: dict[str, str]) -> bool:
@@ -139,7 +143,7 @@ def put_if_unchanged(
         try:
             client.put_object(Bucket=bucket, Key=key, Body=data, **options)
         except ClientError as error:
-            if code_of(error) not in UNMET:
+            if error_code(error) not in UNMET:
                 raise
             return False
         return True
@@ -148,7 +152,9 @@ def put_if_unchanged(
     if found != expected:
         return found == data
     if not put(condition):
-        return _content(client, bucket, key)[0] == data  # ours, where the answer to a first try was lost
+        return (
+            _content(client, bucket, key)[0] == data
+        )  # true if botocore repeated a write whose answer was lost
     if not put(ABSENT):
         return True
     time.sleep(SETTLE_SECONDS)
@@ -156,11 +162,11 @@ def put_if_unchanged(
 
 
 def _content(client: S3Client, bucket: str, key: str) -> tuple[bytes | None, dict[str, str]]:
-    """What an object holds, and the condition that it still does."""
+    """Return the content of an object, and the condition for it to be unchanged."""
     try:
         answer = client.get_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        if code_of(error) not in MISSING_OBJECT:
+        if error_code(error) not in MISSING_OBJECT:
             raise
         return None, ABSENT
     return answer["Body"].read(), {"IfMatch": answer["ETag"]}

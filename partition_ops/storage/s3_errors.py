@@ -1,7 +1,7 @@
-"""What botocore raises, in our own words.
+"""Translation of the errors of boto3 into those of this library.
 
-No message repeats an access key or a secret: only codes, addresses without their user part, and the
-URI of the object.
+Messages never contain an access key or a secret: only error codes, addresses without their user part, and
+the URI of the object.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ NO_CREDENTIALS = (
     boto.CredentialRetrievalError,
     boto.TokenRetrievalError,
 )
-# what OpenSSL makes of an answer in plain HTTP; it differs between its versions
+# errors of different OpenSSL versions for an answer in plain HTTP
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
-GREETING = 3.0  # seconds to wait for the answer
+HANDSHAKE_TIMEOUT = 3.0  # seconds
 MAY_BE_TLS = (
     HTTPError,
     boto.ConnectionClosedError,
@@ -73,130 +73,130 @@ BROKEN_CONFIGURATION = (
 
 
 @contextmanager
-def explained(uri: str, endpoint: str | None = None) -> Iterator[None]:
-    """Turn the errors of boto3 into ours.
+def explain_s3_errors(uri: str, endpoint: str | None = None) -> Iterator[None]:
+    """Turn the errors of boto3 into those of this library.
 
     Args:
-        uri: What the work is about, for the message.
+        uri: URI of the object or root, for the message.
         endpoint: Address of the server, for the message.
     """
     try:
         yield
     except (BotoCoreError, ClientError, Boto3Error, HTTPError) as error:
-        raise translated(error, uri, endpoint) from error
+        raise translate_error(error, uri, endpoint) from error
     except (RetriesExceededError, S3DownloadFailedError) as error:
-        raise translated(error, uri, endpoint) from error
+        raise translate_error(error, uri, endpoint) from error
     except OSError as error:
         raise StorageError(f"The local copy of {uri} failed: {error.strerror or error}") from error
 
 
-def translated(error: Exception, uri: str, endpoint: str | None = None) -> Exception:
-    """The error of ours that says the same."""
+def translate_error(error: Exception, uri: str, endpoint: str | None = None) -> Exception:
+    """Return the error of this library that corresponds to one of boto3."""
     error = _root(error)
-    if _met_tls(error, endpoint):
+    if _server_wants_tls(error, endpoint):
         return _wrong_scheme(endpoint, "TLS", "https://")
     if isinstance(error, ClientError):
         return _answer(error, uri, endpoint)
     if isinstance(error, S3DownloadFailedError):
-        return changed(uri)
+        return changed_during_download(uri)
     if isinstance(error, NO_CREDENTIALS):
         return StorageError(f"There are no credentials for {uri}", remedy=f"{CREDENTIALS}.")
     if isinstance(error, boto.ParamValidationError | boto.InvalidS3AddressingStyleError):
-        return UsageError(f"S3 cannot have such a bucket or key: {uri}")
+        return UsageError(f"This is not a valid bucket or key of S3: {uri}")
     if isinstance(error, boto.SSLError):
         return _no_tls(error, endpoint)
     if isinstance(error, BROKEN_CONFIGURATION):
         return StorageError(f"The AWS configuration cannot be used: {error}")
     return TransientStorageError(
-        f"{shown(endpoint)} did not answer for {uri}",
+        f"{public_address(endpoint)} did not answer for {uri}",
         found=type(error).__name__,
-        remedy="Check that the server runs and that the address (AWS_ENDPOINT_URL) is right; then try again.",
+        remedy="Check that the server runs and that the address (AWS_ENDPOINT_URL) is right; then retry.",
     )
 
 
 def _no_tls(error: boto.SSLError, endpoint: str | None) -> StorageError:
-    """Why there is no TLS connection."""
-    said = str(error).upper().replace(" ", "_")
-    if any(words in said for words in NO_TLS):
+    """Return an error that says why no TLS connection could be made."""
+    text = str(error).upper().replace(" ", "_")
+    if any(words in text for words in NO_TLS):
         return _wrong_scheme(endpoint, "plain HTTP", "http://")
-    if "DOESN'T_MATCH" in said or "MISMATCH" in said:
+    if "DOESN'T_MATCH" in text or "MISMATCH" in text:
         return StorageError(
-            f"The certificate of {shown(endpoint)} is not trusted: it is of another host",
+            f"The certificate of {public_address(endpoint)} is not trusted: it belongs to another host",
             found=str(error).rpartition("hostname")[2].strip() or str(error),
-            remedy="Name the server in AWS_ENDPOINT_URL as its certificate does.",
+            remedy="Use the host name of the certificate in AWS_ENDPOINT_URL.",
         )
-    if "CERTIFICATE" in said:
+    if "CERTIFICATE" in text:
         return StorageError(
-            f"The certificate of {shown(endpoint)} is not trusted",
-            remedy="Set AWS_CA_BUNDLE to the file of the authority that signed it.",
+            f"The certificate of {public_address(endpoint)} is not trusted",
+            remedy="Set AWS_CA_BUNDLE to the certificate file of the authority that signed it.",
         )
     return StorageError(
-        f"There is no TLS connection to {shown(endpoint)}",
+        f"There is no TLS connection to {public_address(endpoint)}",
         found=str(error)[max(str(error).find("["), 0) :],
-        remedy="Check the address (AWS_ENDPOINT_URL, --endpoint-url), AWS_CA_BUNDLE and what is between.",
+        remedy="Check the address (AWS_ENDPOINT_URL, --endpoint-url), AWS_CA_BUNDLE and any proxy.",
     )
 
 
 def _wrong_scheme(endpoint: str | None, found: str, scheme: str) -> StorageError:
-    host = shown(endpoint).partition("://")[2]
+    host = public_address(endpoint).partition("://")[2]
     return StorageError(
-        f"The server does not speak what its address says: {shown(endpoint)}",
+        f"The server does not use the scheme of its address: {public_address(endpoint)}",
         found=found,
         remedy=f"Write {scheme}{host} in AWS_ENDPOINT_URL, in --endpoint-url or in the Airflow connection.",
     )
 
 
-def _met_tls(error: Exception, endpoint: str | None) -> bool:
-    """Whether a request without TLS may have failed because the server wants it, and it does."""
+def _server_wants_tls(error: Exception, endpoint: str | None) -> bool:
+    """Whether a request without TLS failed and the server answers with TLS."""
     if not (endpoint or "").startswith("http://"):
         return False
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return status == 400 and code_of(error) in ("", "400") and _speaks_tls(endpoint)
+        return status == 400 and error_code(error) in ("", "400") and _speaks_tls(endpoint)
     return isinstance(error, MAY_BE_TLS) and _speaks_tls(endpoint)
 
 
 def _speaks_tls(endpoint: str | None) -> bool:
-    """Whether a server answers with TLS, whatever its certificate; nothing is sent but a greeting."""
+    """Whether a server answers a TLS handshake, with any certificate; nothing else is sent."""
     address = urlsplit(endpoint or "")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with suppress(OSError, ValueError):
         place = (address.hostname or "", address.port or 80)
         with (
-            socket.create_connection(place, timeout=GREETING) as plain,
+            socket.create_connection(place, timeout=HANDSHAKE_TIMEOUT) as plain,
             context.wrap_socket(plain, server_hostname=address.hostname),
         ):
             return True
     return False
 
 
-def changed(uri: str) -> TransientStorageError:
-    return TransientStorageError(f"{uri} changed while it was being fetched", remedy="Try again.")
+def changed_during_download(uri: str) -> TransientStorageError:
+    return TransientStorageError(f"{uri} changed while it was downloaded", remedy="Retry.")
 
 
-def no_bucket(uri: str, endpoint: str | None) -> StorageError:
+def missing_bucket(uri: str, endpoint: str | None) -> StorageError:
     return StorageError(
-        f"There is no bucket {uri.split('/')[2]!r} on {shown(endpoint)}",
+        f"There is no bucket {uri.split('/')[2]!r} on {public_address(endpoint)}",
         remedy="Create it, or correct the URI or AWS_ENDPOINT_URL.",
     )
 
 
-def shown(endpoint: str | None) -> str:
-    """The address of a server without user and password."""
+def public_address(endpoint: str | None) -> str:
+    """Return the address of a server without user and password."""
     if not endpoint:
         return "S3"
     parts = urlsplit(endpoint)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def code_of(error: ClientError) -> str:
-    """The server's code, such as ``NoSuchKey``; the HTTP status where an answer has no body."""
+def error_code(error: ClientError) -> str:
+    """Return the server's code, such as ``NoSuchKey``, or the HTTP status if the answer has no body."""
     return error.response.get("Error", {}).get("Code", "")
 
 
 def _root(error: Exception) -> Exception:
-    """boto3 and s3transfer wrap the error that tells what happened."""
+    """Return the original error, which boto3 and s3transfer wrap."""
     inner: BaseException | None = None
     if isinstance(error, RetriesExceededError):
         inner = error.last_exception
@@ -206,26 +206,26 @@ def _root(error: Exception) -> Exception:
 
 
 def _answer(error: ClientError, uri: str, endpoint: str | None) -> Exception:
-    code = code_of(error)
+    code = error_code(error)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in MISSING_OBJECT:
         return InvalidInputError(f"There is no object {uri}", remedy="Check the URI.")
     if code in MISSING_BUCKET:
-        return no_bucket(uri, endpoint)
+        return missing_bucket(uri, endpoint)
     if code in REFUSED_KEY:
         return StorageError(
-            f"{shown(endpoint)} does not accept the credentials for {uri}",
+            f"{public_address(endpoint)} does not accept the credentials for {uri}",
             found=code,
             remedy=f"{CREDENTIALS}.",
         )
     if code in REFUSED:
         return StorageError(
-            f"{shown(endpoint)} refuses access to {uri}",
+            f"{public_address(endpoint)} refuses access to {uri}",
             found=code,
-            remedy=f"Check the credentials and what they may do with the bucket. {CREDENTIALS}.",
+            remedy=f"Check the credentials and their permissions for the bucket. {CREDENTIALS}.",
         )
     if code in PASSING or status >= 500 or status == 429:
         return TransientStorageError(
-            f"{shown(endpoint)} could not do its work for {uri}", found=code, remedy="Try again later."
+            f"{public_address(endpoint)} failed temporarily for {uri}", found=code, remedy="Retry later."
         )
-    return StorageError(f"{shown(endpoint)} refused a request for {uri}", found=f"{code} ({status})")
+    return StorageError(f"{public_address(endpoint)} refused a request for {uri}", found=f"{code} ({status})")

@@ -1,4 +1,4 @@
-"""How to reach an S3-compatible server."""
+"""Connection settings for S3 and compatible servers."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class StorageSettings:
-    """What boto3 cannot find out by itself; every field that is None is left to boto3's own chain.
+    """Connection settings for S3. boto3 itself finds a value for each field that is None.
 
     boto3 reads ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_ENDPOINT_URL``,
     ``AWS_DEFAULT_REGION``, the shared configuration files and instance roles.
 
     Attributes:
-        endpoint_url: Address of the server; None means AWS or ``AWS_ENDPOINT_URL``.
-        region: Region name.
-        access_key: Access key ID; never shown.
-        secret_key: Secret access key; never shown.
-        session_token: Session token; never shown.
+        endpoint_url: Address of the server; None means ``AWS_ENDPOINT_URL``, or AWS.
+        region: Name of the region.
+        access_key: Access key ID; ``repr`` omits it.
+        secret_key: Secret access key; ``repr`` omits it.
+        session_token: Session token; ``repr`` omits it.
         addressing_style: ``path``, ``virtual`` or ``auto``.
-        verify: A CA bundle's path, or False to trust any certificate.
-        max_concurrency: Threads of one transfer.
+        verify: Path of a CA bundle, or False to trust any certificate.
+        max_concurrency: Threads per transfer.
         connect_timeout: Seconds to wait for a connection.
         read_timeout: Seconds to wait for the next bytes of an answer.
-        max_attempts: How often one request is tried, the first time included.
+        max_attempts: Attempts per request, including the first.
     """
 
     endpoint_url: str | None = field(default=None, repr=False)  # may hold a user and a password

@@ -1,4 +1,4 @@
-"""A prefix of an S3 bucket, on AWS or on any server that speaks its protocol."""
+"""A store in a prefix of an S3 bucket, on AWS or a compatible server."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from partition_ops.storage.s3_client import (
 )
 from partition_ops.storage.s3_errors import (
     MISSING_OBJECT,
-    changed,
-    code_of,
-    explained,
-    no_bucket,
+    changed_during_download,
+    error_code,
+    explain_s3_errors,
+    missing_bucket,
 )
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.storage.store import (
@@ -35,7 +35,7 @@ from partition_ops.storage.store import (
     Store,
     StoredObject,
     check_key,
-    explained_full_disk,
+    explain_full_disk,
     sha256_of,
 )
 from partition_ops.system.progress import Advance, NoProgress, Progress
@@ -43,10 +43,10 @@ from partition_ops.system.progress import Advance, NoProgress, Progress
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-Deferred = list[Future[None]]  # uploads that one context waits for
+Deferred = list[Future[None]]  # uploads in the background that one context waits for
 
-BIG_BYTES = 64 << 20  # what is smaller is over before a bar could be read
-DELETE_AT_ONCE = 1000  # what S3 takes in one request
+BIG_BYTES = 64 << 20  # transfers of smaller objects are too short for a progress bar
+DELETE_AT_ONCE = 1000  # limit of S3 for one request
 READ_ATTEMPTS = 3
 COPYING = TransferConfig(
     multipart_threshold=5 << 30, multipart_chunksize=1 << 30
@@ -60,18 +60,18 @@ CONTENT_TYPES = {
 
 
 class S3Store(Store):
-    """Objects below a prefix of a bucket; each appears by one completed upload.
+    """A store whose objects are below a prefix of a bucket; each appears by one completed upload.
 
-    Requests are tried several times by botocore, big objects go in parts and in parallel, and every
-    wait has an end. Fetched copies are in a private temporary folder until the store is closed.
+    botocore retries failed requests, large objects go in parallel parts, and every request has a timeout.
+    Downloaded copies are in a private temporary folder until the store is closed.
 
     Args:
-        bucket: Name of the bucket, which must be there.
+        bucket: Name of the bucket, which must exist.
         prefix: Root of the store in the bucket; may be empty.
-        settings: How to reach the server.
-        client: A client made elsewhere, for instance by an Airflow hook; then the settings are only
-            used for the number of threads.
-        progress: Shows how far the transfer of a big object has come.
+        settings: Connection settings.
+        client: An existing client, for example that of an Airflow hook. Then only the number of threads is
+            taken from the settings.
+        progress: Shows the progress of large transfers; by default nothing is shown.
     """
 
     def __init__(
@@ -137,23 +137,23 @@ class S3Store(Store):
         )
         found = []
         self._connection.uploads.settle_all(self._prefix + prefix)
-        with self._explained(prefix):
+        with self._explain_errors(prefix):
             for page in pages:
                 for entry in page.get("Contents", ()):
                     key = entry["Key"].removeprefix(self._prefix)
-                    if key and not key.endswith("/"):  # some tools make an empty object for a folder
+                    if key and not key.endswith("/"):  # some tools write an empty object for a folder
                         tag, modified = entry["ETag"].strip('"'), entry["LastModified"].timestamp()
                         found.append(StoredObject(key, entry["Size"], tag, modified))
-        # not every server lists in the order of the keys
+        # some servers do not list objects in the order of their keys
         yield from sorted(found, key=lambda entry: entry.key)
 
     def stat(self, key: str) -> StoredObject | None:
         full = self._settled(key)
-        with self._explained(key):
+        with self._explain_errors(key):
             try:
                 head = self._client.head_object(Bucket=self._bucket, Key=full)
             except ClientError as error:
-                if code_of(error) not in MISSING_OBJECT:
+                if error_code(error) not in MISSING_OBJECT:
                     raise
                 self._check_bucket()
                 return None
@@ -175,9 +175,9 @@ class S3Store(Store):
 
     def _read(self, key: str, **options: Any) -> bytes:
         full = self._settled(key)
-        with self._explained(key):
+        with self._explain_errors(key):
             for _ in range(READ_ATTEMPTS - 1):
-                # botocore tries a request again, but not the reading of its answer
+                # botocore retries a request, but not the reading of its answer
                 with suppress(HTTPClientError, IncompleteReadError):
                     return self._client.get_object(Bucket=self._bucket, Key=full, **options)["Body"].read()
             return self._client.get_object(Bucket=self._bucket, Key=full, **options)["Body"].read()
@@ -189,9 +189,9 @@ class S3Store(Store):
     def create(self, key: str) -> Iterator[NewObject]:
         new = NewObject(self._connection.cache.new_file())
         try:
-            with explained_full_disk(new.path.parent):
+            with explain_full_disk(new.path.parent):
                 yield new
-            with self._explained(key):
+            with self._explain_errors(key):
                 artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
         except BaseException:
             new.path.unlink(missing_ok=True)
@@ -206,7 +206,7 @@ class S3Store(Store):
     def _finish(self, new: NewObject, key: str, size: int) -> None:
         cache, full = self._connection.cache, self._full(key)
         try:
-            with self._explained(key):
+            with self._explain_errors(key):
                 self._upload(new.path, key, size)
             if new.read_again:
                 cache.keep(full, new.path)
@@ -222,7 +222,7 @@ class S3Store(Store):
         if found is None or found.size != size:
             return False
         full = self._settled(key)
-        with self._explained(key), self._shown("Copying", key, size) as advance:
+        with self._explain_errors(key), self._step("Copying", key, size) as advance:
             self._client.copy(
                 {"Bucket": other._bucket, "Key": other._full(key)},
                 self._bucket,
@@ -236,7 +236,7 @@ class S3Store(Store):
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
         full = self._settled(key)
         try:
-            with self._explained(key):
+            with self._explain_errors(key):
                 return put_if_unchanged(
                     self._client, self._bucket, full, data, expected=expected, content_type=content_type(key)
                 )
@@ -246,7 +246,7 @@ class S3Store(Store):
     def delete(self, keys: Iterable[str]) -> None:
         names = (self._settled(key) for key in keys)
         while batch := [*islice(names, DELETE_AT_ONCE)]:
-            with self._explained(""):
+            with self._explain_errors(""):
                 answer = self._client.delete_objects(
                     Bucket=self._bucket,
                     Delete={"Objects": [{"Key": name} for name in batch], "Quiet": True},
@@ -259,7 +259,7 @@ class S3Store(Store):
                 )
 
     def close(self) -> None:
-        """Remove the fetched copies; a child leaves that to the store that it came from."""
+        """Wait for uploads and remove the downloaded copies; has no effect on a child."""
         if self._owner:
             self._connection.uploads.close()
             self._connection.cache.close()
@@ -280,30 +280,30 @@ class S3Store(Store):
         return self._prefix + check_key(key)
 
     def _settled(self, key: str) -> str:
-        """The full key of an object that is not on its way any more."""
+        """Wait for the upload of an object, if there is one, and return its key in the bucket."""
         full = self._full(key)
         self._connection.uploads.settle(full)
         return full
 
-    def _explained(self, key: str) -> AbstractContextManager[None]:
-        return explained(self.uri_of(key), self._client.meta.endpoint_url)
+    def _explain_errors(self, key: str) -> AbstractContextManager[None]:
+        return explain_s3_errors(self.uri_of(key), self._client.meta.endpoint_url)
 
     def _check_bucket(self) -> None:
-        """Tell a missing bucket from a missing object: the answers to HEAD are the same."""
+        """Raise an error if the bucket is missing: HEAD does not tell it from a missing object."""
         if self._connection.bucket_seen:
             return
         try:
             self._client.head_bucket(Bucket=self._bucket)
         except ClientError as error:
-            if code_of(error) in MISSING_OBJECT:
-                raise no_bucket(self.uri, self._client.meta.endpoint_url) from error
+            if error_code(error) in MISSING_OBJECT:
+                raise missing_bucket(self.uri, self._client.meta.endpoint_url) from error
         self._connection.bucket_seen = True
 
     def _fetch(self, key: str, path: Path) -> None:
         before = self.stat(key)
         if before is None:
             raise InvalidInputError(f"There is no object {self.uri_of(key)}", remedy="Check the URI.")
-        with self._explained(key), self._shown("Fetching", key, before.size) as advance:
+        with self._explain_errors(key), self._step("Downloading", key, before.size) as advance:
             self._client.download_file(
                 self._bucket,
                 self._full(key),
@@ -313,10 +313,10 @@ class S3Store(Store):
             )
             fetched = path.stat().st_size
         if fetched != before.size or self.stat(key) != before:
-            raise changed(self.uri_of(key))
+            raise changed_during_download(self.uri_of(key))
 
     def _upload(self, path: Path, key: str, size: int) -> None:
-        with self._shown("Uploading", key, size) as advance:
+        with self._step("Uploading", key, size) as advance:
             self._client.upload_file(
                 str(path),
                 self._bucket,
@@ -326,11 +326,11 @@ class S3Store(Store):
                 Config=self._connection.upload,
             )
 
-    def _shown(self, verb: str, key: str, size: int) -> AbstractContextManager[Advance]:
+    def _step(self, verb: str, key: str, size: int) -> AbstractContextManager[Advance]:
         progress = self.progress if size >= BIG_BYTES else NoProgress()
         return progress.step(f"{verb} {self.uri_of(key)}", size, "bytes")
 
 
 def content_type(key: str) -> str:
-    """The media type of an object, by the end of its name."""
+    """Return the media type of an object, by the suffix of its key."""
     return CONTENT_TYPES.get(Path(key).suffix, "application/octet-stream")

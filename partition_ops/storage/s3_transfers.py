@@ -1,4 +1,4 @@
-"""Copies of remote objects on the local disk."""
+"""Downloaded copies of objects on the local disk, and uploads in the background."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from pathlib import Path, PurePosixPath
 
 from partition_ops.system.temporary_folders import new_folder
 
-AT_A_TIME = 4  # so many files wait on the local disk at most
+AT_A_TIME = 4  # uploads; as many files wait on the local disk at most
 
 
 class FetchCache:
-    """A private temporary folder with one file for each object that was fetched.
+    """A private temporary folder with one file for each downloaded object.
 
-    The folder is made when it is first needed, with mode 0700, below the usual place for temporary
-    files (``TMPDIR``). It goes when the cache is closed, and at the latest when the interpreter exits;
-    what a process that is killed leaves behind, a later command removes. Usable from several threads.
+    The first use makes the folder, with mode 0700, below ``TMPDIR``. `close` removes it, or else the exit of
+    the interpreter; later commands remove the folders of killed processes. Several threads can use a cache.
     """
 
     def __init__(self) -> None:
@@ -39,15 +38,15 @@ class FetchCache:
             return self._folder
 
     def new_file(self) -> Path:
-        """A path for a file that nobody else uses."""
+        """Return an unused path for a new file."""
         return self.folder() / f"new-{secrets.token_hex(8)}"
 
     def fetch(self, key: str, fetch: Callable[[Path], None]) -> Path:
-        """The copy of an object; two threads that ask for the same one fetch it once.
+        """Return the copy of an object; concurrent calls for the same object download it once.
 
         Args:
-            key: Name of the object, unique in this cache.
-            fetch: Writes the object into the file it is given; nothing is kept when it raises.
+            key: Key of the object in the bucket.
+            fetch: Downloads the object into a file. If it raises, nothing is kept.
         """
         path = self._path(key)
         with self._lock:
@@ -63,16 +62,16 @@ class FetchCache:
         return path
 
     def keep(self, key: str, written: Path) -> None:
-        """Take a file that has become an object as the copy of it."""
+        """Keep a file that has been uploaded as the copy of its object."""
         written.replace(self._path(key))
 
     def kept(self, key: str) -> Path | None:
-        """The copy of an object, if there is one already."""
+        """Return the copy of an object, or None if there is no copy."""
         path = self._path(key) if self._folder is not None else None
         return path if path is not None and path.exists() else None
 
     def forget(self, key: str) -> None:
-        """Drop the copy of an object that has been replaced; those who have it open keep it."""
+        """Remove the copy of an object that has been replaced; open files remain readable."""
         if self._folder is not None:
             self._path(key).unlink(missing_ok=True)
 
@@ -83,7 +82,7 @@ class FetchCache:
             remove()
 
     def _path(self, key: str) -> Path:
-        # a digest, because a key may be longer than the name of a file can be
+        # a digest, because a key may be longer than a file name can be
         suffix = PurePosixPath(key).suffix[:16]
         return self.folder() / (hashlib.sha256(key.encode()).hexdigest() + suffix)
 
@@ -94,7 +93,7 @@ def _remove_folder(folder: Path, owner: int) -> None:
 
 
 class Uploads:
-    """What is on its way to a server, by the full key of the object. Usable from several threads."""
+    """Uploads in the background, by the key of the object in the bucket. Several threads can use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,7 +102,7 @@ class Uploads:
         self._running: dict[str, Future[None]] = {}
 
     def start(self, key: str, upload: Callable[[], None]) -> Future[None]:
-        """Begin an upload; waits while too many others are on their way, and for one of the same object."""
+        """Start an upload, after an earlier one of the same object and when fewer than `AT_A_TIME` run."""
         self.settle(key)
         self._room.acquire()
         with self._lock:
@@ -113,21 +112,21 @@ class Uploads:
         return future
 
     def settle(self, key: str) -> None:
-        """Wait until an object is there, if it is on its way; whoever sent it is told of an error."""
+        """Wait for the upload of an object, if there is one; its errors are raised where it was started."""
         with self._lock:
             future = self._running.get(key)
         if future is not None:
             future.exception()
 
     def settle_all(self, prefix: str) -> None:
-        """Wait for every object whose full key begins with ``prefix``."""
+        """Wait for the uploads of all objects whose keys begin with ``prefix``."""
         with self._lock:
             keys = [key for key in self._running if key.startswith(prefix)]
         for key in keys:
             self.settle(key)
 
     def close(self) -> None:
-        """Wait for all, and give the threads back."""
+        """Wait for all uploads, and end the threads."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:

@@ -1,4 +1,4 @@
-"""A store of which one folder is on the local disk, for what only the process that writes it reads."""
+"""A store with one folder on the local disk, for intermediate files that only one process reads."""
 
 from __future__ import annotations
 
@@ -13,39 +13,41 @@ from partition_ops.system.temporary_folders import temporary_folder
 
 @contextmanager
 def keep_local(store: Store, folder: str) -> Iterator[Store]:
-    """A store, but what is written below ``folder`` stays on this machine and goes with the context.
+    """Yield a store that keeps the objects below ``folder`` in a temporary folder of this machine.
+
+    They are removed at the end of the context.
 
     Args:
-        store: A store on the local disk is given back unchanged.
-        folder: Prefix of keys, without the ``/`` at its end.
+        store: The store; a local one is returned unchanged.
+        folder: Prefix of the keys, without a ``/`` at the end.
     """
     if isinstance(store, LocalStore):
         yield store
         return
-    with temporary_folder() as here:
-        yield SplitStore(store, folder, LocalStore(Path(here)))
+    with temporary_folder() as path:
+        yield SplitStore(store, folder, LocalStore(Path(path)))
 
 
 class SplitStore(Store):
-    """Objects below one folder are in a store on the local disk, all others where they were.
+    """A store that reads and writes the objects below one folder in a local store, and all others remotely.
 
-    What the other store has below the folder is not seen, but removed with what is removed here.
+    Objects of the remote store below the folder are hidden, but deletions remove them too.
 
     Args:
-        store: Where objects are that do not lie below the folder.
-        folder: Prefix of keys, without the ``/`` at its end.
-        here: Where those below it are, under the same keys.
+        store: Store of the objects outside of the folder.
+        folder: Prefix of the keys, without a ``/`` at the end.
+        local: Store of the objects below the folder, with the same keys.
     """
 
-    def __init__(self, store: Store, folder: str, here: LocalStore) -> None:
+    def __init__(self, store: Store, folder: str, local: LocalStore) -> None:
         super().__init__(store.uri)
         self._store = store
         self._folder = f"{folder}/"
-        self._here = here
+        self._local = local
         self.settings = store.settings
 
     def _of(self, key: str) -> Store:
-        return self._here if key.startswith(self._folder) else self._store
+        return self._local if key.startswith(self._folder) else self._store
 
     @property
     def place(self) -> str:
@@ -56,16 +58,16 @@ class SplitStore(Store):
 
     def child(self, prefix: str) -> Store:
         if f"{prefix}/".startswith(self._folder):
-            return self._here.child(prefix)
+            return self._local.child(prefix)
         if self._folder.startswith(f"{prefix}/"):
             below = self._folder.removeprefix(f"{prefix}/").rstrip("/")
-            return SplitStore(self._store.child(prefix), below, self._here.child(prefix))
+            return SplitStore(self._store.child(prefix), below, self._local.child(prefix))
         return self._store.child(prefix)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         found = [] if prefix.startswith(self._folder) else list(self._store.list(prefix))
-        there = [entry for entry in found if not entry.key.startswith(self._folder)]
-        yield from sorted([*there, *self._here.list(prefix)], key=lambda entry: entry.key)
+        outside = [entry for entry in found if not entry.key.startswith(self._folder)]
+        yield from sorted([*outside, *self._local.list(prefix)], key=lambda entry: entry.key)
 
     def stat(self, key: str) -> StoredObject | None:
         return self._of(key).stat(key)
@@ -88,7 +90,7 @@ class SplitStore(Store):
     @contextmanager
     def deferring(self) -> Iterator[Store]:
         with self._store.deferring() as store:
-            yield SplitStore(store, self._folder.rstrip("/"), self._here)
+            yield SplitStore(store, self._folder.rstrip("/"), self._local)
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
         return self._of(key).compare_and_set(key, data, expected=expected)
@@ -98,18 +100,18 @@ class SplitStore(Store):
 
     def delete(self, keys: Iterable[str]) -> None:
         keys = [*keys]
-        self._here.delete(key for key in keys if key.startswith(self._folder))
+        self._local.delete(key for key in keys if key.startswith(self._folder))
         self._store.delete(keys)
 
     def delete_empty(self, folder: str) -> None:
         self._of(f"{folder}/").delete_empty(folder)
 
     def delete_prefix(self, prefix: str) -> None:
-        self._here.delete_prefix(prefix)
+        self._local.delete_prefix(prefix)
         self._store.delete_prefix(prefix)
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
         self._store.delete_unfinished(folders)
 
     def close(self) -> None:
-        """Nothing to give back: both stores belong to others."""
+        """Do nothing: the callers close both stores."""

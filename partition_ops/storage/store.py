@@ -1,4 +1,4 @@
-"""The interface that every stage reads and writes through."""
+"""The storage interface `Store`, through which every stage reads and writes, and what belongs to it."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
-REQUESTS = 8  # at a time, where many small ones are to be made
+REQUESTS = 8  # small requests at a time
 BLOCK_BYTES = 16 << 20
-READS = 2  # blocks on their way at a time
-THREADS = 8
-FULL_DISK = 1 << 20  # bytes left with which nothing useful can be written
+READS = 2  # range reads at a time
+THREADS = 8  # uploads of files at a time
+FULL_DISK = 1 << 20  # with fewer free bytes than this, a failed write means that the disk is full
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """One object as storage lists it.
+    """An object as storage lists it.
 
     Attributes:
         key: Path below the root of the store, with ``/`` between its parts.
         size: Bytes.
         tag: Changes when the content changes: the ETag on S3, size and modification time on a disk.
-        modified: When it was written, in seconds since the epoch.
+        modified: Time of the last write, in seconds since the epoch.
     """
 
     key: str
     size: int
     tag: str
-    modified: float = field(default=0.0, compare=False)  # not every answer of a server has it to the digit
+    modified: float = field(default=0.0, compare=False)  # some answers of a server round it
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One object that a stage wrote, as the manifest lists it: key, bytes and SHA-256 in hex."""
+    """An object that a stage wrote, as the manifest lists it: key, size in bytes and SHA-256 in hex."""
 
     key: str
     size: int
@@ -61,15 +61,15 @@ class Artifact:
 
 
 class NewObject:
-    """A local file to write into; it becomes an object of the store when the context ends well.
+    """A local file that becomes an object of the store when the context of `Store.create` succeeds.
 
     Attributes:
         path: The file to write.
-        read_again: Set by who writes it: the same process is likely to read the object, so that a local copy
-            of it is worth its disk.
-        passing: Set by who writes it: the object need not outlive a crash of the machine, so nobody waits for
-            the disk. Whoever finds it later must compare its content.
-        artifact: Set once the object is in the store, or on its way there.
+        read_again: The writer sets this if the same process is likely to read the object, so that keeping a
+            local copy is worth the disk space.
+        passing: The writer sets this if the object need not survive a crash of the machine. The store then
+            does not wait for the disk, and later readers must compare the content with its digest.
+        artifact: Set once the object is in the store or its upload has started.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,21 +79,21 @@ class NewObject:
         self.artifact: Artifact | None = None
 
     def published(self) -> Artifact:
-        """The artifact, once the context has ended well."""
+        """Return the artifact, after the context has succeeded."""
         if self.artifact is None:
             raise RuntimeError(f"{self.path} has not been published yet")
         return self.artifact
 
 
 class Store(ABC):
-    """A root, on a local disk or on S3, below which objects have keys.
+    """Objects below a root, which is a folder of the local disk or a prefix of an S3 bucket.
 
-    Objects appear whole or not at all. Keys are relative, use ``/`` and may not leave the root.
-    Usable from several threads.
+    Writes are atomic: an object appears whole or not at all. Keys are relative paths with ``/``, and cannot
+    leave the root. A store can be used from several threads.
 
     Attributes:
-        uri: The root.
-        settings: How its server was reached, so that another process can; None on a local disk.
+        uri: URI or path of the root.
+        settings: Connection settings for other processes that open the same root; None on a local disk.
     """
 
     settings: StorageSettings | None = None
@@ -114,42 +114,42 @@ class Store(ABC):
 
     @property
     def place(self) -> str:
-        """The root, the same text for the same place."""
+        """The root in canonical form: equal for two stores with the same root."""
         return self.uri
 
     def uri_of(self, key: str) -> str:
-        """The whole URI of an object, for messages and links."""
+        """Return the URI of an object, for messages and links."""
         return f"{self.uri}/{key}"
 
     @abstractmethod
     def child(self, prefix: str) -> Store:
-        """A store whose root is ``prefix`` below this one; it shares this one's connection and cache."""
+        """Return a store for the root ``prefix`` below this one; it shares the connection and the cache."""
 
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Every object whose key begins with ``prefix``, in the order of their keys."""
+        """Yield every object whose key begins with ``prefix``, in the order of the keys."""
 
     @abstractmethod
     def stat(self, key: str) -> StoredObject | None:
-        """Size and tag of one object, or None where there is none."""
+        """Return size and tag of an object, or None if it does not exist."""
 
     def stat_all(self, keys: Iterable[str]) -> builtins.list[StoredObject | None]:
-        """As `stat`, for many objects: several requests at a time."""
+        """Return the result of `stat` for each of several objects, with concurrent requests."""
         return [*map_in_threads(self.stat, keys, workers=REQUESTS)]
 
     @abstractmethod
     def read_bytes(self, key: str) -> bytes:
-        """The whole content of a small object.
+        """Return the content of a small object.
 
         Raises:
-            InvalidInputError: There is no such object.
+            InvalidInputError: The object does not exist.
         """
 
     def read_range(self, key: str, begin: int, end: int) -> bytes:
-        """The bytes of an object from ``begin`` up to ``end``; from S3 nothing else is fetched.
+        """Return the bytes of an object from ``begin`` up to ``end``; only these are downloaded from S3.
 
         Raises:
-            InvalidInputError: There is no such object.
+            InvalidInputError: The object does not exist.
         """
         with self.local_copy(key).open("rb") as stream:
             stream.seek(begin)
@@ -157,79 +157,79 @@ class Store(ABC):
 
     @abstractmethod
     def local_copy(self, key: str) -> Path:
-        """A local file with the content of the object, to read or to map, never to write.
+        """Return a local file with the content of the object, to read or to map, never to write.
 
-        On a local disk that is the object itself; from S3 it is fetched once and kept until the store
-        is closed.
+        On a local disk, this is the object itself. From S3, the object is downloaded once and kept until the
+        store is closed.
 
         Raises:
-            InvalidInputError: There is no such object.
+            InvalidInputError: The object does not exist.
         """
 
     def is_local(self, key: str) -> bool:
-        """Whether `local_copy` would be the object itself, so that nothing is fetched."""
+        """Whether `local_copy` returns the object itself, without a download."""
         return False
 
     @abstractmethod
     def create(self, key: str) -> AbstractContextManager[NewObject]:
-        """A local file that replaces the object ``key`` when the context ends without an error.
+        """Return a context with a local file, which replaces the object when the context succeeds.
 
-        After an error, or when the process dies, the object is what it was before.
+        After an error, or if the process dies, the object is unchanged.
         """
 
     @contextmanager
     def deferring(self) -> Iterator[Store]:
-        """This store, but an object may still be on its way to it when `create` has ended.
+        """Yield this store with uploads in the background: `create` may return before its upload is done.
 
-        Whoever reads the object waits for it. When this context ends, all are there, or it raises what went
-        wrong with the first that is not.
+        Reads of such an object wait for its upload. The end of the context waits for all uploads, and raises
+        the error of the first that failed.
         """
         yield self
 
     @abstractmethod
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
-        """Write a small object if its content is still what is expected.
+        """Write a small object if its current content is the expected one.
 
-        Of several callers that expect the same and write different things, one is told that it wrote.
+        Of several concurrent callers that expect the same content and write different data, one succeeds.
 
         Args:
-            key: The object.
-            data: Its new content.
-            expected: What it holds now; None where there is to be no such object.
+            key: Key of the object.
+            data: The new content.
+            expected: The expected current content; None if the object must not exist.
 
         Returns:
-            Whether ``data`` is there now.
+            Whether the content is ``data`` now.
         """
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
-        """Take an object over from another root under the same key, without its content passing through here.
+        """Copy an object from another root, under the same key and without downloading it.
 
-        On a local disk it is a hard link where the disk can, on S3 the server copies. It appears whole or not
-        at all.
+        A local store makes a hard link if the disk supports it; an S3 server makes the copy itself. The copy
+        is atomic.
 
         Args:
-            other: The root that has the object.
-            key: The object.
-            size: Bytes that it must have.
+            other: Root of the existing object.
+            key: Key of the object in both stores.
+            size: Size that the object must have, in bytes.
 
         Returns:
-            Whether that could be done: both must be kept in the same way, and the object be there.
+            Whether it was copied: both stores must be of the same kind, and the object must have that size.
         """
         return False
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects; those that are not there are passed over."""
+        """Remove objects; those that do not exist are ignored."""
 
     def delete_empty(self, folder: str) -> None:  # noqa: B027 - only some stores have folders
-        """Remove a folder if there is one and nothing is in it."""
+        """Remove a folder if it exists and is empty."""
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:  # noqa: B027 - as above
-        """Remove what killed processes had begun to write into some folders; nobody else may write there."""
+        """Remove the partial files of killed processes from some folders, in which nobody else may write."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the store holds locally (fetched copies)."""
+        """Remove the downloaded copies."""
 
     def exists(self, key: str) -> bool:
         return self.stat(key) is not None
@@ -245,28 +245,28 @@ class Store(ABC):
         return new.published()
 
     def write_array(self, key: str, array: npt.NDArray[Any]) -> Artifact:
-        """Write an array as ``.npy``."""
+        """Write an array as a ``.npy`` file."""
         with self.create(key) as new, new.path.open("wb") as stream:
             np.save(stream, array, allow_pickle=False)
         return new.published()
 
     def write_json(self, key: str, value: Any) -> Artifact:
-        """Write a JSON document; the same value gives the same bytes."""
+        """Write a JSON document; equal values give equal bytes."""
         return self.write_bytes(key, json_bytes(value))
 
     def read_json(self, key: str) -> Any:
         """Read a JSON document.
 
         Raises:
-            InvalidInputError: There is no such object, or it is not JSON.
+            InvalidInputError: The object does not exist, or is not JSON.
         """
         return self.parse_json(key, self.read_bytes(key))
 
     def parse_json(self, key: str, data: bytes) -> Any:
-        """The JSON document that has been read from an object.
+        """Parse the content of an object as JSON.
 
         Raises:
-            InvalidInputError: It is not JSON.
+            InvalidInputError: The content is not JSON.
         """
         try:
             return json.loads(data)
@@ -277,29 +277,29 @@ class Store(ABC):
 
 
 def json_bytes(value: Any) -> bytes:
-    """A JSON document as it is written; the same value gives the same bytes."""
+    """Return a JSON document as bytes; equal values give equal bytes."""
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
 def check_key(key: str) -> str:
-    """Refuse a key that is empty, absolute or leads out of its root.
+    """Check that a key is a plain relative path inside its root, and return it.
 
     Raises:
-        InvalidInputError: With the key in its message.
+        InvalidInputError: The key is empty, absolute, not normalised, or leads out of the root.
     """
     unsafe = not key or key.startswith("/") or "\\" in key or "\0" in key
     if unsafe or posixpath.normpath(key) != key or key.split("/")[0] == "..":
         raise InvalidInputError(
-            "A path leaves its root or is not in its plain form",
+            "A path leaves its root or is not normalised",
             found=repr(key),
-            expected="a relative path with '/' between its parts and without '.' or '..'",
+            expected="a relative path with '/' as separator, without '.' and '..'",
         )
     return key
 
 
 @contextmanager
-def explained_full_disk(folder: Path) -> Iterator[None]:
-    """Say so where writing failed because the disk is full: few libraries do."""
+def explain_full_disk(folder: Path) -> Iterator[None]:
+    """Raise a `StorageError` instead of any other error if the disk is full: few libraries report that."""
     try:
         yield
     except Exception as error:
@@ -307,18 +307,18 @@ def explained_full_disk(folder: Path) -> Iterator[None]:
             raise
         raise StorageError(
             f"There is no space left in {folder}",
-            remedy="Make room and repeat the call: it goes on from there.",
+            remedy="Free some space and run the same command again: it resumes.",
         ) from error
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hex, read in blocks."""
+    """Return the SHA-256 of a file, in hex. Memory: one block."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sha256_of_object(store: Store, key: str, size: int) -> str:
-    """SHA-256 of an object of so many bytes, in hex. Memory: 48 MiB."""
+    """Return the SHA-256 of an object of ``size`` bytes, in hex, without keeping a copy. Memory: 48 MiB."""
     if store.is_local(key):
         return sha256_of(store.local_copy(key))
     digest = hashlib.sha256()
@@ -334,19 +334,19 @@ def sha256_of_object(store: Store, key: str, size: int) -> str:
 def upload_folder(
     folder: Path, store: Store, *, progress: Progress | None = None, last: str | None = None
 ) -> list[Artifact]:
-    """Copy every file below a local folder into a store; keys are the paths below the folder.
+    """Copy every file below a local folder into a store, several at a time.
 
     Args:
-        folder: The folder.
-        store: Where to.
-        progress: Shows how many bytes are there.
-        last: Key that is copied after all others, for readers that start from it.
+        folder: The folder; its relative paths become the keys.
+        store: The destination.
+        progress: Shows the bytes that have been copied.
+        last: Key to copy after all others, for readers that start from it.
 
     Returns:
-        What was written, in the order of the keys.
+        The written artifacts, in the order of their keys.
 
     Raises:
-        InvalidInputError: There is no such folder, or no file in it.
+        InvalidInputError: The folder does not exist or is empty.
     """
     keys = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     if not keys:

@@ -1,4 +1,4 @@
-"""From a URI to a store."""
+"""Opening the store of a URI, and the allow-list of roots."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from partition_ops.system.progress import Progress
 
 VARIABLE = "PARTITION_OPS_ALLOWED_ROOTS"
 EXPECTED = "a local path or s3://bucket/prefix"
-MISSPELT = re.compile(r"(s3[an]?|file|https?|gs|hdfs|abfss?):", re.IGNORECASE)
+MISSPELLED = re.compile(r"(s3[an]?|file|https?|gs|hdfs|abfss?):", re.IGNORECASE)
 
 
 def open_store(
     uri: str, settings: StorageSettings | None = None, *, progress: Progress | None = None
 ) -> Store:
-    """Open the root that a URI names: a local path, ``file://…`` or ``s3://bucket/prefix``.
+    """Return a store for a URI: a local path, ``file://…`` or ``s3://bucket/prefix``.
+
+    Nothing is read or written yet.
 
     Args:
-        uri: The root; nothing is read or written yet.
-        settings: How to reach S3; boto3's own chain where left out.
-        progress: Shows how far the transfer of a big object has come.
+        uri: The root of the store.
+        settings: How to reach S3; by default boto3 finds credentials and the endpoint itself.
+        progress: Shows the progress of large transfers; by default nothing is shown.
 
     Raises:
-        UsageError: The URI has another scheme, or one with a slash missing, or its bucket or prefix is not
-            one, or it lies outside of the allowed roots (see `check_allowed`).
+        UsageError: The scheme is not supported, the URI is malformed, or the root is outside of those that
+            the environment variable ``PARTITION_OPS_ALLOWED_ROOTS`` lists.
     """
     check_spelling(uri)
     store = _open(uri, settings, progress)
@@ -40,18 +42,18 @@ def open_store(
 
 
 def check_spelling(uri: str) -> None:
-    """Refuse ``s3:bucket/prefix`` and the like, which would be a path of the local disk.
+    """Check that a URI has slashes after its scheme: ``s3:bucket/prefix`` would be a local path.
 
     Raises:
-        UsageError: It begins like a URI and goes on like a path.
+        UsageError: The slashes are missing.
     """
-    scheme = MISSPELT.match(uri)
+    scheme = MISSPELLED.match(uri)
     if scheme and "://" not in uri:
         raise UsageError(
-            "A URI lacks the two slashes behind its scheme",
+            "A URI lacks the two slashes after its scheme",
             found=repr(uri),
             expected=EXPECTED,
-            remedy=f"A local path that begins so is written ./{scheme[0]}…",
+            remedy=f"If it is a local path, write ./{scheme[0]}…",
         )
 
 
@@ -62,7 +64,7 @@ def _open(uri: str, settings: StorageSettings | None, progress: Progress | None)
             raise UsageError("A path is empty", expected=EXPECTED)
         return LocalStore(Path(uri))
     if scheme == "file":
-        if not rest.startswith("/"):  # what is behind the slashes would be a host
+        if not rest.startswith("/"):  # the part after the slashes would be a host
             raise UsageError("A URI has no absolute path", found=repr(uri), expected="file:///path")
         return LocalStore(Path(unquote(urlsplit(uri).path)))
     if scheme == "s3":
@@ -79,38 +81,38 @@ def _open_s3(uri: str, rest: str, settings: StorageSettings | None, progress: Pr
     try:
         return S3Store(bucket, prefix, settings=settings, progress=progress)
     except InvalidInputError as error:
-        raise UsageError("A URI is not in its plain form", found=repr(uri), expected=EXPECTED) from error
+        raise UsageError("A URI is not normalised", found=repr(uri), expected=EXPECTED) from error
 
 
 def check_allowed(store: Store) -> None:
-    """Refuse a root that lies outside of those that the environment variable lists.
+    """Check that a root is inside one of those that ``PARTITION_OPS_ALLOWED_ROOTS`` lists.
 
-    ``PARTITION_OPS_ALLOWED_ROOTS`` holds local paths, ``file://…`` and ``s3://bucket/prefix``, with white
-    space between them (a space in a path is ``%20`` in a ``file://``). Where it is not set, everything is
-    allowed; where it is empty, nothing is. Local paths are compared after their links have been followed,
-    and always by whole names: ``s3://graphs`` does not allow ``s3://graphs-of-others``.
+    The environment variable holds local paths, ``file://…`` and ``s3://bucket/prefix``, separated by white
+    space (write a space in a path as ``%20`` in a ``file://`` URI). If it is not set, every root is allowed;
+    if it is empty, none is. Symbolic links in local paths are resolved before the comparison, which is by
+    whole names: ``s3://graphs`` does not allow ``s3://graphs-of-others``.
 
     Raises:
-        UsageError: The root is outside, or the list has an entry that is no root.
+        UsageError: The root is outside of them, or an entry of the list is malformed.
     """
     listed = os.environ.get(VARIABLE)
     if listed is None:
         return
     places = [_place_of(root) for root in listed.split()]
-    if not any(_is_in(_followed(store), place) for place in places):
+    if not any(_is_in(_resolved(store), place) for place in places):
         raise UsageError(
-            "A URI lies outside of the roots that may be read and written here",
+            "A URI is outside of the allowed roots",
             found=repr(store.uri),
-            expected=listed.split() or "nothing, the list is empty",
-            remedy=f"Use one of them, or have {VARIABLE} extended.",
+            expected=listed.split() or "nothing: the list is empty",
+            remedy=f"Use one of them, or extend {VARIABLE}.",
         )
 
 
-def _followed(store: Store) -> str:
+def _resolved(store: Store) -> str:
     try:
         return store.place
-    except (OSError, RuntimeError, ValueError) as error:  # links that lead to each other, no path at all
-        raise UsageError(f"{store.uri!r} cannot be followed: {error}") from error
+    except (OSError, RuntimeError, ValueError) as error:  # a cycle of symbolic links, or not a path at all
+        raise UsageError(f"{store.uri!r} cannot be resolved: {error}") from error
 
 
 def _is_in(place: str, root: str) -> bool:
@@ -118,7 +120,7 @@ def _is_in(place: str, root: str) -> bool:
 
 
 def _place_of(root: str) -> str:
-    """A listed root in the form of `Store.place`."""
+    """Return an entry of the list in the form of `Store.place`."""
     scheme, found, rest = root.partition("://")
     if not found and root.startswith("/"):
         return str(Path(root).resolve())
@@ -128,7 +130,7 @@ def _place_of(root: str) -> str:
         if scheme == "s3":
             return f"s3://{check_key(rest.rstrip('/'))}"
     raise UsageError(
-        f"{VARIABLE} has an entry that is not a root",
+        f"{VARIABLE} has a malformed entry",
         found=repr(root),
         expected="an absolute path, file:///path or s3://bucket/prefix",
     )

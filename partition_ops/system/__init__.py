@@ -1,1 +1,1 @@
-"""Signals, temporary folders, memory, threads, progress, and the import of dgl."""
+"""Signals, temporary folders, memory, threads, progress, JSON documents, and the import of dgl."""

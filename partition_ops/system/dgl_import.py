@@ -1,11 +1,11 @@
-"""The one way in which this project imports dgl.
+"""The import of dgl, through `import_dgl` only.
 
-On its first import dgl prints, and writes a file in the home folder, to choose a backend: that is
-settled here, before it runs. The import takes seconds, so call `import_dgl` inside the function that
-needs it and not at the top of a module.
+On its first import, dgl prints a message and writes a file to the home folder to choose a backend, unless an
+environment variable names the backend. The import takes seconds, so call `import_dgl` inside the function
+that needs it, not at the top of a module.
 
-dgl 1.1.3 also takes the distribution ``packaging`` from setuptools, where setuptools has not carried it
-since version 71, but only when ``packaging`` is not installed: hence it is one of our dependencies.
+If the distribution ``packaging`` is not installed, dgl 1.1.3 imports it from setuptools, which has not
+contained it since version 71. Therefore it is a dependency of this project.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 
 def import_dgl() -> Any:
-    """Import dgl with its PyTorch backend; cheap when that has been done before.
+    """Import dgl with its PyTorch backend; repeated calls are cheap.
 
     Returns:
-        The module ``dgl``; ``dgl.distributed`` and ``dgl.data.utils`` are loaded with it. It is typed
-        as Any, since dgl has no annotations.
+        The module ``dgl``, with ``dgl.distributed`` and ``dgl.data.utils``. Its type is Any, because dgl has
+        no annotations.
     """
     os.environ.setdefault("DGLBACKEND", "pytorch")  # the only backend that we install
     return importlib.import_module("dgl")

@@ -1,4 +1,4 @@
-"""The JSON Schemas of every file that we read and write, and checks against them."""
+"""Validation of JSON documents against the JSON Schemas in ``schemas/``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _CHECKOUT = Path(__file__).parents[2] / "schemas"
 
 
 def schema_folder() -> Path:
-    """Where the JSON Schemas are: inside the installed package, or ``schemas/`` of a checkout."""
+    """Return the folder of the JSON Schemas: in the installed package, or ``schemas/`` of a checkout."""
     return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
 
 
-_sound: set[bytes] = set()  # digests of what was checked: records are read again and again
+_valid: set[bytes] = set()  # digests of valid documents: records are read many times
 
 
 @cache
 def schema_document(name: str) -> dict[str, Any]:
-    """The JSON Schema ``schemas/<name>.schema.json``."""
+    """Return the JSON Schema ``schemas/<name>.schema.json``."""
     document: dict[str, Any] = json.loads((schema_folder() / f"{name}.schema.json").read_text())
     return document
 
@@ -48,35 +48,35 @@ def check_document(document: Any, schema: str, *, where: str) -> None:
         where: URI of the document, for the message.
 
     Raises:
-        InvalidInputError: With the path inside the document and what was expected there.
+        InvalidInputError: The document violates the schema; the message has the path inside the document.
     """
     digest = hashlib.sha256(json.dumps([schema, document]).encode()).digest()
-    if digest in _sound:
+    if digest in _valid:
         return
     error = best_match(_validator(schema).iter_errors(document))
     if error is None:
-        _sound.add(digest)
+        _valid.add(digest)
         return
     place = error.json_path.removeprefix("$").lstrip(".") or "the document"
     raise InvalidInputError(
-        f"{where}: {place} is not as the format says: {_short(error.message)}",
+        f"{where}: {place} violates the format: {_short(error.message)}",
         expected=_expected(error),
-        remedy=f"The whole format is in schemas/{schema}.schema.json.",
+        remedy=f"schemas/{schema}.schema.json describes the format.",
     )
 
 
 @contextmanager
 def explain_damage(where: str, problem: str, *, expected: str, remedy: str) -> Iterator[None]:
-    """Have a broken document told by what it is for, and by what to do about it.
+    """Replace the error for a damaged document by one that states its consequence and the remedy.
 
     Args:
-        where: Its URI.
-        problem: What is wrong, in a sentence.
-        expected: What should be there.
-        remedy: What to do.
+        where: URI of the document.
+        problem: What the damage means, in a sentence.
+        expected: What was expected.
+        remedy: What the user can do.
 
     Raises:
-        InvalidInputError: With what was found.
+        InvalidInputError: The context raised one; the new error keeps what was found.
     """
     try:
         yield
@@ -86,21 +86,21 @@ def explain_damage(where: str, problem: str, *, expected: str, remedy: str) -> I
 
 
 def not_json(where: str, error: Exception) -> InvalidInputError:
-    """The error for a document that is no JSON, from what Python's parser said."""
+    """Return the error for a document that is not JSON, from the error of Python's parser."""
     if isinstance(error, json.JSONDecodeError) and not error.doc.strip():
         found = "nothing"
     elif isinstance(error, json.JSONDecodeError):
         near = error.doc[max(error.pos - 20, 0) : error.pos + 20]
         found = f"{error.msg}, in line {error.lineno}, column {error.colno}, near {near!r}"
     elif isinstance(error, UnicodeDecodeError):
-        found = f"bytes that are no text in {error.encoding.upper()}, from byte {error.start} on"
+        found = f"bytes that are not {error.encoding.upper()} text, at byte {error.start}"
     else:
         found = str(error)
     return InvalidInputError(
         f"{where} is not valid JSON",
         found=found,
         expected="a JSON document in UTF-8",
-        remedy="Mend or replace the file.",
+        remedy="Repair or replace the file.",
     )
 
 

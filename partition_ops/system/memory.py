@@ -1,4 +1,4 @@
-"""How much memory there is, and how much was used."""
+"""Memory limits and memory use of this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 def memory_limit() -> int:
-    """Bytes that this machine, or the cgroup around this process, allows."""
+    """Return the memory of this machine, or the limit of this process's cgroup if it is lower, in bytes."""
     limit = int(psutil.virtual_memory().total)
     for path in CGROUP_LIMITS:
         try:
@@ -26,15 +26,15 @@ def memory_limit() -> int:
 
 
 def peak_memory() -> int:
-    """Peak resident memory of this process so far, or of one that it waited for, in bytes."""
+    """Return the peak resident memory of this process, or of a finished child if it is higher, in bytes."""
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def drop_pages(array: npt.NDArray[Any]) -> None:
-    """Take the pages of a mapped file out of this process's memory; they come back when they are read.
+    """Drop the resident pages of a memory-mapped array; the next access reads them from the file again.
 
-    Nothing happens to an array that is no map of a file, nor on systems that cannot do it.
+    This does nothing for other arrays, and on systems without ``madvise``.
     """
     mapped = getattr(array, "_mmap", None)
     if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):

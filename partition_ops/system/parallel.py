@@ -1,4 +1,4 @@
-"""Work on many chunks in a few threads, with the results in order and errors at once."""
+"""Work on many items in a few threads."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:
-    """Results of ``work`` for every item, in the order of the items.
+    """Yield the result of ``work`` for each item, in the order of the items.
 
-    At most ``workers`` items are begun ahead of the one whose result is taken, so that memory stays
-    bounded. The first error ends the work that has not begun.
+    At most ``workers`` items run or wait to be taken, which bounds the memory. The first error cancels the
+    items that have not started.
     """
     workers = workers or cores()
     rest = iter(items)
@@ -38,10 +38,10 @@ def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int |
 
 
 def unordered_in_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Results of ``work`` for every item, each as soon as it is there.
+    """Yield the result of ``work`` for each item, as soon as it is available.
 
-    No core waits for the slowest item before it; all results may be there at once, so they must be small.
-    The first error ends the work that has not begun.
+    All results may be in memory at once, so they must be small. The first error cancels the items that have
+    not started.
     """
     with ThreadPoolExecutor(cores()) as pool:
         try:

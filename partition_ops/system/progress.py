@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, plain lines in a log."""
+"""Progress reports: a bar on a terminal, plain lines in a log, or nothing."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Advance = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """Shows how far a step of a stage has come."""
+    """The interface of progress reports."""
 
     @contextmanager
     def step(self, title: str, total: int, unit: str) -> Iterator[Advance]:
-        """Show one step; the function it gives takes what was done since the last call.
+        """Show a step of a stage, and yield a function that takes the units done since its last call.
 
-        The function may be called from several threads.
+        Several threads can call the function.
         """
         yield lambda done: None
 
 
 class NoProgress:
-    """Shows nothing."""
+    """No progress report."""
 
     @contextmanager
     def step(self, title: str, total: int, unit: str) -> Iterator[Advance]:
@@ -38,7 +38,7 @@ class NoProgress:
 
 
 class BarProgress:
-    """A bar on a terminal; it disappears when the step is done."""
+    """A progress bar on a terminal, which disappears at the end of the step."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self._stream = stream
@@ -58,10 +58,10 @@ class BarProgress:
 
 
 class LineProgress:
-    """A plain line when a step begins and every few seconds while it lasts.
+    """A plain line every few seconds during a step.
 
     Args:
-        write: Takes a line; the log of the library if left out.
+        write: Takes a line; by default the log of the library.
         interval: Seconds between two lines of a step.
     """
 
@@ -89,7 +89,7 @@ class LineProgress:
 
 
 def terminal_progress() -> Progress:
-    """Bars where standard error is a terminal, lines on standard error elsewhere."""
+    """Return a progress bar if standard error is a terminal, else plain lines on standard error."""
     if sys.stderr.isatty():
         return BarProgress()
     return LineProgress(lambda line: print(line, file=sys.stderr, flush=True))

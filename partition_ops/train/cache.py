@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from partition_ops.errors import StorageError, UsageError
-from partition_ops.storage.store import explained_full_disk
+from partition_ops.storage.store import explain_full_disk
 
 PARTIAL = ".partial-"
 LOCK = ".lock"
@@ -104,7 +104,7 @@ class Cache:
             self._make_room(num_bytes)
             partial.mkdir()
         try:
-            with explained_full_disk(self.folder):
+            with explain_full_disk(self.folder):
                 make(partial)
             partial.rename(target)
         finally:

@@ -109,10 +109,10 @@ def _credentials(aws: AwsBaseHook) -> dict[str, str | None]:
 
 def _stream_s3(settings: StorageSettings, uri: str) -> tuple[int, Iterator[bytes]]:
     from partition_ops.storage.s3_client import make_client
-    from partition_ops.storage.s3_errors import explained
+    from partition_ops.storage.s3_errors import explain_s3_errors
 
     bucket, _, key = uri.removeprefix("s3://").partition("/")
-    with explained(uri):
+    with explain_s3_errors(uri):
         answer = make_client(settings).get_object(Bucket=bucket, Key=key)
     return answer["ContentLength"], _chunks(answer["Body"])
 

@@ -219,8 +219,8 @@ def test_why_a_file_is_no_array_is_said_in_our_words(
     [
         (b"", "nothing"),
         (b'{\n "a": 1,\n b}', "in line 3, column 2, near '"),
-        ("{}".encode("utf-16")[:-1], "no text in UTF-16"),
-        (b'{"a": "\xff"}', "no text in UTF-8, from byte 7 on"),
+        ("{}".encode("utf-16")[:-1], "not UTF-16-LE text"),
+        (b'{"a": "\xff"}', "not UTF-8 text, at byte 7"),
         (b'{"a": 1, "a": 2}', "'a' twice"),
     ],
 )
@@ -231,7 +231,7 @@ def test_metadata_that_is_no_json_is_explained(
     assert main(["validate", str(tmp_path)]) == 3
     said = capsys.readouterr().err
     assert found in said
-    assert "expected: a JSON document in UTF-8\n  Mend or replace the file.\n" in said  # no report of that
+    assert "expected: a JSON document in UTF-8\n  Repair or replace the file.\n" in said  # no report of that
 
 
 def test_chunks_of_different_dtypes_are_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from local_stack.processes import free_port
 from partition_ops.errors import StorageError, TransientStorageError, UsageError
 from partition_ops.storage import StorageSettings
 from partition_ops.storage.s3_client import WHOLE_BYTES
-from partition_ops.storage.s3_errors import shown, translated
+from partition_ops.storage.s3_errors import public_address, translate_error
 from partition_ops.storage.s3_store import S3Store
 from partition_ops.system.progress import NoProgress
 
@@ -135,13 +135,13 @@ def test_a_bucket_that_cannot_be_is_wrong_use(s3_settings: StorageSettings) -> N
 )
 def test_only_what_may_pass_is_called_transient(code: str, status: int, transient: bool) -> None:
     answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    error = translated(ClientError(answer, "GetObject"), "s3://b/k", "http://host")
+    error = translate_error(ClientError(answer, "GetObject"), "s3://b/k", "http://host")
     assert isinstance(error, StorageError)
     assert error.transient is transient
 
 
 def test_an_address_is_shown_without_its_password() -> None:
-    assert shown("http://user:password@host:9000/x") == "http://host:9000"
+    assert public_address("http://user:password@host:9000/x") == "http://host:9000"
     assert "password" not in repr(StorageSettings(endpoint_url="http://user:password@host"))
 
 
@@ -218,7 +218,7 @@ def test_a_change_on_the_way_is_noticed(store: S3Store, s3_settings: StorageSett
         other.write_bytes("a", b"new content")
 
     store._client.download_file = changing  # type: ignore[method-assign]
-    with pytest.raises(TransientStorageError, match="changed while it was being fetched"):
+    with pytest.raises(TransientStorageError, match="changed while it was downloaded"):
         store.local_copy("a")
     store._client.download_file = download  # type: ignore[method-assign]
     assert store.local_copy("a").read_bytes() == b"new content"
@@ -281,7 +281,7 @@ def test_only_big_transfers_are_shown(store: S3Store, monkeypatch: pytest.Monkey
     store.child("x").progress.step("y", 1, "z")
     store.local_copy("big")
     titles = [(title.split()[0], total, sum(done)) for title, total, done in shown_steps]
-    assert titles == [("Uploading", 100, 100), ("y", 1, 0), ("Fetching", 100, 100)]
+    assert titles == [("Uploading", 100, 100), ("y", 1, 0), ("Downloading", 100, 100)]
 
 
 def test_the_temporary_file_of_a_write_is_gone(store: S3Store) -> None:

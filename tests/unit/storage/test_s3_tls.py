@@ -163,7 +163,7 @@ def test_the_name_of_the_server_must_be_in_its_certificate(
     settings: StorageSettings, server: tuple[S3Access, str], authority: Authority
 ) -> None:
     wrong = f"https://other-{HOST}:{server[0].port}"
-    with pytest.raises(StorageError, match=r"not trusted: it is of another host.*other-s3\.test"):
+    with pytest.raises(StorageError, match=r"not trusted: it belongs to another host.*other-s3\.test"):
         round_trip(
             replace(settings, endpoint_url=wrong, verify=str(authority.bundle), addressing_style="path")
         )

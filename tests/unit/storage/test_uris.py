@@ -104,7 +104,7 @@ def test_no_list_allows_everything_and_an_empty_one_nothing(
 )
 def test_a_list_with_a_mistake_allows_nothing(monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
     monkeypatch.setenv(VARIABLE, f"/tmp {entry}")
-    with pytest.raises(UsageError, match="not a root"):
+    with pytest.raises(UsageError, match="malformed entry"):
         open_store("/tmp")
 
 

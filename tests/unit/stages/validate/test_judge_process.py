@@ -32,7 +32,7 @@ def condition(text: Any, parser: str = "great_expectations") -> dict[str, Any]:
 
 
 REFUSED_AT_ONCE = {
-    "no object": ([], r"the document is not as the format says"),
+    "no object": ([], r"the document violates the format"),
     "no table": ({"expectations": []}, r"'name' is a required property"),
     "an unknown table": (suite(name="nodes", column="x"), r"'nodes' is not one of.*node_types, edge_types"),
     "no expectations": ({"name": "graph"}, r"'expectations' is a required property"),
