@@ -98,9 +98,7 @@ def forbidden() -> Iterator[Path]:
 def test_where_nothing_may_be_written_it_says_who_may_not(forbidden: Path, key: str) -> None:
     store = open_store(str(forbidden))
     table = pa.table({"a": [1]})
-    said = (
-        rf"{forbidden}/.* cannot be .*user .*\({os.geteuid()}\); {forbidden} belongs .*, mode dr-xr-xr-x"
-    )
+    said = rf"{forbidden}/.* cannot be .*user .*\({os.geteuid()}\); {forbidden} belongs .*, mode dr-xr-xr-x"
     with pytest.raises(StorageError, match=said):
         store.write_bytes(key, b"1")
     with pytest.raises(StorageError, match=said), store.create(key) as new:
