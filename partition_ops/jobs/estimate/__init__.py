@@ -1,4 +1,4 @@
-"""What a job will take, before it is begun; no code of the stages is used."""
+"""Estimate what a job will take, before it begins; no heavy library is imported."""
 
 from partition_ops.jobs.estimate.estimate import check_job, estimate_job
 from partition_ops.jobs.estimate.result import Estimate, StageEstimate

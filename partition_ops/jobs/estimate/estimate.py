@@ -1,32 +1,39 @@
-"""Estimate a whole job, compare it with the machine, and refuse what cannot end well."""
+"""Estimate a whole job, compare it with the machine, and reject what does not fit, with the ways out."""
 
 from __future__ import annotations
 
-from partition_ops.chunked.metadata import load_metadata
-from partition_ops.errors import NotEnoughRoomError
-from partition_ops.jobs.estimate import stages
-from partition_ops.jobs.estimate.convert import convert
-from partition_ops.jobs.estimate.done import done_stages, present_bytes
-from partition_ops.jobs.estimate.job import MIB, Job
-from partition_ops.jobs.estimate.result import Estimate, Room, StageEstimate
-from partition_ops.jobs.estimate.room import room_here
-from partition_ops.jobs.estimate.shortages import find_shortages, find_warnings
-from partition_ops.jobs.estimate.sizes import Sizes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import CONFIG_TASK, Task, changed_option
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.errors import InvalidInputError, NotEnoughRoomError, UsageError
+from partition_ops.jobs.estimate import formulas
+from partition_ops.jobs.estimate.job import MIB, Job, Sizes
+from partition_ops.jobs.estimate.result import Estimate, Room, Shortage, StageEstimate
 from partition_ops.jobs.options import RunConfig
+from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 
-KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: what a process that does every stage keeps of earlier ones
-MODULES = 60 << 20  # of other stages: pandas, and the library that draws
+KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: memory of earlier stages that the process keeps
+MODULES = 60 << 20  # imported by other stages: pandas, matplotlib
 PLACES = {
     "memory": "of memory",
     "disk": "on the disk of the output",
     "temporary": "on the disk of temporary files (TMPDIR)",
 }
 LAST_WAYS = (
-    "Correct the counts in metadata.json if the graph is not so large."
-    " Or go on all the same with --ignore-estimate (in the DAG's form: Ignore the estimate)."
+    "Correct the counts in metadata.json if the graph is smaller."
+    " Or start in spite of the estimate with --ignore-estimate (in the DAG's form: Ignore the estimate)."
 )
+FACTOR = 1.5  # an estimate may be wrong by this factor
+LEAST_SEARCH = 1 << 20  # bytes of the search for duplicates
+MOST_PARTS = 65536
+SHOWN = 10  # types in a note
 
 
 def estimate_job(
@@ -37,21 +44,21 @@ def estimate_job(
     Args:
         config: Options of the job.
         source: Root of the input graph; only ``metadata.json`` is read.
-        destination: Root of the output, whose disk counts and where finished stages need no memory any more;
-            None means a new output on a local disk of any size.
-        room: What there is; this machine if left out.
+        destination: Root of the output: its disk counts, and its finished stages need no memory. None means
+            a new output on a local disk of any size.
+        room: The machine; this one if omitted.
 
     Returns:
-        The estimate. Within a factor of 1.5 for memory and disk where that was measured; see
+        The estimate. Memory and disk are within a factor of 1.5 of what was measured; see
         ``docs/estimate.md`` for what it cannot know.
 
     Raises:
-        InvalidInputError: There is no ``metadata.json``, or it is wrong.
+        InvalidInputError: ``metadata.json`` is missing or wrong.
 
-    Peak memory: nothing that counts.
+    Peak memory: negligible.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    room = room or room_here(destination)
+    room = room or Room.here(destination)
     remote_destination = destination is not None and not isinstance(destination, LocalStore)
     job = Job(
         sizes=Sizes.of(metadata, source),
@@ -63,8 +70,8 @@ def estimate_job(
     )
     found = _stages(job)
     whole = _whole(job, found)
-    done = done_stages(config, destination) if destination else frozenset()
-    present = present_bytes(destination) if destination and not remote_destination else 0
+    done = _done_stages(config, destination) if destination else frozenset()
+    present = _present_bytes(destination) if destination and not remote_destination else 0
     return Estimate(
         graph_name=metadata.graph_name,
         nodes=job.sizes.nodes,
@@ -74,8 +81,8 @@ def estimate_job(
         stages=found,
         whole=whole,
         room=room,
-        shortages=find_shortages(job, found, room, done, present),
-        warnings=find_warnings(job, found, room),
+        shortages=_find_shortages(job, found, room, done, present),
+        warnings=_find_warnings(job, found, room),
         missing=job.sizes.missing,
     )
 
@@ -83,22 +90,22 @@ def estimate_job(
 def check_job(
     config: RunConfig, source: Store, destination: Store, *, room: Room | None = None
 ) -> Estimate | None:
-    """Refuse a job that would be killed, or fill a disk, after hours.
+    """Reject a job that would run out of memory or disk after hours.
 
-    Nothing is refused because of bad metadata: that is for ``validate`` to say.
+    Counts in the metadata are not checked: ``validate`` does that.
 
     Args:
         config: Options of the job.
         source: Root of the input graph.
         destination: Root of the output.
-        room: What there is; this machine if left out.
+        room: The machine; this one if omitted.
 
     Returns:
         The estimate.
 
     Raises:
-        NotEnoughRoomError: With what is needed, what there is, and the ways out.
-        InvalidInputError: There is no ``metadata.json``, or it is wrong.
+        NotEnoughRoomError: Memory or a disk is too small; the message says by how much, and what helps.
+        InvalidInputError: ``metadata.json`` is missing or wrong.
     """
     estimate = estimate_job(config, source, destination, room=room)
     if estimate.fits:
@@ -106,36 +113,36 @@ def check_job(
     remedies = list(dict.fromkeys(way for short in estimate.shortages for way in short.remedies))
     raise NotEnoughRoomError(
         f"There is too little room to make {estimate.num_parts} partitions of {estimate.graph_name!r}",
-        found=[f"{size(short.there)} {PLACES[short.what]}" for short in estimate.shortages],
+        found=[f"{_size(short.there)} {PLACES[short.what]}" for short in estimate.shortages],
         expected=[
-            f"about {size(short.needed)} {PLACES[short.what]}, for {short.stage}"
+            f"about {_size(short.needed)} {PLACES[short.what]}, for {short.stage}"
             for short in estimate.shortages
         ],
         remedy=" ".join([*remedies, LAST_WAYS]),
     )
 
 
-def size(count: int) -> str:
-    """Bytes for people."""
+def _size(count: int) -> str:
+    """Return bytes as text for users."""
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
 
 
 def _stages(job: Job) -> tuple[StageEstimate, ...]:
     found = [
-        stages.validate(job),
-        stages.schema(job),
-        stages.prepare(job),
-        stages.partition(job),
-        convert(job),
-        stages.idmap(job),
-        stages.quality(job),
-        stages.publish(job),
+        formulas.validate(job),
+        formulas.schema(job),
+        formulas.prepare(job),
+        formulas.partition(job),
+        formulas.convert(job),
+        formulas.idmap(job),
+        formulas.quality(job),
+        formulas.publish(job),
     ]
     return tuple(stage for stage in found if stage is not None)
 
 
 def _whole(job: Job, found: tuple[StageEstimate, ...]) -> StageEstimate:
-    """All stages in one process: memory of the largest, disk of all."""
+    """Return all stages in one process: memory of the largest, disk of all."""
     kept = min(KEPT_BYTES * job.sizes.edges, MOST_KEPT) + MODULES
     memory = max(stage.memory for stage in found) + kept
     held = max(stage.held for stage in found) + kept
@@ -151,3 +158,184 @@ def _whole(job: Job, found: tuple[StageEstimate, ...]) -> StageEstimate:
         cache=max(cache, source),
         seconds=sum(stage.seconds for stage in found),
     )
+
+
+def _done_stages(config: RunConfig, destination: Store) -> frozenset[str]:
+    """Return the stages that an earlier call has finished with these options.
+
+    The stages themselves find out whether their input has changed since.
+    """
+    stages: dict[str, tuple[str, StageConfig | None]] = {
+        "validate": ("validate", None),
+        "prepare": ("prepare", PrepareConfig(graph_name=config.graph_name)),
+        "partition": ("partition", config.partition),
+        "convert": (CONFIG_TASK, config.convert),
+    }
+    return frozenset(stage for stage, (task, options) in stages.items() if _done(destination, task, options))
+
+
+def _done(destination: Store, name: str, config: StageConfig | None) -> bool:
+    try:
+        task = Task.recorded(destination, name)
+    except InvalidInputError:
+        return False
+    options = config.options() if config else {}
+    recorded = {key: task.options[key] for key in options if key in task.options}
+    return changed_option(recorded, options) is None and task.status(check="record").done
+
+
+def _present_bytes(destination: Store) -> int:
+    """Return the bytes that are already in the output."""
+    return sum(entry.size for entry in destination.list() if entry.key.split("/")[0] in layout.OURS)
+
+
+def _find_shortages(
+    job: Job, found: Sequence[StageEstimate], room: Room, done: frozenset[str], present: int
+) -> tuple[Shortage, ...]:
+    """Return memory and disks that are too small.
+
+    Args:
+        job: The job.
+        found: Estimates of its stages.
+        room: The machine.
+        done: Stages that are finished already.
+        present: Bytes that are already in the output.
+    """
+    short = [
+        Shortage(stage=stage.stage, what="memory", needed=stage.held, there=room.memory, remedies=ways)
+        for stage in found
+        if stage.stage not in done and stage.held > room.memory
+        for ways in [_more_memory(job, stage.stage, room)]
+    ]
+    return (*short, *_disks(found, room, done, present))
+
+
+def _find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tuple[str, ...]:
+    """Return what is near the limit, and what could not be estimated."""
+    said = [
+        f"{stage.stage} comes close to the memory of this machine: it may need more than is estimated"
+        for stage in found
+        if room.memory / FACTOR < stage.held <= room.memory
+    ]
+    said += [
+        f"{stage.stage} needs more memory than is free now: other processes use the rest"
+        for stage in found
+        if room.available < stage.held <= room.memory
+    ]
+    said += _few_of_a_type(job.parts, job.sizes.metadata)
+    metis = formulas.metis_memory(job)
+    if job.config.engine == "auto" and not formulas.uses_metis(job.config) and metis > room.memory:
+        said.append(
+            "auto may choose METIS, for graphs such as grids and roads, which needs about"
+            f" {metis / 2**30:.1f} GiB: more than this machine has"
+        )
+    return (*said, *(f"{stage.stage}: {stage.note}" for stage in found if stage.note))
+
+
+def _few_of_a_type(num_parts: int, metadata: GraphMetadata) -> list[str]:
+    """Return a line about node types with fewer nodes than partitions, or no line."""
+    few = [
+        f"{name!r} ({count:,})"
+        for name, count in zip(metadata.node_types, metadata.num_nodes, strict=True)
+        if 0 < count < num_parts
+    ]
+    if not few:
+        return []
+    shown = ", ".join(few[:SHOWN]) + (", …" if len(few) > SHOWN else "")
+    return [f"fewer nodes than the {num_parts:,} partitions, so that some will have none of a type: {shown}"]
+
+
+def _disks(
+    found: Sequence[StageEstimate], room: Room, done: frozenset[str], present: int
+) -> tuple[Shortage, ...]:
+    """Return the disks that fill up, at the stage that needs most.
+
+    Output and scratch stay; temporary files last as long as their stage.
+    """
+    kept, most = -present, []
+    for stage in found:
+        kept += stage.output + stage.scratch
+        passing = 0 if stage.stage in done else stage.temporary + stage.cache
+        most.append((stage.stage, max(kept, 0), passing))
+    short = []
+    if room.output is not None:
+        name, needed = max(
+            ((name, kept + (passing if room.same_disk else 0)) for name, kept, passing in most),
+            key=lambda one: one[1],
+        )
+        if needed > room.output:
+            short.append(_disk(name, "disk", needed, room.output))
+    if not room.same_disk:
+        name, _, passing = max(most, key=lambda one: one[2])
+        if passing > room.temporary:
+            short.append(_disk(name, "temporary", passing, room.temporary))
+    return tuple(short)
+
+
+def _disk(stage: str, what: str, needed: int, there: int) -> Shortage:
+    ways = {
+        "disk": "Free space on the disk of the output, or use an output on another disk or on S3.",
+        "temporary": "Set TMPDIR to a folder on a disk with more room.",
+    }
+    return Shortage(stage=stage, what=what, needed=needed, there=there, remedies=(ways[what],))
+
+
+def _more_memory(job: Job, stage: str, room: Room) -> tuple[str, ...]:
+    """Return options that need less memory, if they fit."""
+    tried: dict[str, Callable[[], list[str]]] = {
+        "validate": lambda: _smaller_search(job, room),
+        "prepare": lambda: ["Use --engine random, which needs no prepared graph."],
+        "partition": lambda: _other_engines(job, room),
+        "convert": lambda: _smaller_conversion(job, room),
+    }
+    ways = tried[stage]() if stage in tried else []
+    return (*ways, "Use a machine, or a worker, with more memory.")
+
+
+def _with(job: Job, **options: object) -> Job:
+    changed: RunConfig = replace(job.config, **options)  # type: ignore[arg-type]
+    return replace(job, config=changed)
+
+
+def _smaller_search(job: Job, room: Room) -> list[str]:
+    budget = room.memory // 8
+    while budget > LEAST_SEARCH:
+        if formulas.validate(_with(job, memory=budget)).held <= room.memory:
+            return [f"Limit the memory of the search for duplicates: --memory {budget >> 20}M."]
+        budget //= 2
+    return []
+
+
+def _other_engines(job: Job, room: Room) -> list[str]:
+    ways = []
+    for engine in ("two-level", "random"):
+        if engine != job.config.engine and _supports(engine, job.config):
+            needed = formulas.partition(_with(job, engine=engine)).held
+            if needed <= room.memory:
+                ways.append(f"Use --engine {engine}, which needs about {needed / 2**30:.1f} GiB.")
+    return [*ways, "Use --engine parmetis over several machines."]
+
+
+def _supports(engine: str, config: RunConfig) -> bool:
+    try:
+        find_engine(engine).check(config.partition)
+    except UsageError:
+        return False
+    return True
+
+
+def _smaller_conversion(job: Job, room: Room) -> list[str]:
+    ways = []
+    smaller = _with(job, memory=max(room.memory // 2, 1))
+    if formulas.convert(smaller).held <= room.memory:
+        ways.append(f"Build fewer partitions at a time: --memory {room.memory >> 21}M.")
+    if set(job.config.graph_formats) != {"coo"}:
+        ways.append("Leave out csr and csc: --graph-formats coo.")
+    if job.config.num_hops > 1:
+        ways.append("Use a smaller halo: --num-hops 1.")
+    parts = job.parts
+    while job.config.target_shares is None and parts * 2 <= MOST_PARTS:
+        parts *= 2
+        if formulas.convert(_with(job, num_parts=parts)).held <= room.memory:
+            return [*ways, f"Make more partitions: --num-parts {parts}."]
+    return ways

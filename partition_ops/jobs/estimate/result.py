@@ -1,9 +1,19 @@
-"""What an estimate says."""
+"""The values of an estimate: what each stage takes, what the machine has, and what is too small."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+import psutil
+
+from partition_ops.storage import Store
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.system.memory import memory_limit
+from partition_ops.system.parallel import cores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,15 +22,16 @@ class StageEstimate:
 
     Attributes:
         stage: Its name.
-        memory: Peak resident set of a process that does only this stage; files that it maps count.
-        mapped: As much of it is pages of files: the system takes them back rather than kill the process.
+        memory: Peak resident set of a process that runs only this stage; files that it maps count.
+        mapped: The part of `memory` that is pages of files; the system reclaims them instead of killing the
+            process.
         output: What it leaves in the output.
         scratch: What it leaves in the output's ``scratch/`` until ``publish``.
-        temporary: Its temporary files, below ``TMPDIR``, at their most.
-        cache: What it fetches from S3, below ``TMPDIR``, and keeps until the process ends; and files on their
+        temporary: Peak size of its temporary files, below ``TMPDIR``.
+        cache: Files below ``TMPDIR`` that it fetched from S3, kept until the process ends, and files on their
             way to S3.
         seconds: A rough time; depends on the machine.
-        note: What the figures take for granted, or None.
+        note: What the figures assume, or None.
     """
 
     stage: str
@@ -45,9 +56,9 @@ class Room:
 
     Attributes:
         memory: All memory that this process may take.
-        available: What is free of it now.
-        output: Free on the disk of the output; None where that is on S3 or is not known.
-        temporary: Free on the disk of temporary files.
+        available: The part of it that is free now.
+        output: Free space on the disk of the output; None for an output on S3 or an unknown one.
+        temporary: Free space on the disk of temporary files.
         same_disk: Whether both are on one disk.
         cores: Processors.
     """
@@ -59,17 +70,39 @@ class Room:
     same_disk: bool
     cores: int
 
+    @classmethod
+    def here(cls, destination: Store | None) -> Room:
+        """Return what this machine has.
+
+        Args:
+            destination: Root of the output, which need not exist yet; None if it is not known.
+        """
+        temporary = Path(tempfile.gettempdir())
+        limit = memory_limit()
+        output = None
+        if isinstance(destination, LocalStore):
+            path = Path(destination.place)
+            output = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        return cls(
+            memory=limit,
+            available=min(limit, int(psutil.virtual_memory().available)),
+            output=None if output is None else shutil.disk_usage(output).free,
+            temporary=shutil.disk_usage(temporary).free,
+            same_disk=output is not None and output.stat().st_dev == temporary.stat().st_dev,
+            cores=cores(),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage:
-    """Something of which there is too little.
+    """Memory or a disk that is too small.
 
     Attributes:
         stage: The stage that needs most of it.
         what: ``memory``, ``disk`` (of the output) or ``temporary``.
-        needed: Bytes.
-        there: Bytes.
-        remedies: The ways out.
+        needed: Bytes that the stage needs.
+        there: Bytes that the machine has.
+        remedies: What the user can do about it.
     """
 
     stage: str
@@ -89,12 +122,12 @@ class Estimate:
         edges: Edges of all types.
         num_parts: Number of partitions.
         engine: Name of the engine.
-        stages: In their order.
-        whole: The whole job in one process.
-        room: What there is.
-        shortages: Of what there is too little.
+        stages: What each stage takes, in their order.
+        whole: What the whole job takes in one process.
+        room: What the machine has.
+        shortages: Memory or disks that are too small.
         warnings: What is near the limit, or could not be estimated.
-        missing: Files of the graph that are not there; they count as empty.
+        missing: Files of the graph that are missing; they count as empty.
     """
 
     graph_name: str
@@ -114,5 +147,5 @@ class Estimate:
         return not self.shortages
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; sizes in bytes."""
+        """Return the estimate as JSON; sizes in bytes."""
         return {"version": 1, "fits": self.fits, **asdict(self)}

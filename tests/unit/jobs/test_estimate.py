@@ -19,14 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partition_ops.artifacts.tasks import Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata, parse_metadata
 from partition_ops.cli import main
 from partition_ops.errors import NotEnoughRoomError, UsageError
 from partition_ops.jobs.estimate import StageEstimate, check_job, estimate_job
-from partition_ops.jobs.estimate.convert import expected_halo
-from partition_ops.jobs.estimate.job import Job
+from partition_ops.jobs.estimate.formulas import expected_halo
+from partition_ops.jobs.estimate.job import Job, Sizes
 from partition_ops.jobs.estimate.result import Room
-from partition_ops.jobs.estimate.sizes import Sizes
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.partition.options import PartitionConfig
@@ -104,7 +104,8 @@ def test_disk_is_what_a_real_job_then_takes(
 
 
 def test_no_code_of_a_stage_is_imported() -> None:
-    stages = [f"partition_ops.{name}" for name in ("validate", "prepare", "partition", "convert", "idmap")]
+    names = ("validate.validate", "prepare.prepare", "partition.partition", "convert.convert", "idmap.export")
+    stages = [f"partition_ops.stages.{name}" for name in names]
     code = f"import sys, partition_ops.jobs.estimate; print([m for m in {stages} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
@@ -370,8 +371,8 @@ def test_what_is_there_already_needs_no_more_room(tmp_path: Path) -> None:
     (tmp_path / "out" / "partitions").mkdir(parents=True)
     with (tmp_path / "out" / "partitions" / "graph").open("wb") as stream:
         stream.truncate(there)
-    record = {"options": {**config.partition.options(), "num_nodes": [1]}}
-    output.write_json("records/partition.json", record)
+    options = {**config.partition.options(), "num_nodes": [1]}
+    Task("partition", output, lambda writer: {}, options=options).run()
     assert estimate_job(config, source, output, room=room).fits
     other = replace(config, num_parts=5)
     assert not estimate_job(other, source, output, room=room).fits
