@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from partition_ops.formats.parmetis import file_names as parmetis
+from partition_ops.formats.parmetis import text_files as parmetis
 from partition_ops.system.dgl_import import import_dgl
 
 

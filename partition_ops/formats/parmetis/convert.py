@@ -1,28 +1,31 @@
-"""From the text that ParMETIS's ``pm_dglpart`` wrote to the files that DGL's distributed training loads."""
+"""``convert-partition``: from the output of ParMETIS's ``pm_dglpart`` to the files that DGL loads."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts.book import Book, node_counts
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, run_task
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import check_graph_name
+from partition_ops.formats.columns import Column
 from partition_ops.formats.format import get_format
-from partition_ops.formats.parmetis.edge_rows import refuse_missing
-from partition_ops.formats.parmetis.node_order import read_node_order
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
-from partition_ops.formats.parmetis.output_files import ParmetisFiles
-from partition_ops.formats.parmetis.part_writer import PartWriter
+from partition_ops.formats.parmetis.output_edges import EdgeLoader, EdgeRows, raise_missing
+from partition_ops.formats.parmetis.output_nodes import read_node_attributes, read_node_order
 from partition_ops.formats.parmetis.schema_metadata import metadata_of, node_types_of
-from partition_ops.formats.parmetis.text_table import TextTable
+from partition_ops.formats.parmetis.text_files import OutputFiles, common_width
+from partition_ops.formats.partition import Partition
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
+ATTRIBUTE = "attr"
+Ids = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
 Schema = dict[str, dict[str, list[int]]]
 
 
@@ -39,7 +42,7 @@ def convert_parmetis(
 
     New IDs of nodes are those that ParMETIS gave; edges get theirs by partition, type and old ID. Attributes
     become the features ``<type>/attr``, (nodes or edges, attributes). Edges in ``<graph>_removed_edges.txt``,
-    where that is, join the partitions of their destinations. ``<graph>.json`` is written last.
+    if it exists, join the partitions of their destinations. ``<graph>.json`` is written last.
 
     Args:
         config: Options.
@@ -53,7 +56,7 @@ def convert_parmetis(
         Numbers of partitions, nodes, edges, edges put back and edges that are missing.
 
     Raises:
-        UsageError: A dtype is none.
+        UsageError: There is no such dtype.
         InvalidInputError: A file is missing or malformed, or does not fit the schema; with file and line.
 
     Peak memory: 48 bytes a node, 1 byte an edge, 40 bytes a removed edge, and 300 bytes an edge of the
@@ -61,72 +64,171 @@ def convert_parmetis(
     the DGL guide, chapter 7.1.
     """
     check_graph_name(config.graph_name, "--graph-name")
-    files = ParmetisFiles(config, source)
+    files = OutputFiles(config, source)
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
-        return _Conversion(config, files, schema, schema_where, task).run(progress or NoProgress())
+    def work(writer: ArtifactWriter) -> Counters:
+        return _Conversion(config, files, schema, schema_where, writer).run(progress or NoProgress())
 
     options = {**config.options(), "schema": schema}
-    return run_task("convert-partition", destination, options=options, inputs=files.objects(), work=work)
+    return Task("convert-partition", destination, work, options=options, inputs=files.objects()).run()
 
 
-@dataclass
 class _Conversion:
-    """One graph at work."""
+    """Converts the output for one graph.
 
-    config: ConvertPartitionConfig
-    files: ParmetisFiles
-    schema: Schema
-    schema_where: str
-    task: ArtifactWriter
+    Args:
+        config: Options.
+        files: The output of ``pm_dglpart``.
+        schema: The graph's schema.
+        schema_where: URI of the schema, for messages.
+        writer: Collects what is written.
+    """
 
-    def run(self, progress: Progress) -> dict[str, Any]:
-        name = self.config.graph_name
-        # one of a conversion that left no record: it must not name partitions that are being replaced
-        self.task.destination.delete([f"{name}.json"])
-        types = node_types_of(self.schema["nid"])
-        order = read_node_order(self.files.node_tables(attributes=False), types)
-        metadata = metadata_of(
-            self.schema["eid"], types, self._edge_files(), graph_name=name, where=self.schema_where
+    def __init__(
+        self,
+        config: ConvertPartitionConfig,
+        files: OutputFiles,
+        schema: Schema,
+        schema_where: str,
+        writer: ArtifactWriter,
+    ) -> None:
+        self.config = config
+        self.files = files
+        self.writer = writer
+        self.format = get_format("dgl")
+        types = node_types_of(schema["nid"])
+        self.order = read_node_order(files.node_tables(attributes=False), types)
+        removed = files.removed_edges_table(attributes=False)
+        tables = [*files.part_edge_tables(attributes=False), *([removed] if removed else [])]
+        self.metadata = metadata_of(
+            schema["eid"], types, tables, graph_name=config.graph_name, where=schema_where
         )
-        writer = PartWriter(metadata, order, self.files, self.task)
-        counts = self._write_parts(writer, len(metadata.edge_types), progress)
-        missing = writer.loader.missing()
+        self.nodes = files.node_tables(attributes=True)
+        self.node_width = common_width(self.nodes)
+        self.edges = files.part_edge_tables(attributes=True)
+        removed = files.removed_edges_table(attributes=True)
+        width = common_width([*self.edges, *([removed] if removed else [])])
+        self.loader = EdgeLoader(self.metadata, self.order, width=width, removed=removed)
+
+    def run(self, progress: Progress) -> Counters:
+        counts = np.zeros((len(self.metadata.edge_types), self.config.num_parts), np.int64)
+        # those of a conversion that left no record: they must not name partitions that are being replaced
+        self.writer.destination.delete(self.format.config_files(self._book(counts)))
+        self._write_parts(counts, progress)
+        missing = self.loader.missing()
         if missing and self.config.missing_edges == "fail":
-            refuse_missing(writer.loader, self.files.removed_edges)
-        edges = int(counts.sum())
-        names = [str(edge_type) for edge_type in metadata.edge_types]
-        book = Book(
-            graph_name=name,
-            num_parts=self.config.num_parts,
-            num_hops=1,
-            part_method=order.assignment.algo_name,
-            node_counts=node_counts(metadata, order.assignment),
-            edge_counts=dict(zip(names, map(tuple, counts.tolist()), strict=True)),
-            formats=("dgl",),
-        )
-        for key, data in get_format("dgl").config_files(book).items():
-            self.task.wrote(self.task.destination.write_bytes(key, data))
+            raise_missing(self.loader, self.files.removed_edges)
+        config_files = self.format.config_files(self._book(counts))
+        for key, content in config_files.items():
+            self.writer.wrote(self.writer.destination.write_bytes(key, content))
         return {
-            "partition_config": f"{name}.json",
+            "partition_config": next(iter(config_files)),
             "num_parts": self.config.num_parts,
-            "nodes": sum(metadata.num_nodes),
-            "edges": edges,
-            "edges_put_back": writer.loader.num_removed,
+            "nodes": sum(self.metadata.num_nodes),
+            "edges": int(counts.sum()),
+            "edges_put_back": self.loader.num_removed,
             "missing_edges": missing,
         }
 
-    def _edge_files(self) -> list[TextTable]:
-        removed = self.files.removed_edges_table(attributes=False)
-        return [*self.files.part_edge_tables(attributes=False), *([removed] if removed else [])]
+    def _book(self, edge_counts: Ids) -> Book:
+        """Return the book, from the (edge types, partitions) numbers of edges."""
+        edge_types = map(str, self.metadata.edge_types)
+        return Book(
+            graph_name=self.metadata.graph_name,
+            num_parts=self.config.num_parts,
+            num_hops=1,
+            part_method=self.order.assignment.algo_name,
+            node_counts=node_counts(self.metadata, self.order.assignment),
+            edge_counts=dict(zip(edge_types, map(tuple, edge_counts.tolist()), strict=True)),
+            formats=(self.format.name,),
+        )
 
-    def _write_parts(self, writer: PartWriter, edge_types: int, progress: Progress) -> npt.NDArray[np.int64]:
-        """(edge types, partitions) int64, the number of edges written."""
-        counts = np.zeros((edge_types, self.config.num_parts), np.int64)
+    def _write_parts(self, counts: Ids, progress: Progress) -> None:
+        """Write all partitions, and enter the number of edges of each type and partition."""
+
+        def load(part: int) -> EdgeRows:
+            return self.loader.load(part, self.edges[part])
+
         with progress.step("Converting", self.config.num_parts, "partitions") as advance:
             # the edges of two partitions are read while those of the one before are written
-            loaded = map_in_threads(writer.load, range(self.config.num_parts), workers=2)
+            loaded = map_in_threads(load, range(self.config.num_parts), workers=2)
             for part, edges in enumerate(loaded):
-                counts[:, part] = writer.write(part, edges, first_edge_id=int(counts.sum()))
+                starts = edges.starts(len(counts))
+                partition = self._partition(part, edges, starts, first_edge_id=int(counts.sum()))
+                for name, file in self.format.partition_files(partition).items():
+                    with (
+                        self.writer.destination.create(f"part{part}/{name}") as new,
+                        new.path.open("wb") as stream,
+                    ):
+                        file.write(stream)
+                    self.writer.wrote(new.published())
+                counts[:, part] = np.diff(starts)
                 advance(1)
-        return counts
+
+    def _partition(self, part: int, edges: EdgeRows, starts: Ids, *, first_edge_id: int) -> Partition:
+        """Put a partition together.
+
+        Args:
+            part: Number of the partition.
+            edges: Its edges, by type and edge ID.
+            starts: (edge types + 1,) int64, where the edges of each type begin.
+            first_edge_id: New ID of its first edge.
+
+        Peak memory: 40 bytes an edge, and 8 bytes a node of the graph.
+        """
+        order, metadata = self.order, self.metadata
+        old_src, old_dst, edge_ids, edge_types = edges.rows
+        begin, end = int(order.starts[part]), int(order.starts[part + 1])
+        inner = end - begin
+        new_src = order.new_ids[old_src]
+        local = np.zeros(len(order.new_ids), np.int64)  # local ID by new ID
+        local[new_src] = 1
+        local[begin:end] = 0
+        halo = np.flatnonzero(local)
+        local[begin:end] = np.arange(inner)
+        local[halo] = np.arange(inner, inner + len(halo))
+        new_ids = np.concatenate([np.arange(begin, end), halo])
+        old_ids = order.old_ids[new_ids]
+        offsets = np.array(metadata.node_offsets)
+        types = np.searchsorted(offsets, old_ids, side="right") - 1
+        orig_ids = old_ids - offsets[types]
+        arrays = {
+            "nodes/new_id": new_ids,
+            "nodes/orig_id": orig_ids,
+            "nodes/part_id": order.assignment.parts[old_ids].astype(np.int64),
+            "nodes/type_id": types.astype(np.int32),
+            "edges/src": local[new_src],
+            "edges/dst": order.new_ids[old_dst] - begin,
+            "edges/orig_id": edge_ids,
+            "edges/type_id": edge_types.astype(np.int32),
+        }
+        node_starts = np.searchsorted(types[:inner], np.arange(len(metadata.node_types) + 1))
+        edge_names = [str(edge_type) for edge_type in metadata.edge_types]
+        for group, names, values, ends in (
+            ("node_orig_ids/{}", metadata.node_types, orig_ids, node_starts),
+            ("edge_orig_ids/{}", edge_names, edge_ids, starts),
+            (f"node_features/{{}}/{ATTRIBUTE}", metadata.node_types, self._attributes(part), node_starts),
+            (f"edge_features/{{}}/{ATTRIBUTE}", edge_names, edges.attributes, starts),
+        ):
+            if values.ndim == 1 or values.shape[1]:
+                rows = pairwise(ends.tolist())
+                arrays |= {group.format(name): values[a:b] for name, (a, b) in zip(names, rows, strict=True)}
+        columns = {name: Column.of(array) for name, array in arrays.items()}
+        columns["edges/new_id"] = Column.count(first_edge_id, len(edge_ids))
+        return Partition(
+            part=part,
+            node_types=metadata.node_types,
+            edge_types=tuple(edge_names),
+            num_inner=inner,
+            num_nodes=len(new_ids),
+            num_own_edges=len(edge_ids),
+            num_edges=len(edge_ids),
+            columns=columns,
+        )
+
+    def _attributes(self, part: int) -> Values:
+        """Return the (inner nodes, attributes) of a partition, by new ID."""
+        first, end = (int(self.order.starts[part + i]) for i in (0, 1))
+        if self.node_width == 0:
+            return np.empty((end - first, 0))
+        return read_node_attributes(self.nodes[part], first, end - first, self.node_width)

@@ -1,10 +1,12 @@
-"""Write the text files that ParMETIS's ``pm_dglpart`` reads."""
+"""Write the text files that ``pm_dglpart`` reads, and one with the edges that it must not get."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +14,77 @@ import pyarrow as pa
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import DroppedEdges
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, input_objects, run_task
-from partition_ops.chunked.edges import EdgeReader
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
+from partition_ops.chunked.duplicate_edges import PairStore
+from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.formats.parmetis import file_names as parmetis
-from partition_ops.formats.parmetis.attributes import Attributes, chosen_attributes
-from partition_ops.formats.parmetis.edge_text import EdgeCounts, EdgeText
-from partition_ops.formats.parmetis.node_weights import NodeWeights
+from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, removed_edges_file, stats_file
 from partition_ops.formats.parmetis.text_rows import rows_at_once, text_rows
-from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.formats.parmetis.weights_and_attributes import Attributes, NodeWeights, chosen_attributes
 from partition_ops.storage import Store
-from partition_ops.system.parallel import map_in_threads
-from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.system.parallel import map_in_threads, unordered_in_threads
+from partition_ops.system.progress import Advance, NoProgress, Progress
+from partition_ops.system.temporary_folders import temporary_folder
 
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
+MEMORY = 192 << 20  # for the search for duplicates; beyond, it goes through temporary files
+
+
+def prepare_text_task(
+    source: Store,
+    destination: Store,
+    *,
+    graph_name: str | None = None,
+    weights: str = "node-types",
+    attributes: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Task:
+    """Return the task that writes ``prepare/<graph>_{nodes,edges,stats,removed_edges}.txt``.
+
+    Rows are in the order of homogeneous IDs, fields have one space between them. The weights of a node are
+    those of `NodeWeights`. An edge that is a self-loop, or that has the source and destination of an earlier
+    one, of whatever edge type, is not in the edge file but in ``<graph>_removed_edges.txt``, in the same
+    columns: homogeneous source and destination, type-wise edge ID, edge type ID, all of the input graph. An
+    edge and its reverse both stay. Attributes follow in every row; see `Attributes`. Edges that validation
+    has dropped are in neither file. Format: DGL guide, chapter 7.1.
+
+    Its counters are the three numbers of ``<graph>_stats.txt``, and those of removed self-loops and
+    duplicates.
+
+    Args:
+        source: Root of the input graph; its edges are read twice.
+        destination: Root of the output.
+        graph_name: Used instead of the name in ``metadata.json``.
+        weights: The weights of a node; see `NodeWeights`.
+        attributes: Names of the features that become attributes; ``all`` means all.
+        progress: Shows the rows written.
+
+    Raises:
+        UsageError: From the task: no type has a feature that is to be an attribute or a weight.
+        InvalidInputError: From the task: a file of edges or features cannot be read.
+
+    Peak memory: some 0.7 GB, whatever the size of the graph, and 48 bytes a duplicate; `NodeWeights` says
+    what weights add.
+    """
+    metadata = load_metadata(source, graph_name=graph_name)
+    dropped = DroppedEdges(destination)
+
+    def work(writer: ArtifactWriter) -> Counters:
+        reader = EdgeReader(source, metadata, dropped.ids(metadata))
+        node_weights = NodeWeights(weights, metadata, source, reader)
+        columns = chosen_attributes(attributes, metadata, source)
+        return _TextFiles(metadata, reader, node_weights, columns, writer, progress or NoProgress()).write()
+
+    options = {"graph_name": graph_name, "weights": weights, "attributes": list(attributes)}
+    return Task(
+        "prepare-parmetis",
+        destination,
+        work,
+        options={**options, "dropped": dropped.digests},
+        inputs=input_objects(source, metadata),
+        outputs=[f"{layout.PARMETIS_TEXT}/"],
+    )
 
 
 @dataclass(frozen=True)
@@ -38,48 +96,6 @@ class _NodeBlock:
     attributes: list[Values]
 
 
-def prepare_parmetis_text(
-    config: PrepareConfig, source: Store, destination: Store, *, progress: Progress | None = None
-) -> StageResult:
-    """Write ``prepare/<graph>_{nodes,edges,stats,removed_edges}.txt``.
-
-    Rows are in the order of homogeneous IDs, fields have one space between them. The weights of a node are
-    those of `NodeWeights`. An edge that is a self-loop, or that has the source and destination of an earlier
-    one, of whatever edge type, is not in the edge file but in ``<graph>_removed_edges.txt``, in the same
-    columns: homogeneous source and destination, type-wise edge ID, edge type ID, all of the input graph. An
-    edge and its reverse both stay. Attributes follow in every row; see `Attributes`. Edges that validation
-    has dropped are in neither file. Format: DGL guide, chapter 7.1.
-
-    Args:
-        config: Options.
-        source: Root of the input graph; its edges are read twice.
-        destination: Root of the output.
-        progress: Shows the rows written.
-
-    Returns:
-        The three numbers of ``<graph>_stats.txt``, and those of removed self-loops and duplicates.
-
-    Raises:
-        UsageError: There is no feature that is to be an attribute or a weight.
-        InvalidInputError: A file of edges or features cannot be read.
-
-    Peak memory: some 0.7 GB, whatever the size of the graph, and 48 bytes a duplicate; see `NodeWeights`
-    for what weights add.
-    """
-    metadata = load_metadata(source, graph_name=config.graph_name)
-    dropped = DroppedEdges(destination)
-
-    def work(task: ArtifactWriter) -> dict[str, Any]:
-        reader = EdgeReader(source, metadata, dropped.ids(metadata))
-        weights = NodeWeights(config.weights, metadata, source, reader)
-        attributes = chosen_attributes(config.attributes, metadata, source)
-        return _TextFiles(metadata, reader, weights, attributes, task, progress or NoProgress()).write()
-
-    inputs = input_objects(source, metadata)
-    options = {**config.options(), "dropped": dropped.digests}
-    return run_task("prepare-parmetis", destination, options=options, inputs=inputs, work=work)
-
-
 class _TextFiles:
     """Writes the files of one graph."""
 
@@ -89,22 +105,22 @@ class _TextFiles:
         reader: EdgeReader,
         weights: NodeWeights,
         attributes: tuple[Attributes, Attributes],
-        task: ArtifactWriter,
+        writer: ArtifactWriter,
         progress: Progress,
     ) -> None:
         self.metadata = metadata
         self.weights = weights
         self.attributes, self.edge_attributes = attributes
         self.reader = reader
-        self.task = task
+        self.writer = writer
         self.progress = progress
 
-    def write(self) -> dict[str, Any]:
+    def write(self) -> Counters:
         self._write_nodes()
         edges = self._write_edges()
         stats = (sum(self.metadata.num_nodes), edges.kept, self.weights.count)
         line = " ".join(map(str, stats)) + "\n"
-        self.task.wrote(self.task.destination.write_bytes(self._key(parmetis.stats_file), line.encode()))
+        self.writer.wrote(self.writer.destination.write_bytes(self._key(stats_file), line.encode()))
         return {
             **dict(zip(("num_nodes", "num_edges", "num_node_weights"), stats, strict=True)),
             "self_loops_removed": edges.self_loops,
@@ -115,17 +131,17 @@ class _TextFiles:
         return f"{layout.PARMETIS_TEXT}/{name_of(self.metadata.graph_name)}"
 
     def _write_nodes(self) -> None:
-        create = self.task.destination.create
+        create = self.writer.destination.create
         title, total = "Writing nodes", sum(self.metadata.num_nodes)
         with (
             self.progress.step(title, total, "nodes") as advance,
-            create(self._key(parmetis.nodes_file)) as new,
+            create(self._key(nodes_file)) as new,
             new.path.open("wb") as stream,
         ):
             for text, rows in map_in_threads(self._node_text, self._node_blocks()):
                 stream.write(text)
                 advance(rows)
-        self.task.wrote(new.published())
+        self.writer.wrote(new.published())
 
     def _node_blocks(self) -> Iterator[_NodeBlock]:
         step = rows_at_once(self.attributes.width)
@@ -141,17 +157,128 @@ class _TextFiles:
         columns = [np.full(len(block.ids), block.type_id), *weights, block.ids]
         return text_rows(columns, block.attributes), len(block.ids)
 
-    def _write_edges(self) -> EdgeCounts:
-        create = self.task.destination.create
+    def _write_edges(self) -> _EdgeCounts:
+        create = self.writer.destination.create
         with (
             self.progress.step("Writing edges", 2 * sum(self.metadata.num_edges), "edges") as advance,
-            create(self._key(parmetis.edges_file)) as kept,
-            create(self._key(parmetis.removed_edges_file)) as removed,
+            create(self._key(edges_file)) as kept,
+            create(self._key(removed_edges_file)) as removed,
             kept.path.open("wb") as kept_stream,
             removed.path.open("wb") as removed_stream,
         ):
-            text = EdgeText(self.metadata, self.reader, self.edge_attributes)
+            text = _EdgeText(self.metadata, self.reader, self.edge_attributes)
             counts = text.write(kept_stream, removed_stream, advance)
-        self.task.wrote(kept.published())
-        self.task.wrote(removed.published())
+        self.writer.wrote(kept.published())
+        self.writer.wrote(removed.published())
         return counts
+
+
+@dataclass(frozen=True)
+class _EdgeCounts:
+    """Edges in the edge file, and those left out of it."""
+
+    kept: int = 0
+    self_loops: int = 0
+    duplicates: int = 0
+
+    def __add__(self, other: _EdgeCounts) -> _EdgeCounts:
+        return _EdgeCounts(
+            self.kept + other.kept, self.self_loops + other.self_loops, self.duplicates + other.duplicates
+        )
+
+
+@dataclass(frozen=True)
+class _EdgePiece:
+    """Some edges of one type, which of them stay, and their attributes."""
+
+    type_id: int
+    edges: EdgeBlock
+    loops: npt.NDArray[np.bool_]
+    keep: npt.NDArray[np.bool_]
+    attributes: list[npt.NDArray[Any]]
+
+
+class _EdgeText:
+    """Writes the edges of a graph, type after type, in the order of their IDs.
+
+    Args:
+        metadata: The graph's metadata.
+        reader: Its edges; they are read twice.
+        attributes: What follows the columns of the edge file.
+    """
+
+    def __init__(self, metadata: GraphMetadata, reader: EdgeReader, attributes: Attributes) -> None:
+        self.metadata = metadata
+        self.reader = reader
+        self.attributes = attributes
+
+    def write(self, kept: BinaryIO, removed: BinaryIO, advance: Advance) -> _EdgeCounts:
+        """Write all edges to one stream or the other; ``advance`` counts each edge twice."""
+        counts = _EdgeCounts()
+        for kept_text, removed_text, figures in map_in_threads(self._texts, self._pieces(advance)):
+            kept.write(kept_text)
+            removed.write(removed_text)
+            counts += figures
+        return counts
+
+    def _repeated(self, advance: Advance) -> Ids:
+        """Return the homogeneous IDs of edges that repeat an earlier one, ascending, without self-loops."""
+        with temporary_folder() as scratch:
+            pairs = PairStore(self.metadata, memory=MEMORY, scratch=Path(scratch), across_types=True)
+
+            def add(chunk: EdgeChunk) -> None:
+                for block in self.reader.blocks(chunk):
+                    joins = ~self._self_loops(chunk.edge_type_id, block)
+                    pairs.add(chunk.edge_type_id, block.edge_ids[joins], block.src[joins], block.dst[joins])
+                    advance(len(block.src))
+
+            for _ in unordered_in_threads(add, self.reader.chunk_starts):
+                pass
+            found = [again.places for part in pairs.overlaps() for again in part.duplicates.values()]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+
+    def _pieces(self, advance: Advance) -> Iterator[_EdgePiece]:
+        repeated = self._repeated(advance)
+        step = rows_at_once(self.attributes.width)
+        for type_id, chunks in groupby(self.reader.chunks(), lambda chunk: chunk.edge_type_id):
+            rows = self.attributes.of_type(type_id)
+            for block in (block for chunk in chunks for block in self.reader.blocks(chunk)):
+                for begin in range(0, len(block.src), step):
+                    piece = _slice(block, begin, begin + step)
+                    loops = self._self_loops(type_id, piece)
+                    keep = ~loops
+                    keep[_rows_of(repeated, self.metadata.edge_offsets[type_id] + piece.edge_ids)] = False
+                    yield _EdgePiece(type_id, piece, loops, keep, rows.take(piece.edge_ids))
+                advance(len(block.src))
+
+    def _self_loops(self, type_id: int, block: EdgeBlock) -> npt.NDArray[np.bool_]:
+        src_type, dst_type = self._ends(type_id)
+        return block.src == block.dst if src_type == dst_type else np.zeros(len(block.src), np.bool_)
+
+    def _ends(self, type_id: int) -> tuple[int, int]:
+        """Return the node type IDs of the sources and of the destinations."""
+        edge_type = self.metadata.edge_types[type_id]
+        return self.metadata.node_type_id(edge_type.src), self.metadata.node_type_id(edge_type.dst)
+
+    def _texts(self, piece: _EdgePiece) -> tuple[pa.Buffer, pa.Buffer, _EdgeCounts]:
+        src_offset, dst_offset = (self.metadata.node_offsets[end] for end in self._ends(piece.type_id))
+        edges = piece.edges
+        type_ids = np.full(len(edges.src), piece.type_id)
+        columns = [edges.src + src_offset, edges.dst + dst_offset, edges.edge_ids, type_ids]
+        kept, removed = (
+            text_rows([column[which] for column in columns], [block[which] for block in piece.attributes])
+            for which in (piece.keep, ~piece.keep)
+        )
+        stay, self_loops = int(piece.keep.sum()), int(piece.loops.sum())
+        return kept, removed, _EdgeCounts(stay, self_loops, len(type_ids) - stay - self_loops)
+
+
+def _slice(block: EdgeBlock, begin: int, end: int) -> EdgeBlock:
+    return EdgeBlock(block.edge_ids[begin:end], block.src[begin:end], block.dst[begin:end])
+
+
+def _rows_of(wanted: Ids, ids: Ids) -> Ids:
+    """Return the rows of ascending IDs that are also wanted."""
+    here = wanted[slice(*np.searchsorted(wanted, [ids[0], ids[-1] + 1]))]
+    rows: Ids = np.searchsorted(ids, here)
+    return rows

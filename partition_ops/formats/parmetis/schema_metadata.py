@@ -11,7 +11,7 @@ import numpy as np
 
 from partition_ops.chunked.metadata import GraphMetadata, parse_metadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.parmetis.node_order import NodeTypes
+from partition_ops.formats.parmetis.output_nodes import NodeTypes
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
 
 SAMPLES = 64

@@ -14,7 +14,13 @@ import numpy.typing as npt
 
 from partition_ops.chunked.duplicate_edges import Keys, find_overlaps
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.parmetis import file_names as parmetis
+from partition_ops.formats.parmetis.text_files import (
+    EDGE_COLUMNS,
+    edges_file,
+    node_columns,
+    nodes_file,
+    stats_file,
+)
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -49,9 +55,9 @@ def validate_parmetis_text(
     """
     nodes, edges, weights = _read_stats(source, graph_name)
     with (progress or NoProgress()).step("Checking ParMETIS's text", nodes + edges, "rows") as advance:
-        table = _table(source, parmetis.nodes_file(graph_name), parmetis.node_columns(weights))
+        table = _table(source, nodes_file(graph_name), node_columns(weights))
         _check_nodes(table, _offsets(schema["nid"]), nodes, advance)
-        table = _table(source, parmetis.edges_file(graph_name), parmetis.EDGE_COLUMNS)
+        table = _table(source, edges_file(graph_name), EDGE_COLUMNS)
         _check_edges(table, nodes, _offsets(schema["eid"]), edges, advance)
     return {"nodes": nodes, "edges": edges, "node_weights": weights}
 
@@ -66,7 +72,7 @@ def _offsets(ranges: dict[str, list[int]]) -> Ids:
 
 
 def _read_stats(source: Store, graph_name: str) -> tuple[int, int, int]:
-    key = parmetis.stats_file(graph_name)
+    key = stats_file(graph_name)
     fields = source.read_bytes(key).split()
     if len(fields) != 3 or not all(field.isdigit() for field in fields):
         raise InvalidInputError(

@@ -22,7 +22,7 @@ from partition_ops.artifacts.tasks import (
 )
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.formats.parmetis.prepare_text import prepare_parmetis_text
+from partition_ops.formats.parmetis.prepare_text import prepare_text_task
 from partition_ops.stages.prepare import symmetric
 from partition_ops.stages.prepare.half_edges import HalfEdges
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -40,7 +40,7 @@ def prepare_graph(
 ) -> StageResult:
     """Write ``prepare/graph.parhip``, ``prepare/in_degrees.npy`` and ``prepare/stats.json``.
 
-    With the format ``parmetis``, text files are written instead: see `prepare_parmetis_text`.
+    With the format ``parmetis``, text files are written instead: see `prepare_text_task`.
 
     The graph holds every edge in both directions, on homogeneous IDs. Duplicates are merged, also across edge
     types and directions. Self-loops, and edges that validation has dropped or excluded, are left out. The
@@ -64,7 +64,14 @@ def prepare_graph(
     temporary file (below ``TMPDIR``).
     """
     if config.format == "parmetis":
-        return prepare_parmetis_text(config, source, destination, progress=progress)
+        return prepare_text_task(
+            source,
+            destination,
+            graph_name=config.graph_name,
+            weights=config.weights,
+            attributes=config.attributes,
+            progress=progress,
+        ).run()
     return prepare_task(config, source, destination, progress=progress).run()
 
 

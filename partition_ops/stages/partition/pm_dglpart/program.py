@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partition_ops.formats.parmetis import file_names as parmetis
+from partition_ops.formats.parmetis import text_files as parmetis
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.pm_dglpart.text_graph import (
     Ids,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.parmetis import file_names as parmetis
+from partition_ops.formats.parmetis import text_files as parmetis
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.mpi.parmetis_library import (
     FEWEST_NODES,

@@ -372,7 +372,7 @@ def test_command(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ({"num_parts": "3"}, 3, "The partition 2 has no files"),
         ({"num_parts": "1"}, 3, "more partitions"),
         ({"num_node_weights": "2"}, 3, "line 1"),
-        ({"node_attr_dtype": "string"}, 2, "--node-attr-dtype is no dtype"),
+        ({"node_attr_dtype": "string"}, 2, "--node-attr-dtype is not a dtype"),
         ({"node_attr_dtype": "float32"}, 3, "at least 1, since a dtype is given"),
         ({"schema": "nowhere.json"}, 3, "nowhere.json"),
         ({"schema": "s3://bucket"}, 2, "--schema names no file"),

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.cli import main
-from partition_ops.formats.parmetis import edge_text as parmetis_edges
-from partition_ops.formats.parmetis import prepare_text as parmetis_text
+from partition_ops.formats.parmetis import prepare_text
 from partition_ops.formats.parmetis.text_rows import text_rows
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
@@ -113,7 +112,7 @@ def test_any_graph_with_the_duplicates_looked_for_on_the_disk(
     graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parmetis_edges, "MEMORY", 1)
+        patch.setattr(prepare_text, "MEMORY", 1)
         check(graph, prepared(graph, tmp_path_factory.mktemp("any")))
 
 
@@ -203,8 +202,7 @@ def check_attributes(
 def test_attributes_behind_the_columns(
     names: tuple[str, ...], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parmetis_edges, "rows_at_once", lambda attributes: rows)
-    monkeypatch.setattr(parmetis_text, "rows_at_once", lambda attributes: rows)
+    monkeypatch.setattr(prepare_text, "rows_at_once", lambda attributes: rows)
     graph = social() if names == ("weight",) else library()
     check_attributes(graph, tmp_path, names)
 

@@ -1,4 +1,4 @@
-"""The edges of each partition, from ParMETIS's edge files and the record of removed edges."""
+"""Read the edges of each partition: the edge files of ``pm_dglpart``, and the file of removed edges."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.parmetis.loops import mark_new
-from partition_ops.formats.parmetis.node_order import GivenOrder
+from partition_ops.formats.parmetis.output_nodes import OutputOrder
+from partition_ops.formats.parmetis.text_files import REMOVED_EDGE_COLUMNS
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
 
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
-ORIGINAL = ("orig_src_id", "orig_dst_id", "orig_type_edge_id", "edge_type")
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class EdgeRows:
 
     Attributes:
         rows: (4, n) int64: homogeneous IDs of source and destination, type-wise edge ID, edge type ID.
-        attributes: (n, attributes); no columns where they are not read.
+        attributes: (n, attributes); no columns if they are not read.
     """
 
     rows: Ids
     attributes: Values
 
     def take(self, which: Any) -> EdgeRows:
-        """Some of the edges, by indices or mask."""
+        """Return some of the edges, by indices or mask."""
         return EdgeRows(self.rows[:, which], self.attributes[which])
 
     def starts(self, edge_types: int) -> Ids:
-        """(edge types + 1,) int64, where the edges of each type begin, of edges that are sorted by type."""
+        """Return (edge types + 1,) int64, where the edges of each type begin, if they are sorted by type."""
         found: Ids = np.searchsorted(self.rows[3], np.arange(edge_types + 1))
         return found
 
@@ -49,17 +49,17 @@ class EdgeLoader:
         metadata: Metadata of the input graph.
         order: New IDs of all nodes.
         width: Number of attributes of every edge.
-        removed: Edges that ParMETIS was not given; they join the partitions of their destinations.
+        removed: Edges that ParMETIS did not get; they join the partitions of their destinations.
 
     Raises:
-        InvalidInputError: From every method: a number cannot be, with file and line.
+        InvalidInputError: From every method: a number is impossible; names the file and the line.
 
     Peak memory: 1 byte an edge of the graph, 40 bytes a removed edge, 80 bytes an edge of a partition and
     twice its attributes.
     """
 
     def __init__(
-        self, metadata: GraphMetadata, order: GivenOrder, *, width: int, removed: TextTable | None
+        self, metadata: GraphMetadata, order: OutputOrder, *, width: int, removed: TextTable | None
     ) -> None:
         self.metadata = metadata
         self.order = order
@@ -71,7 +71,7 @@ class EdgeLoader:
         self.num_removed = self._removed.rows.shape[1] if self._removed else 0
 
     def load(self, part: int, table: TextTable) -> EdgeRows:
-        """The edges of a partition, sorted by edge type and edge ID."""
+        """Return the edges of a partition, sorted by edge type and edge ID."""
         found = self._read(table, part)
         if self._removed is not None:
             back = self._removed.take(self.order.assignment.parts[self._removed.rows[1]] == part)
@@ -80,21 +80,21 @@ class EdgeLoader:
                 np.concatenate([found.attributes, back.attributes]),
             )
         ids = self._homogeneous(found.rows)
-        in_order = bool((ids[1:] > ids[:-1]).all())  # as our pm-dglpart leaves them
+        in_order = bool((ids[1:] > ids[:-1]).all())  # in files of our own pm-dglpart
         return found if in_order else found.take(np.argsort(ids, kind="stable"))
 
     def missing(self) -> int:
-        """Edges of the schema that were in no file, once every partition has been loaded."""
+        """Return the number of edges of the schema that no file has, once every partition has been loaded."""
         return int(len(self._seen) - np.count_nonzero(self._seen))
 
     def first_missing(self) -> str:
-        """One of them, for a message."""
+        """Return one of them, for a message."""
         edge = int(np.flatnonzero(~self._seen)[0])
         type_id = int(np.searchsorted(self._edge_offsets, edge, side="right")) - 1
         return f"edge {edge - self._edge_offsets[type_id]} of type {str(self.metadata.edge_types[type_id])!r}"
 
     def _homogeneous(self, rows: Ids) -> Ids:
-        """(n,) int64, homogeneous edge IDs of the input graph."""
+        """Return (n,) int64, homogeneous edge IDs of the input graph."""
         ids: Ids = self._edge_offsets[rows[3]] + rows[2]
         return ids
 
@@ -104,7 +104,7 @@ class EdgeLoader:
             self._check_original(table, block)
             if part is not None:
                 self._check_new_ids(table, block, part)
-            rows.append(np.stack([block.columns[name] for name in ORIGINAL]))
+            rows.append(np.stack([block.columns[name] for name in REMOVED_EDGE_COLUMNS]))
             if block.attributes is not None:
                 attributes.append(block.attributes)
             self._note(table, block, self._homogeneous(rows[-1]))
@@ -113,7 +113,7 @@ class EdgeLoader:
         return EdgeRows(found, values)
 
     def _check_original(self, table: TextTable, block: TextBlock) -> None:
-        src, dst, edge, type_ids = (block.columns[name] for name in ORIGINAL)
+        src, dst, edge, type_ids = (block.columns[name] for name in REMOVED_EDGE_COLUMNS)
         edge_types = self.metadata.edge_types
         table.require(
             block,
@@ -167,7 +167,7 @@ class EdgeLoader:
 
     def _note(self, table: TextTable, block: TextBlock, edges: Ids) -> None:
         with self._lock:
-            again = mark_new(edges, self._seen)
+            again = _mark_new(edges, self._seen)
         if again >= 0:
             good = np.arange(len(edges)) != again
             table.require(
@@ -175,11 +175,29 @@ class EdgeLoader:
             )
 
 
-def refuse_missing(loader: EdgeLoader, removed_file: str) -> None:
-    """Complain about edges that the schema counts and no file has."""
+def raise_missing(loader: EdgeLoader, removed_file: str) -> None:
+    """Raise the error about edges that the schema counts and no file has."""
     raise InvalidInputError(
         f"{loader.missing()} edges of the schema are in no file",
         found=f"no {loader.first_missing()}, for one",
-        remedy=f"If they were kept from ParMETIS, put {removed_file} into --input-dir; if they are to be lost"
-        " (ParMETIS drops duplicates), use --missing-edges accept.",
+        remedy=f"If they were kept from ParMETIS, put {removed_file} into --input-dir; if you accept that"
+        " they are lost (ParMETIS drops duplicates), use --missing-edges accept.",
     )
+
+
+@njit(cache=True, nogil=True)
+def _mark_new(ids: npt.NDArray[Any], seen: npt.NDArray[Any]) -> int:
+    """Mark IDs as seen, up to the first that was already.
+
+    Args:
+        ids: (n,) int64, inside the range of ``seen``.
+        seen: (IDs,) bool, written.
+
+    Returns:
+        The row of that ID, or -1.
+    """
+    for row in range(len(ids)):
+        if seen[ids[row]]:
+            return row
+        seen[ids[row]] = True
+    return -1

@@ -1,0 +1,293 @@
+"""Read the nodes of each partition from the output of ``pm_dglpart``: new IDs, or only the assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts.assignment import Assignment
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.parmetis.text_files import (
+    ASSIGNMENT_COLUMNS,
+    assignment_file,
+    find_part_file,
+    nodes_file,
+    part_node_columns,
+)
+from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
+from partition_ops.storage import Store
+
+Ids = npt.NDArray[np.int64]
+Parts = npt.NDArray[np.int32]
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class NodeTypes:
+    """Node types of a schema.
+
+    Attributes:
+        names: By node type ID.
+        offsets: (types + 1,) int64, first homogeneous ID of each type, and the number of nodes.
+    """
+
+    names: Sequence[str]
+    offsets: Ids
+
+    def type_of(self, node: int) -> int:
+        """Return the node type ID of a homogeneous ID."""
+        return int(np.searchsorted(self.offsets, node, side="right")) - 1
+
+    def ids_of(self, name: str) -> str:
+        """Return the homogeneous IDs of a type, for messages."""
+        begin, end = self.offsets[self.names.index(name) :][:2]
+        return f"{begin} to {end - 1}" if end > begin else "none, the type has no nodes"
+
+
+@dataclass(frozen=True)
+class OutputOrder:
+    """New IDs of all nodes, as ParMETIS numbered them.
+
+    Attributes:
+        assignment: The partition of every node.
+        old_ids: (nodes,) int64, homogeneous ID of the input graph by new ID.
+    """
+
+    assignment: Assignment
+    old_ids: Ids
+
+    @cached_property
+    def new_ids(self) -> Ids:
+        """(nodes,) int64, new ID by homogeneous ID of the input graph."""
+        new = np.empty(len(self.old_ids), np.int64)
+        new[self.old_ids] = np.arange(len(new))
+        return new
+
+    @cached_property
+    def starts(self) -> Ids:
+        """(partitions + 1,) int64, first new ID of each partition."""
+        sizes = np.bincount(self.assignment.parts, minlength=self.assignment.num_parts)
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
+def read_node_order(tables: Sequence[TextTable], types: NodeTypes) -> OutputOrder:
+    """Read the nodes of all partitions, and check them: every node once, new IDs as DGL wants them.
+
+    Args:
+        tables: The node file of each partition.
+        types: Node types of the input graph.
+
+    Raises:
+        InvalidInputError: A number is impossible, with file and line; a node is missing; the new IDs of a
+            partition are not contiguous, or not by type.
+
+    Peak memory: 28 bytes a node.
+    """
+    return _NodeReader(types).read(tables)
+
+
+def read_node_attributes(table: TextTable, first: int, count: int, width: int) -> npt.NDArray[Any]:
+    """Return the (count, width) attributes of one partition's nodes, by new ID, which begin at ``first``."""
+    rows = np.empty((count, width), table.dtype)
+    for block in table.blocks():
+        rows[block.columns["node_id"] - first] = block.attributes
+    return rows
+
+
+def first_of_each(ids: Ids) -> npt.NDArray[np.bool_]:
+    """Return (n,) bool, whether each of some IDs has not occurred before."""
+    first = np.zeros(len(ids), np.bool_)
+    first[np.unique(ids, return_index=True)[1]] = True
+    return first
+
+
+class _NodeReader:
+    """Collects the permutation from the node files."""
+
+    def __init__(self, types: NodeTypes) -> None:
+        nodes = int(types.offsets[-1])
+        self.types = types
+        self.old_ids = np.full(nodes, NOWHERE, np.int64)
+        self.new_ids = np.full(nodes, NOWHERE, np.int64)
+        self.parts = np.full(nodes, NOWHERE, np.int32)
+
+    def read(self, tables: Sequence[TextTable]) -> OutputOrder:
+        begin = 0
+        for part, table in enumerate(tables):
+            begin = self._read_part(part, table, begin)
+        if begin != len(self.old_ids):
+            self._raise_missing()
+        return OutputOrder(Assignment(len(tables), "metis", self.parts), self.old_ids)
+
+    def _read_part(self, part: int, table: TextTable, begin: int) -> int:
+        """Return the first new ID of the next partition."""
+        count = 0
+        for block in table.blocks():
+            old = self._checked(table, block)
+            self.parts[old] = part
+            count += len(old)
+        end = begin + count
+        if (self.old_ids[begin:end] == NOWHERE).any():
+            missing = begin + int(np.flatnonzero(self.old_ids[begin:end] == NOWHERE)[0])
+            raise InvalidInputError(
+                f"{table.where}: the new IDs of partition {part} are not contiguous",
+                found=f"{count} nodes, none of them {missing}",
+                expected=f"{begin} to {end - 1}, from where the partition before it ends",
+            )
+        self._check_types_ascend(table, begin, end)
+        return end
+
+    def _checked(self, table: TextTable, block: TextBlock) -> Ids:
+        """Enter a block, and return the homogeneous IDs of its nodes in the input graph."""
+        offsets, names = self.types.offsets, self.types.names
+        new, type_ids = block.columns["node_id"], block.columns["node_type"]
+        orig = block.columns["orig_type_node_id"]
+        table.require(
+            block,
+            (type_ids >= 0) & (type_ids < len(names)),
+            "there is no such node type",
+            lambda row: f"<node_type> 0 to {len(names) - 1}",
+        )
+        counts = np.diff(offsets)[type_ids]
+        table.require(
+            block,
+            (orig >= 0) & (orig < counts),
+            "the original ID is outside the range of its node type",
+            lambda row: f"0 to {counts[row] - 1} for the node type {names[type_ids[row]]!r}",
+        )
+        table.require(
+            block,
+            (new >= 0) & (new < len(self.old_ids)),
+            "the new ID is out of range",
+            lambda row: f"<node_id> 0 to {len(self.old_ids) - 1}",
+        )
+        old = offsets[type_ids] + orig
+        self._enter(table, block, old)
+        return old
+
+    def _enter(self, table: TextTable, block: TextBlock, old: Ids) -> None:
+        new = block.columns["node_id"]
+        free = (self.old_ids[new] == NOWHERE) & (self.new_ids[old] == NOWHERE)
+        self.old_ids[new], self.new_ids[old] = old, new
+        # of two rows of the block with the same old ID, the first is overwritten
+        table.require(
+            block,
+            free & first_of_each(new) & (self.new_ids[old] == new),
+            "the node, or its new ID, is there twice",
+            lambda row: "every node in one row of one partition",
+        )
+
+    def _check_types_ascend(self, table: TextTable, begin: int, end: int) -> None:
+        type_ids = np.searchsorted(self.types.offsets, self.old_ids[begin:end], side="right")
+        falls = np.flatnonzero(np.diff(type_ids) < 0)
+        if len(falls):
+            raise InvalidInputError(
+                f"{table.where}: the nodes of a type have no contiguous new IDs, in the order of the types",
+                found=f"a type that comes before it again at the new ID {begin + int(falls[0]) + 1}",
+                expected="new IDs by node type inside a partition, as DGL's partition book wants them",
+            )
+
+    def _raise_missing(self) -> None:
+        missing = np.flatnonzero(self.new_ids == NOWHERE)
+        first = int(missing[0])
+        type_id = self.types.type_of(first)
+        orig = first - int(self.types.offsets[type_id])
+        raise InvalidInputError(
+            f"{len(missing)} nodes of the schema are in no partition",
+            found=f"no node {orig} of type {self.types.names[type_id]!r}, for one",
+            remedy="Check --schema, --num-parts and --num-node-weights.",
+        )
+
+
+def read_parmetis_assignment(
+    folder: Store, metadata: GraphMetadata, *, num_parts: int, num_weights: int
+) -> Assignment:
+    """Read the partition of every node from ``p<i>-<graph>_nodes.txt`` or ``<graph>_part.<partitions>``.
+
+    Args:
+        folder: Where ``pm_dglpart`` ran, or ``pm_dglpart3`` or PM4GNN, which write the single file.
+        metadata: The graph's metadata.
+        num_parts: Number of partitions; each has a node file.
+        num_weights: Number of weights of a node in those.
+
+    Raises:
+        InvalidInputError: A file is missing, or there are both kinds; a row is no node of the graph, a
+            partition is out of range, or a node is there twice or not at all; with file and line.
+
+    Peak memory: 4 bytes a node, and 16 MiB of text.
+    """
+    parts = np.full(metadata.node_offsets[-1], -1, np.int32)
+    single = assignment_file(metadata.graph_name, num_parts)
+    if folder.exists(single):
+        _check_single(folder, single, metadata.graph_name)
+        name = single
+        _read_single(_open(folder, single, ASSIGNMENT_COLUMNS), num_parts, parts)
+    else:
+        name = f"...-{nodes_file(metadata.graph_name)}"
+        for part in range(num_parts):
+            key = find_part_file(folder, part, nodes_file(metadata.graph_name))
+            _read_part_nodes(_open(folder, key, part_node_columns(num_weights)), part, parts, metadata)
+    missing = np.flatnonzero(parts < 0)
+    if len(missing):
+        type_id = int(np.searchsorted(metadata.node_offsets, missing[0], side="right")) - 1
+        raise InvalidInputError(
+            f"{len(missing)} nodes are in no file {name} in {folder.uri}",
+            found=f"no partition for ID {missing[0] - metadata.node_offsets[type_id]} of node type"
+            f" {metadata.node_types[type_id]!r}",
+            expected="every node once",
+        )
+    return Assignment(num_parts, "metis", parts)
+
+
+def _open(folder: Store, key: str, columns: Sequence[str]) -> TextTable:
+    return TextTable(folder.local_copy(key), folder.uri_of(key), columns)
+
+
+def _check_single(folder: Store, single: str, graph_name: str) -> None:
+    other = f"p0-{nodes_file(graph_name)}"
+    if folder.exists(other) or folder.exists(other.replace("p0-", "p000-", 1)):
+        raise InvalidInputError(
+            f"{folder.uri} has two assignments",
+            found=f"{single}, of pm_dglpart3 or PM4GNN, and {other}, of pm_dglpart",
+            expected="one of them",
+            remedy="Remove the files of an earlier run.",
+        )
+
+
+def _read_single(table: TextTable, num_parts: int, parts: Parts) -> None:
+    for block in table.blocks():
+        nodes, found = block.columns["node_id"], block.columns["part"]
+        table.require(
+            block, (nodes >= 0) & (nodes < len(parts)), "no such node", lambda _: f"0 to {len(parts) - 1}"
+        )
+        table.require(
+            block,
+            (found >= 0) & (found < num_parts),
+            "no such partition",
+            lambda _: f"0 to {num_parts - 1}",
+        )
+        _enter_parts(table, block, nodes, found, parts)
+
+
+def _enter_parts(table: TextTable, block: TextBlock, nodes: Ids, found: Ids | int, parts: Parts) -> None:
+    fresh = first_of_each(nodes) & (parts[nodes] < 0)
+    table.require(block, fresh, "the node has a partition already", lambda _: "every node once")
+    parts[nodes] = found
+
+
+def _read_part_nodes(table: TextTable, part: int, parts: Parts, metadata: GraphMetadata) -> None:
+    offsets = np.array(metadata.node_offsets)
+    for block in table.blocks():
+        types, ids = block.columns["node_type"], block.columns["orig_type_node_id"]
+        known = (types >= 0) & (types < len(metadata.node_types))
+        table.require(block, known, "no such node type", lambda _: f"0 to {len(metadata.node_types) - 1}")
+        inside = (ids >= 0) & (ids < np.diff(offsets)[types])
+        table.require(block, inside, "no such node", lambda _: "an ID below the number of nodes of the type")
+        nodes = offsets[types] + ids
+        _enter_parts(table, block, nodes, part, parts)
