@@ -106,5 +106,5 @@ def test_the_command_line_checks_them(tmp_path: Path, capsys: pytest.CaptureFixt
     write(tmp_path, NODES, EDGES)
     open_store(str(tmp_path)).write_json("toy.json", SCHEMA)
     assert main(["validate", str(tmp_path), "--parmetis", "toy", "--schema", f"{tmp_path}/toy.json"]) == 0
-    assert "toy is sound: nodes 7, edges 3" in capsys.readouterr().out
+    assert "toy is valid: nodes 7, edges 3" in capsys.readouterr().out
     assert main(["validate", str(tmp_path), "--parmetis", "toy"]) == 2
