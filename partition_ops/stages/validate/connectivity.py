@@ -1,4 +1,4 @@
-"""Degrees and connected components, counted while the edges stream by."""
+"""Degrees and connected components, counted while the edges are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partition_ops.system.memory import memory_limit
 
 Ids = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int32] | npt.NDArray[np.int64]
-NARROW = 2**31  # 32-bit numbers do below this: half the memory, and twice as much of it in the cache
+NARROW = 2**31  # below this 32 bits suffice: half the memory, and twice as many numbers in the cache
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Components:
     """Weakly connected components of the whole graph.
 
     Attributes:
-        count: How many; an isolated node is one of its own.
-        largest: Nodes of the largest.
+        count: How many there are; an isolated node is a component.
+        largest: Number of nodes of the largest.
     """
 
     count: int
@@ -33,14 +33,14 @@ class Components:
 class Connectivity:
     """Counts over all nodes; usable from several threads.
 
-    Peak memory: 12 bytes a node, and 24 from two thousand million nodes or edges on.
+    Peak memory: 12 bytes a node; 24 if there are 2**31 nodes or edges or more.
 
     Args:
         nodes: Number of nodes of all types.
         edges: Number of edges of all types.
 
     Raises:
-        InvalidInputError: There is not so much memory.
+        InvalidInputError: The counts do not fit into the memory of the machine.
     """
 
     def __init__(self, nodes: int, edges: int) -> None:
@@ -49,7 +49,7 @@ class Connectivity:
         self.in_degrees: Counts = np.zeros(nodes, dtype)
         self.out_degrees: Counts = np.zeros(nodes, dtype)
         self._parents: Counts = np.arange(nodes, dtype=dtype)
-        # one for each array, so that several threads follow one another through the three steps
+        # one for each array, so that several threads can be in different steps
         self._locks = threading.Lock(), threading.Lock(), threading.Lock()
 
     def add(self, src: Ids, dst: Ids, src_offset: int, dst_offset: int) -> None:
@@ -69,19 +69,20 @@ class Connectivity:
             _join(src, dst, src_offset, dst_offset, self._parents)
 
     def components(self) -> Components:
+        """Return the weakly connected components of the edges so far."""
         sizes = _component_sizes(self._parents)
         return Components(int((sizes > 0).sum()), int(sizes.max(initial=0)))
 
 
 def _check_memory(nodes: int, bytes_a_node: int) -> None:
-    """Refuse a number of nodes that could not even be counted, before memory is asked for it."""
+    """Raise InvalidInputError if the counts would not fit into memory, before it is allocated."""
     limit = memory_limit()
     if nodes * bytes_a_node > limit:
         raise InvalidInputError(
-            "The graph has more nodes than this machine's memory can hold a few numbers about",
-            found=f"{nodes:,} nodes, which take {bytes_a_node} bytes each to check",
+            "The graph has more nodes than fit into the memory of this machine",
+            found=f"{nodes:,} nodes; checking takes {bytes_a_node} bytes for each",
             expected=f"at most {limit // bytes_a_node:,} with {limit / 2**30:.1f} GiB",
-            remedy="Correct the counts in metadata.json, or take a larger machine.",
+            remedy="Correct the counts in metadata.json, or use a machine with more memory.",
         )
 
 
@@ -101,10 +102,10 @@ def _count(ids: Ids, offset: int, degrees: Counts) -> None:
 
 @njit(cache=True, nogil=True)
 def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts) -> None:
-    """Union-find without ranks: the smaller ID becomes the root."""
+    """Join the components of edges: union-find without ranks, the smaller ID becomes the root."""
     for i in range(len(src)):
         u, v = src[i] + src_offset, dst[i] + dst_offset
-        if parents[u] == parents[v]:  # as nearly always after a while
+        if parents[u] == parents[v]:  # after a while nearly always
             continue
         a, b = _root(parents, u), _root(parents, v)
         root = min(a, b)

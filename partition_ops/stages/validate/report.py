@@ -10,7 +10,7 @@ from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.defects import EXAMPLES, Defect
-from partition_ops.stages.validate.expectations import Outcome, Verdict
+from partition_ops.stages.validate.expectations import Evaluation, Outcome
 from partition_ops.stages.validate.measurement import Measurement
 from partition_ops.stages.validate.metrics import Tables, degree_distribution
 from partition_ops.storage import Store
@@ -22,16 +22,16 @@ NO_LISTS: dict[str, dict[str, str]] = {
 }
 
 
-def defects_of(found: Measurement, verdict: Verdict | None, actions: Mapping[str, str]) -> list[Defect]:
+def defects_of(found: Measurement, evaluation: Evaluation | None, actions: Mapping[str, str]) -> list[Defect]:
     """Return every defect with the action that is chosen for its check."""
     defects = [replace(defect, action=actions.get(defect.check, "fail")) for defect in found.defects.all()]
-    return defects + (unmet_expectations(verdict) if verdict is not None else [])
+    return defects + (unmet_expectations(evaluation) if evaluation is not None else [])
 
 
-def unmet_expectations(verdict: Verdict) -> list[Defect]:
+def unmet_expectations(evaluation: Evaluation) -> list[Defect]:
     """Return the expectations that are not met; ours about checks are left out, which have defects."""
-    known = [one for one in verdict.failures if one.ours and one.check in CHECKS]
-    return [_defect(one) for one in verdict.failures if one not in known and one.action != "info"]
+    known = [one for one in evaluation.failures if one.ours and one.check in CHECKS]
+    return [_defect(one) for one in evaluation.failures if one not in known and one.action != "info"]
 
 
 def _defect(outcome: Outcome) -> Defect:
@@ -49,7 +49,7 @@ def report_document(
     found: Measurement,
     tables: Tables,
     defects: Sequence[Defect],
-    verdict: Verdict | None,
+    evaluation: Evaluation | None,
     *,
     actions: Mapping[str, str],
     lists: Mapping[str, Mapping[str, str]],
@@ -60,7 +60,7 @@ def report_document(
         found: What was measured.
         tables: Its metrics.
         defects: What is wrong.
-        verdict: The outcomes of expectations, if Great Expectations was asked.
+        evaluation: The outcomes of expectations, if Great Expectations was asked.
         actions: By check, what is done about its findings.
         lists: By kind and edge type, the SHA-256 of each list of edges that was written.
     """
@@ -77,16 +77,16 @@ def report_document(
         "degree_distribution": degree_distribution(found),
         "files": sorted(found.facts.files, key=lambda entry: str(entry["path"])),
         **lists,
-        "expectations": _outcomes(verdict),
+        "expectations": _outcomes(evaluation),
     }
 
 
-def _outcomes(verdict: Verdict | None) -> list[dict[str, Any]]:
+def _outcomes(evaluation: Evaluation | None) -> list[dict[str, Any]]:
     """Return all expectations, the user's and ours, and whether they are met."""
-    if verdict is None:
+    if evaluation is None:
         return []
     keys = ("table", "expectation", "column", "check", "success", "sentence")
-    return [{key: getattr(outcome, key) for key in keys} for outcome in verdict.outcomes]
+    return [{key: getattr(outcome, key) for key in keys} for outcome in evaluation.outcomes]
 
 
 def refusal(fatal: Sequence[Defect], destination: Store) -> InvalidInputError:

@@ -9,7 +9,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
 from partition_ops.chunked.metadata import METADATA, load_metadata
 from partition_ops.stages.validate.edge_lists import EdgeLists
-from partition_ops.stages.validate.expectations import Judge, Suite, Verdict, read_suites
+from partition_ops.stages.validate.expectations import Evaluation, Evaluator, Suite, read_suites
 from partition_ops.stages.validate.measurement import measure_graph
 from partition_ops.stages.validate.metrics import metrics
 from partition_ops.stages.validate.options import ValidateConfig
@@ -72,17 +72,17 @@ def validate_task(
 
     def work(writer: ArtifactWriter) -> Counters:
         _delete_leftovers(destination)
-        with _started_judge(config, suites) as judge:
+        with _started_evaluator(config, suites) as evaluator:
             found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
             tables = metrics(found)
-            verdict = judge.judge(tables) if judge is not None else None
-            if verdict is not None:
-                _write_data_docs(writer, verdict)
-        defects = defects_of(found, verdict, config.actions)
+            evaluation = evaluator.evaluate(tables) if evaluator is not None else None
+            if evaluation is not None:
+                _write_data_docs(writer, evaluation)
+        defects = defects_of(found, evaluation, config.actions)
         fatal = [defect for defect in defects if defect.action == "fail"]
         edges = EdgeLists(found.edge_ids, config.actions)
         lists = NO_LISTS if fatal else edges.write(writer, metadata)
-        report = report_document(found, tables, defects, verdict, actions=config.actions, lists=lists)
+        report = report_document(found, tables, defects, evaluation, actions=config.actions, lists=lists)
         writer.write_json(layout.VALIDATION_REPORT, report)
         if fatal:
             raise refusal(fatal, destination)
@@ -108,7 +108,7 @@ def _delete_leftovers(destination: Store) -> None:
 
 
 @contextmanager
-def _started_judge(config: ValidateConfig, suites: Sequence[Suite]) -> Iterator[Judge | None]:
+def _started_evaluator(config: ValidateConfig, suites: Sequence[Suite]) -> Iterator[Evaluator | None]:
     """Start Great Expectations beside the measuring; None if neither option nor suites ask for it.
 
     If the user has suites, wait until it has accepted them: a mistake in them is reported before measuring.
@@ -116,15 +116,15 @@ def _started_judge(config: ValidateConfig, suites: Sequence[Suite]) -> Iterator[
     if not config.data_docs and not suites:
         yield None
         return
-    with Judge(suites) as judge:
+    with Evaluator(suites) as evaluator:
         if suites:
-            judge.wait_until_ready()
-        yield judge
+            evaluator.wait_until_ready()
+        yield evaluator
 
 
-def _write_data_docs(writer: ArtifactWriter, verdict: Verdict) -> None:
+def _write_data_docs(writer: ArtifactWriter, evaluation: Evaluation) -> None:
     """Write the Data Docs to ``validation/data_docs/``."""
-    for path in sorted(verdict.data_docs.rglob("*")):
+    for path in sorted(evaluation.data_docs.rglob("*")):
         if path.is_file():
-            key = layout.data_docs(path.relative_to(verdict.data_docs).as_posix())
+            key = layout.data_docs(path.relative_to(evaluation.data_docs).as_posix())
             writer.wrote(writer.destination.write_bytes(key, path.read_bytes()))

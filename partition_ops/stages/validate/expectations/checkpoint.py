@@ -1,4 +1,7 @@
-"""One checkpoint of Great Expectations over all tables. Only the child process imports this."""
+"""A checkpoint of Great Expectations over all tables, and its results as sentences.
+
+Only the child process imports this module.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ RUN = RunIdentifier(run_name="validation", run_time=datetime.datetime(1970, 1, 1
 warnings.simplefilter("ignore", DeprecationWarning)
 
 
-class RefusedError(Exception):
+class RejectedError(Exception):
     """An expectation is wrong; ``details`` are the arguments of the error that the parent raises."""
 
     def __init__(self, problem: str, **details: str) -> None:
@@ -48,10 +51,10 @@ class RefusedError(Exception):
 
 
 def accept(suites: dict[str, list[dict[str, Any]]]) -> dict[str, gx.ExpectationSuite]:
-    """Turn the files into suites.
+    """Return the suites for Great Expectations, made from those of `merge_suites`.
 
     Raises:
-        RefusedError: An expectation has an unknown type or wrong arguments.
+        RejectedError: An expectation has an unknown type or wrong arguments.
     """
     return {
         table: gx.ExpectationSuite(
@@ -66,7 +69,7 @@ def _expectation(entry: dict[str, Any], position: int) -> Any:
     known = sorted(set(list_registered_expectation_implementations()) - NEED_SQL)
     if config["type"] not in known:
         like = difflib.get_close_matches(config["type"], known, n=3) or known
-        raise RefusedError(
+        raise RejectedError(
             f"{entry['where']}: there is no such expectation", expected="one of " + ", ".join(like)
         )
     ours = {"where": entry["where"], "ours": entry["ours"], "position": position}
@@ -75,19 +78,19 @@ def _expectation(entry: dict[str, Any], position: int) -> Any:
         return ExpectationConfiguration(**config).to_domain_obj()
     except Exception as error:  # pydantic's and GX's own errors, and whatever a broken argument causes
         reasons = "; ".join(line.strip() for line in str(error).splitlines()[1:]) or str(error)
-        raise RefusedError(f"{entry['where']} has wrong arguments: {reasons}") from error
+        raise RejectedError(f"{entry['where']} has wrong arguments: {reasons}") from error
 
 
 def validate(
     suites: dict[str, gx.ExpectationSuite], tables: dict[str, list[dict[str, Any]]], folder: str
 ) -> list[dict[str, Any]]:
-    """Judge the tables; the Data Docs go to ``data_docs`` in the folder.
+    """Evaluate the tables; the Data Docs go to ``data_docs`` in the folder.
 
     Returns:
         The arguments of an `Outcome` for each expectation.
 
     Raises:
-        RefusedError: An expectation cannot be evaluated on its table.
+        RejectedError: An expectation cannot be evaluated on its table.
     """
     work = Path(folder) / "work"
     work.mkdir(parents=True)
@@ -118,7 +121,7 @@ def _context(work: Path) -> Any:
 def _definition(
     context: Any, suite: gx.ExpectationSuite, table: str, rows: list[dict[str, Any]], work: Path
 ) -> Any:
-    """A table as a file, and what to expect of it."""
+    """Write a table to a file, and return the validation of its suite."""
     path = work / f"{table}.parquet"
     pd.DataFrame(rows, columns=list(METRICS[table])).to_parquet(path)
     source = context.data_sources.add_pandas(table)
@@ -129,7 +132,7 @@ def _definition(
 
 
 def _in_order(results: list[Any]) -> list[Any]:
-    """In the order of the suite; Great Expectations sorts them by column."""
+    """Return the results in the order of the suite; Great Expectations sorts them by column."""
     return sorted(results, key=lambda result: result.expectation_config.meta["position"])
 
 
@@ -139,12 +142,12 @@ def _outcome(table: str, result: Any) -> dict[str, Any]:
         records = [info, *(record for record in info.values() if isinstance(record, dict))]
         messages = [str(one["exception_message"]) for one in records if one.get("exception_message")]
         where = result.expectation_config.meta["where"]
-        raise RefusedError(f"{where} cannot be evaluated: " + "; ".join(messages))
+        raise RejectedError(f"{where} cannot be evaluated: " + "; ".join(messages))
     return _outcome_of(table, result)
 
 
 def _outcome_of(table: str, result: Any) -> dict[str, Any]:
-    """The arguments of an `Outcome`, from one result of an expectation."""
+    """Return the arguments of an `Outcome`, from the result of an expectation."""
     config = result.expectation_config
     rows = result.result.get("unexpected_index_list") or []
     observed = result.result.get("observed_value")
@@ -165,7 +168,7 @@ def _outcome_of(table: str, result: Any) -> dict[str, Any]:
 
 
 def _found(table: str, result: Any, rows: list[dict[str, Any]]) -> str:
-    """What the data are like."""
+    """Return what was found, as a sentence."""
     thing = ROWS[table]
     if rows:
         some = ", ".join(_row(row) for row in rows[:SHOWN_IN_SENTENCE])
@@ -174,17 +177,17 @@ def _found(table: str, result: Any, rows: list[dict[str, Any]]) -> str:
     if "observed_value" in result.result:
         observed = result.result["observed_value"]
         return f"{table} has " + ("no value" if observed is None else _text(observed))
-    return f"Every {thing} is as it should be"
+    return f"Every {thing} meets the expectation"
 
 
 def _row(row: dict[str, Any]) -> str:
-    """The name and the values that did it."""
+    """Return the name of a row, and the values that do not meet the expectation."""
     values = " and ".join(f"{column} {_text(value)}" for column, value in row.items() if column != "name")
     return f"{row['name']!r}" + (f" has {values}" if values else "")
 
 
 def _expected(config: Any) -> str:
-    """The expectation in Great Expectations' own words, or in the user's."""
+    """Return the expectation as the user describes it, or as Great Expectations does."""
     if config.description:
         return str(config.description)
     expectation = config.to_domain_obj()

@@ -1,8 +1,8 @@
-"""Data Docs as pages that need no script, no network and no clock. Only the child process imports this.
+"""Data Docs as plain HTML: no scripts, nothing from the network, no times.
 
-Great Expectations' own pages load scripts, styles and a counting pixel from elsewhere, draw their index
-by script and show when they were built. Ours are made by its site builder from its content with other
-templates, in ``pages/``.
+Only the child process imports this module. Great Expectations' own pages load scripts, styles and a counting
+pixel from other servers, build their index by script and show the time. Here its site builder makes
+pages of the same content from the templates in ``pages/``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PageView(DefaultJinjaPageView):
         self.env = PageView._environment
 
     def render_string_template(self, template: Any) -> Any:
-        """Leave out the line of a page's header that says that there is no asset name."""
+        """Render without the line in the header that says that there is no asset name."""
         if isinstance(template, dict):
             template["template"] = template.get("template", "").replace(_NO_ASSET, "")
         return super().render_string_template(template)  # type: ignore[no-untyped-call]
@@ -68,7 +68,7 @@ class IndexView(PageView):
 
 
 def collect_pages(site: Path, folder: Path) -> None:
-    """Copy the pages out of a site that was built, without its pictures and fonts.
+    """Copy the pages of a site, without its pictures and fonts.
 
     A result lies four folders deep there, one of them the time of the run; here it is
     ``validations/<table>.html``.

@@ -1,4 +1,4 @@
-"""Expectation suites as files: what can be checked of them without Great Expectations."""
+"""Expectation suites: reading them, and the checks that do not need Great Expectations."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def base_suites() -> list[Suite]:
 
 
 def read_suites(store: Store) -> list[Suite]:
-    """Every ``.json`` file directly below the root of a store, in the order of their names.
+    """Read every ``.json`` file directly below the root of a store, in the order of their names.
 
     Raises:
-        InvalidInputError: There is none, or one of them is not JSON.
+        InvalidInputError: There is no such file, or one of them is not JSON.
     """
     keys = [entry.key for entry in store.list() if entry.key.endswith(".json") and "/" not in entry.key]
     if not keys:
@@ -59,7 +59,7 @@ def read_suites(store: Store) -> list[Suite]:
 
 
 def read_suite(path: Path) -> Suite:
-    """One local file.
+    """Read a local file.
 
     Raises:
         InvalidInputError: It cannot be read, or is not JSON.
@@ -68,12 +68,12 @@ def read_suite(path: Path) -> Suite:
         return Suite(str(path), json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInputError(
-            f"{path} cannot be read as an expectation suite: {error}", remedy="Mend or replace the file."
+            f"{path} cannot be read as an expectation suite: {error}", remedy="Correct or replace the file."
         ) from error
 
 
 def check_suite(suite: Suite) -> None:
-    """Check the format of a suite, and that its columns are in its table.
+    """Raise InvalidInputError unless a suite matches the format and names columns of its table.
 
     Raises:
         InvalidInputError: With the file, the expectation and what was expected there.
@@ -102,7 +102,7 @@ def _columns(kwargs: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def merge_suites(suites: Iterable[Suite]) -> dict[str, list[dict[str, Any]]]:
-    """The expectations of each table, in the order of the suites.
+    """Return the expectations of each table, in the order of the suites.
 
     Returns:
         For each table of `METRICS` its expectations, each with ``where`` for messages and ``ours``
@@ -117,10 +117,10 @@ def merge_suites(suites: Iterable[Suite]) -> dict[str, list[dict[str, Any]]]:
 
 
 def all_suites(extra: Sequence[Path | Suite]) -> list[Suite]:
-    """Ours, then the user's, all checked.
+    """Return our suites, then the user's, all checked.
 
     Raises:
-        InvalidInputError: One of them is broken.
+        InvalidInputError: One of them is wrong.
     """
     suites = base_suites() + [read_suite(one) if isinstance(one, Path) else one for one in extra]
     for suite in suites:

@@ -1,4 +1,4 @@
-"""The child process: it imports Great Expectations, then answers requests until its parent is gone.
+"""The child process: it imports Great Expectations, then answers requests until its parent ends.
 
 Started as ``python -m``, with the process ID of the parent as its argument. A request and an answer are
 one line of JSON each. The first request brings the suites and is answered when they are accepted; every
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def take_stdout() -> Callable[[Message], None]:
-    """Keep standard output for answers: whatever else is printed goes to standard error."""
+    """Reserve standard output for answers; everything that is printed goes to standard error."""
     sys.stdout.flush()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -44,7 +44,7 @@ def take_stdout() -> Callable[[Message], None]:
 
 
 def read_requests(requests: SimpleQueue[Message], parent: int) -> None:
-    """Fill the queue; end this process when the parent has ended, in whatever way it did."""
+    """Fill the queue; end this process when the parent has ended, even if it was killed."""
     unread = b""
     while os.getppid() == parent:
         if not select.select([0], [], [], 1.0)[0]:
@@ -59,8 +59,8 @@ def read_requests(requests: SimpleQueue[Message], parent: int) -> None:
 
 
 def serve(requests: SimpleQueue[Message], answer: Callable[[Message], None]) -> None:
-    """Import Great Expectations and answer, until a suite is refused."""
-    from partition_ops.stages.validate.expectations.checkpoint import RefusedError, accept, validate
+    """Import Great Expectations and answer requests, until a suite is rejected."""
+    from partition_ops.stages.validate.expectations.checkpoint import RejectedError, accept, validate
 
     try:
         suites = accept(requests.get()["suites"])
@@ -68,8 +68,8 @@ def serve(requests: SimpleQueue[Message], answer: Callable[[Message], None]) -> 
         while True:
             request = requests.get()
             answer({"outcomes": validate(suites, request["tables"], request["folder"])})
-    except RefusedError as refusal:
-        answer({"refused": refusal.details})
+    except RejectedError as error:
+        answer({"rejected": error.details})
 
 
 if __name__ == "__main__":

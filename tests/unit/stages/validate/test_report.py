@@ -1,4 +1,4 @@
-"""What the stage makes of a verdict."""
+"""Defects made of expectations that are not met."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from partition_ops.stages.validate.checks import CHECKS
-from partition_ops.stages.validate.expectations import Outcome, Verdict
+from partition_ops.stages.validate.expectations import Evaluation, Outcome
 from partition_ops.stages.validate.report import unmet_expectations
 
 
@@ -30,7 +30,7 @@ def outcome(**changes: Any) -> Outcome:
 
 
 def actions(one: Outcome) -> list[str]:
-    return [defect.action for defect in unmet_expectations(Verdict([one], Path()))]
+    return [defect.action for defect in unmet_expectations(Evaluation([one], Path()))]
 
 
 @pytest.mark.parametrize(

@@ -377,18 +377,3 @@ def test_the_report_names_no_folder_of_this_machine(tmp_path: Path) -> None:
     CASES["a duplicate in another chunk"].change(folder)
     findings(tmp_path, "warn")
     assert str(tmp_path) not in (tmp_path / "out/validation/report.json").read_text()
-
-
-def test_pages_and_lists_of_a_refused_validation_do_not_stay(tmp_path: Path) -> None:
-    """They would tell of findings that have been mended since."""
-    folder = graph().write(tmp_path / "graph")
-    sound = (folder / "edges/1-1.csv").read_text()
-    CASES["a self-loop in the second chunk"].change(folder)
-    out = open_store(str(tmp_path / "out"))
-    with pytest.raises(InvalidInputError):
-        validate_graph(ValidateConfig(data_docs=True), open_store(str(folder)), out)
-    assert out.exists("validation/data_docs/index.html")
-    out.write_bytes("validation/dropped/of-a-killed-run.npy", b"")
-    (folder / "edges/1-1.csv").write_text(sound)
-    validate_graph(ValidateConfig(), open_store(str(folder)), out)
-    assert [entry.key for entry in out.list("validation/")] == [layout.VALIDATION_REPORT]

@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from partition_ops.artifacts import layout
+from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.checks import CHECKS
-from partition_ops.stages.validate.expectations import Judge, Outcome, Suite, Verdict
+from partition_ops.stages.validate.expectations import Evaluation, Evaluator, Outcome, Suite
 from partition_ops.stages.validate.expectations.suites import base_suites
 from partition_ops.stages.validate.metrics import METRICS
+from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.validate import validate_graph
+from partition_ops.storage import open_store
+from tests.graphs import Layout, library
 
 ROWS = {
     "graph": {"nodes": 30, "edges": 9, "parallel_edges": 2, "reversed_edges": 3, "connected_share": 0.9},
@@ -82,23 +88,23 @@ def changed(table: str, column: str, value: Any) -> dict[str, list[dict[str, Any
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge([OWN]) as judge:
-        yield judge
+def evaluator() -> Iterator[Evaluator]:
+    with Evaluator([OWN]) as evaluator:
+        yield evaluator
 
 
-def only_failure(verdict: Verdict) -> Outcome:
-    assert len(verdict.failures) == 1, [outcome.sentence for outcome in verdict.failures]
-    return verdict.failures[0]
+def only_failure(evaluation: Evaluation) -> Outcome:
+    assert len(evaluation.failures) == 1, [outcome.sentence for outcome in evaluation.failures]
+    return evaluation.failures[0]
 
 
-def test_good_tables_meet_every_expectation(judge: Judge) -> None:
-    verdict = judge.judge(good())
+def test_good_tables_meet_every_expectation(evaluator: Evaluator) -> None:
+    evaluation = evaluator.evaluate(good())
     expected = sum(len(suite.document["expectations"]) for suite in base_suites()) + 3
-    assert len(verdict.outcomes) == expected
-    assert verdict.failures == []
-    assert {outcome.table for outcome in verdict.outcomes} == set(METRICS)
-    assert sum(not outcome.ours for outcome in verdict.outcomes) == 3
+    assert len(evaluation.outcomes) == expected
+    assert evaluation.failures == []
+    assert {outcome.table for outcome in evaluation.outcomes} == set(METRICS)
+    assert sum(not outcome.ours for outcome in evaluation.outcomes) == 3
 
 
 def base_expectations(table: str, *, informing: bool) -> list[dict[str, Any]]:
@@ -108,12 +114,12 @@ def base_expectations(table: str, *, informing: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("table", ["node_types", "edge_types", "features"])
-def test_each_of_our_expectations_fails_on_one_changed_metric(judge: Judge, table: str) -> None:
+def test_each_of_our_expectations_fails_on_one_changed_metric(evaluator: Evaluator, table: str) -> None:
     expectations = base_expectations(table, informing=False)
     columns = [one["kwargs"].get("column") or one["kwargs"]["column_A"] for one in expectations]
     tables = good()
     tables[table] = [{**tables[table][0], "name": column, column: 777} for column in columns]
-    failures = [outcome for outcome in judge.judge(tables).failures if outcome.check]
+    failures = [outcome for outcome in evaluator.evaluate(tables).failures if outcome.check]
     assert [outcome.rows for outcome in failures] == [[column] for column in columns]
     for outcome, expectation, column in zip(failures, expectations, columns, strict=True):
         assert (outcome.table, outcome.expectation) == (table, expectation["type"])
@@ -123,58 +129,60 @@ def test_each_of_our_expectations_fails_on_one_changed_metric(judge: Judge, tabl
         assert f"{column!r} has {column} 777" in outcome.sentence
 
 
-def test_each_value_that_is_only_shown_is_missed_where_it_was_not_measured(judge: Judge) -> None:
+def test_each_value_that_is_only_shown_is_missed_where_it_was_not_measured(evaluator: Evaluator) -> None:
     tables = good()
     shown = [(table, one) for table in METRICS for one in base_expectations(table, informing=True)]
     for table, expectation in shown:
         for row in tables[table]:
             row[expectation["kwargs"]["column"]] = None
-    failures = judge.judge(tables).failures
+    failures = evaluator.evaluate(tables).failures
     assert [(one.table, one.check) for one in failures] == [(t, one["meta"]["check"]) for t, one in shown]
     assert {one.action for one in failures} == {"info"}
 
 
 @pytest.mark.parametrize("table", METRICS)
-def test_a_table_may_be_empty(judge: Judge, table: str) -> None:
-    verdict = judge.judge({**good(), table: []})
+def test_a_table_may_be_empty(evaluator: Evaluator, table: str) -> None:
+    evaluation = evaluator.evaluate({**good(), table: []})
     assert [
-        outcome for outcome in verdict.failures if outcome.action != "info" and outcome.table != "node_types"
+        outcome
+        for outcome in evaluation.failures
+        if outcome.action != "info" and outcome.table != "node_types"
     ] == []
 
 
-def test_what_was_not_measured_meets_expectations_on_single_values(judge: Judge) -> None:
+def test_what_was_not_measured_meets_expectations_on_single_values(evaluator: Evaluator) -> None:
     tables = changed("edge_types", "duplicate_edges", None)
     tables["edge_types"][-1]["edges"] = None
-    assert only_failure(judge.judge(tables)).check == "wrong_count_files"
+    assert only_failure(evaluator.evaluate(tables)).check == "wrong_count_files"
 
 
-def test_numpy_scalars_and_truth_values_are_taken(judge: Judge) -> None:
+def test_numpy_scalars_and_truth_values_are_taken(evaluator: Evaluator) -> None:
     tables = changed("edge_types", "null_ids", np.int64(3))
     for row, value in zip(tables["features"], (False, True), strict=True):
         row["unsupported_dtype"] = value
-    null_ids, unsupported = judge.judge(tables).failures
+    null_ids, unsupported = evaluator.evaluate(tables).failures
     assert null_ids.sentence.startswith(
         "Edge type 'paper:cites:paper' has null_ids 3; expected: null_ids values"
     )
     assert unsupported.rows == ["author:writes:paper/weight"]
 
 
-def test_names_of_the_first_ten_rows_and_the_number_of_all(judge: Judge) -> None:
+def test_names_of_the_first_ten_rows_and_the_number_of_all(evaluator: Evaluator) -> None:
     tables = good()
     row = {**tables["edge_types"][0], "self_loop_edges": 1}
     tables["edge_types"] = [{**row, "name": f"a:r{i}:a"} for i in range(12)]
-    outcome = only_failure(judge.judge(tables))
+    outcome = only_failure(evaluator.evaluate(tables))
     assert outcome.rows == [f"a:r{i}:a" for i in range(10)]
     assert outcome.failed_rows == 12
     assert "and 9 more" in outcome.sentence
 
 
 @pytest.fixture(scope="module")
-def users(judge: Judge) -> dict[str | None, Outcome]:
+def users(evaluator: Evaluator) -> dict[str | None, Outcome]:
     """What came of the user's three expectations where none is met and ours are; by column."""
     tables = changed("node_types", "isolated_share", 0.25)
     tables["node_types"][-1] |= {"max_in_degree": 101, "nodes": 1000}
-    failures = judge.judge(tables).failures
+    failures = evaluator.evaluate(tables).failures
     assert len(failures) == 3, [outcome.sentence for outcome in failures]
     return {outcome.column: outcome for outcome in failures}
 
@@ -200,9 +208,9 @@ def test_a_users_expectation_on_a_whole_column_warns_by_its_severity(
     assert (outcome.action, outcome.rows, outcome.observed) == ("warn", [], "1015")
 
 
-def test_columns_must_be_those_of_the_table(judge: Judge) -> None:
+def test_columns_must_be_those_of_the_table(evaluator: Evaluator) -> None:
     with pytest.raises(ValueError, match=r"features.*extra"):
-        judge.judge(changed("features", "extra", 1))
+        evaluator.evaluate(changed("features", "extra", 1))
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -210,15 +218,15 @@ def pages(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def docs(judge: Judge) -> dict[str, str]:
-    return pages(judge.judge(changed("edge_types", "duplicate_edges", 3)).data_docs)
+def docs(evaluator: Evaluator) -> dict[str, str]:
+    return pages(evaluator.evaluate(changed("edge_types", "duplicate_edges", 3)).data_docs)
 
 
-def test_data_docs_are_the_same_bytes_every_time(judge: Judge, docs: dict[str, str]) -> None:
+def test_data_docs_are_the_same_bytes_every_time(evaluator: Evaluator, docs: dict[str, str]) -> None:
     tables = changed("edge_types", "duplicate_edges", 3)
-    again = pages(judge.judge(tables).data_docs)
-    with Judge([OWN]) as another:
-        elsewhere = pages(another.judge(tables).data_docs)
+    again = pages(evaluator.evaluate(tables).data_docs)
+    with Evaluator([OWN]) as another:
+        elsewhere = pages(another.evaluate(tables).data_docs)
     assert docs == again == elsewhere
     assert set(docs) == {"index.html"} | {
         f"{part}/{t}.html" for part in ("expectations", "validations") for t in METRICS
@@ -237,14 +245,30 @@ def test_data_docs_need_nothing_from_elsewhere_and_their_links_lead_somewhere(do
     assert "At most one in ten." in docs["expectations/node_types.html"]
 
 
-def test_a_name_is_no_markup(judge: Judge) -> None:
+def test_a_name_is_no_markup(evaluator: Evaluator) -> None:
     tables = changed("edge_types", "duplicate_edges", 3)
     tables["edge_types"][-1]["name"] = "a:<script>alert(1)</script>&:b"
-    verdict = judge.judge(tables)
-    assert only_failure(verdict).rows == ["a:<script>alert(1)</script>&:b"]
-    assert "<script" not in pages(verdict.data_docs)["validations/edge_types.html"]
+    evaluation = evaluator.evaluate(tables)
+    assert only_failure(evaluation).rows == ["a:<script>alert(1)</script>&:b"]
+    assert "<script" not in pages(evaluation.data_docs)["validations/edge_types.html"]
 
 
 def test_the_parent_does_not_import_great_expectations() -> None:
     code = "import sys, partition_ops.stages.validate.validate; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_pages_and_lists_of_a_failed_validation_are_deleted(tmp_path: Path) -> None:
+    """They would show findings that have been corrected since."""
+    folder = library(layout=Layout("csv")).write(tmp_path / "graph")
+    file = folder / "edges/1-0.csv"
+    sound = file.read_text()
+    file.write_text("5,5\n" + sound.partition("\n")[2])
+    out = open_store(str(tmp_path / "out"))
+    with pytest.raises(InvalidInputError):
+        validate_graph(ValidateConfig(data_docs=True), open_store(str(folder)), out)
+    assert out.exists("validation/data_docs/index.html")
+    out.write_bytes("validation/dropped/of-a-killed-run.npy", b"")
+    file.write_text(sound)
+    validate_graph(ValidateConfig(), open_store(str(folder)), out)
+    assert [entry.key for entry in out.list("validation/")] == [layout.VALIDATION_REPORT]

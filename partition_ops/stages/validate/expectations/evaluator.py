@@ -1,7 +1,7 @@
-"""`Judge`: Great Expectations in a process of its own, as the stage sees it.
+"""`Evaluator`: checks metrics against expectation suites, with Great Expectations in a child process.
 
-Great Expectations takes seconds to import and prints to standard output. So it runs in a child process, which
-is started early; the two exchange JSON, one line a message, over pipes that nothing else writes to.
+Great Expectations takes seconds to import and prints to standard output. So the child process is started
+early, and the two exchange JSON, one line a message, over pipes that nothing else writes to.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from partition_ops.stages.validate.metrics import METRICS, Tables
 from partition_ops.storage.store import FULL_DISK
 from partition_ops.system.temporary_folders import temporary_folder
 
-PATIENCE = 600.0
+PATIENCE = 600.0  # seconds
 WORKER = "partition_ops.stages.validate.expectations.worker"
-KEPT = {"LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"}
-TAIL = 2000
+KEPT_VARIABLES = {"LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"}
+LONGEST_LOG = 2000  # characters of the log in a message
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Outcome:
         table: The table that it is about.
         ours: Whether it is from a suite of this project, and not of the user.
         expectation: Its type, such as ``expect_column_values_to_be_between``.
-        column: The column that it is about; None where it is about several or none.
+        column: The column that it is about; None if it is about several or none.
         check: Name of the check, from ``meta.check``; None for an expectation without one.
-        action: What a failure means: ``meta.action`` (``fail``, ``warn`` or ``info``), else what follows
-            from the ``severity``: ``warn`` for warning, ``info`` for info, None for critical.
+        action: What to do if it is not met: ``meta.action`` (``fail``, ``warn`` or ``info``), or if there
+            is none, ``warn`` for the severity warning, ``info`` for info, and None for critical.
         success: Whether it is met.
-        rows: Names of the first ten things that do not meet it; empty for an expectation on a whole
-            column or table.
-        failed_rows: Number of all things that do not meet it.
-        observed: The value that an expectation on a whole column or table saw, as text.
+        rows: Names of the first ten types or features that do not meet it; empty for an expectation on a
+            whole column or table.
+        failed_rows: Number of all types or features that do not meet it.
+        observed: The value of the whole column or table, as text, for expectations on those.
         sentence: What was found and what was expected, and for which types.
     """
 
@@ -66,12 +66,12 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Evaluation:
     """The outcomes of all expectations.
 
     Attributes:
         outcomes: In the order of the tables and of the suites.
-        data_docs: Local folder with the Data Docs, ``index.html`` first of all; it goes with the `Judge`.
+        data_docs: Local folder with the Data Docs, with ``index.html``; removed by `Evaluator.close`.
     """
 
     outcomes: list[Outcome]
@@ -83,11 +83,11 @@ class Verdict:
         return [outcome for outcome in self.outcomes if not outcome.success]
 
 
-class JudgeError(PartitionOpsError):
-    """The process with Great Expectations died or does not answer.
+class EvaluatorError(PartitionOpsError):
+    """The child process with Great Expectations died or does not answer.
 
     Attributes:
-        transient: Whether it was killed from outside, which may not happen again.
+        transient: Whether a retry can help: it was killed, or is slow.
     """
 
     def __init__(self, problem: str, *, found: str, remedy: str, transient: bool) -> None:
@@ -95,20 +95,18 @@ class JudgeError(PartitionOpsError):
         self.transient = transient
 
 
-class Judge:
+class Evaluator:
     """Checks tables of metrics against the expectation suites, ours and the user's.
 
-    The child process with Great Expectations starts at once and is ready some seconds later, while the
-    caller measures. Use it as a context: at its end the child is surely gone, and the Data Docs with it.
-    One thread at a time.
+    The child process starts at once and is ready some seconds later, while the caller measures. Use it as a
+    context manager, which ends the child and removes the Data Docs. Not for several threads at a time.
 
     Args:
-        suites: The user's suites; ours are always there. Expectations on the same table are judged
-            together.
-        patience: Seconds to wait for the child, for its start and for each verdict.
+        suites: The user's suites, which are added to ours.
+        patience: Seconds to wait for the start of the child, and for each evaluation.
 
     Raises:
-        InvalidInputError: A suite is not as its format says, or names an unknown table or column.
+        InvalidInputError: A suite does not match its format, or names an unknown table or column.
 
     Peak memory: the child takes about 400 MB, whatever the size of the graph.
     """
@@ -117,7 +115,7 @@ class Judge:
         merged = merge_suites(all_suites(suites))
         self._scratch = temporary_folder()
         self._ready = False
-        self._verdicts = 0
+        self._evaluations = 0
         self._child = _Worker(Path(self._scratch.name), patience=patience)
         try:
             self._child.send({"suites": merged})
@@ -125,7 +123,7 @@ class Judge:
             self.close()
             raise
 
-    def __enter__(self) -> Judge:
+    def __enter__(self) -> Evaluator:
         return self
 
     def __exit__(
@@ -146,49 +144,49 @@ class Judge:
     def wait_until_ready(self) -> None:
         """Wait until Great Expectations is imported and has accepted every expectation.
 
-        `judge` does that too; call it earlier to refuse a broken suite before measuring.
+        `evaluate` waits too; call this earlier to reject a broken suite before measuring.
 
         Raises:
             InvalidInputError: An expectation has an unknown type or wrong arguments.
-            JudgeError: The child has died.
+            EvaluatorError: The child has died.
         """
         if not self._ready:
             self._receive()
             self._ready = True
 
-    def judge(self, tables: Tables) -> Verdict:
+    def evaluate(self, tables: Tables) -> Evaluation:
         """Validate the tables and write Data Docs.
 
         Args:
-            tables: For each table of `METRICS` its rows, each with exactly the columns of the table; a
-                table that is not there has no rows. None is a metric that was not measured, which meets
-                every expectation on single values.
+            tables: By table of `METRICS` its rows, each with exactly the columns of the table. A table that
+                is left out has no rows. None is a metric that was not measured, and meets every expectation
+                on single values.
 
         Raises:
             InvalidInputError: An expectation has an unknown type or wrong arguments, or cannot be
                 evaluated on its table.
-            JudgeError: The child has died.
+            EvaluatorError: The child has died.
         """
         _check_tables(tables)
         self.wait_until_ready()
-        self._verdicts += 1
-        folder = Path(self._scratch.name) / f"verdict-{self._verdicts}"
+        self._evaluations += 1
+        folder = Path(self._scratch.name) / f"evaluation-{self._evaluations}"
         self._child.send(
             {"tables": {table: _plain(tables.get(table, [])) for table in METRICS}, "folder": str(folder)}
         )
         answer = self._receive()
         outcomes = [Outcome(**outcome) for outcome in answer["outcomes"]]
-        return Verdict(outcomes, folder / "data_docs")
+        return Evaluation(outcomes, folder / "data_docs")
 
     def _receive(self) -> dict[str, Any]:
         answer = self._child.receive()
-        if "refused" in answer:
-            raise InvalidInputError(**answer["refused"])
+        if "rejected" in answer:
+            raise InvalidInputError(**answer["rejected"])
         return answer
 
 
 def _check_tables(tables: Tables) -> None:
-    """Refuse tables that are not as `METRICS` says: a mistake in the code that measures."""
+    """Raise ValueError if tables do not have the columns of `METRICS`, which is a bug in our code."""
     for table, rows in tables.items():
         for row in rows:
             if set(row) != set(METRICS.get(table, ())):
@@ -196,7 +194,7 @@ def _check_tables(tables: Tables) -> None:
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """NumPy's scalars as Python's."""
+    """Return the rows with Python's scalars instead of NumPy's."""
     return [
         {column: getattr(value, "item", lambda value=value: value)() for column, value in row.items()}
         for row in rows
@@ -204,10 +202,10 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _Worker:
-    """Starts the child at once; `ask` waits for its answers.
+    """The child process, started at once.
 
     Args:
-        folder: An existing folder that is the child's own: its home, its log.
+        folder: An existing folder for the child alone: its home and its log.
         patience: Seconds to wait for one answer.
     """
 
@@ -233,7 +231,7 @@ class _Worker:
         """Send one message.
 
         Raises:
-            JudgeError: The child has died.
+            EvaluatorError: The child has died.
         """
         try:
             self._stdin.write(json.dumps(message).encode() + b"\n")
@@ -245,7 +243,7 @@ class _Worker:
         """Wait for one message.
 
         Raises:
-            JudgeError: The child has died, or is silent for longer than the patience lasts.
+            EvaluatorError: The child has died, or has not answered within ``patience``.
         """
         deadline = time.monotonic() + self._patience
         while b"\n" not in self._unread:
@@ -255,13 +253,13 @@ class _Worker:
         return message
 
     def close(self) -> None:
-        """End the child; afterwards it is surely gone."""
-        self._process.kill()  # it holds nothing that would need a gentle end
+        """Kill the child, which has nothing to clean up, and wait for its end."""
+        self._process.kill()
         self._process.wait()
         for stream in (self._stdin, self._stdout):
             try:
                 stream.close()
-            except OSError:  # what was still buffered for a dead child
+            except OSError:  # bytes that were still buffered for the dead child
                 continue
 
     def _read(self, seconds: float) -> bytes:
@@ -274,55 +272,57 @@ class _Worker:
             raise self._death()
         return data
 
-    def _death(self) -> JudgeError:
+    def _death(self) -> EvaluatorError:
         code = self._process.wait()
         if code < 0:
             return self._error(f"was ended by {_signal_name(-code)}", transient=True)
         return self._error(f"ended with exit code {code}", transient=False)
 
-    def _error(self, what: str, *, transient: bool) -> JudgeError:
+    def _error(self, what: str, *, transient: bool) -> EvaluatorError:
         text = self._log.read_text(errors="replace").strip()
         free = shutil.disk_usage(self._log.parent).free
-        if free <= FULL_DISK:  # then there is no room for its log either
-            return JudgeError(
-                f"The process that judges with Great Expectations {what}: there is no space left",
+        if free <= FULL_DISK:  # its log may be empty for that reason
+            return EvaluatorError(
+                f"The process of Great Expectations {what}: there is no space left",
                 found=f"{free >> 10} KiB free in {self._log.parent}",
-                remedy="Make room there, or set TMPDIR to a folder on a disk with more room.",
+                remedy="Free some space there, or set TMPDIR to a folder on a disk with more room.",
                 transient=transient,
             )
-        return JudgeError(
-            f"The process that judges with Great Expectations {what}",
-            found="at the end of its log: " + text[-TAIL:] if text else "nothing in its log",
+        return EvaluatorError(
+            f"The process of Great Expectations {what}",
+            found="at the end of its log: " + text[-LONGEST_LOG:] if text else "nothing in its log",
             remedy=_remedy(text, transient),
             transient=transient,
         )
 
     @property
     def _stdin(self) -> IO[bytes]:
-        return _there(self._process.stdin)
+        return _opened(self._process.stdin)
 
     @property
     def _stdout(self) -> IO[bytes]:
-        return _there(self._process.stdout)
+        return _opened(self._process.stdout)
 
 
 def _remedy(log: str, transient: bool) -> str:
     if transient:
-        return "The machine may be short of memory; try again."
+        return "Try again; the machine may be short of memory."
     if "No module named" in log:
         return "Install the dependencies as constraints.txt says."
-    return "This should not happen: please report it, with the suites."
+    return "This is a bug: please report it, with the suites."
 
 
-def _there(stream: IO[bytes] | None) -> IO[bytes]:
+def _opened(stream: IO[bytes] | None) -> IO[bytes]:
     if stream is None:
         raise RuntimeError("the child was started without its pipes")
     return stream
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """No secrets, no settings of the user's Great Expectations, and no telemetry."""
-    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith("LC_")}
+    """Return an environment without secrets, settings of the user's Great Expectations, and telemetry."""
+    kept = {
+        name: value for name, value in os.environ.items() if name in KEPT_VARIABLES or name.startswith("LC_")
+    }
     paths = [_library(), os.environ.get("PYTHONPATH", "")]
     return {
         **kept,
