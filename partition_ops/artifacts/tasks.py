@@ -383,31 +383,6 @@ def run_task(
     return Task(name, destination, work, options, [*inputs], [*after], outputs).run()
 
 
-def find_done(
-    name: str,
-    destination: Store,
-    *,
-    options: Mapping[str, Any],
-    inputs: Iterable[StoredObject] = (),
-    after: Iterable[str] = (),
-    scratch: bool = True,
-) -> StageResult | None:
-    """Deprecated: build a `Task` and ask its `Task.status`; without ``scratch``, ``check="record"``."""
-    task = _asked(name, destination, options, inputs, after)
-    status = task.status(check="artifacts" if scratch else "record")
-    record = status.record
-    if not status.done or record is None:
-        return None
-    key = layout.record(name)
-    return StageResult(name, destination.uri, key, record["seconds"], True, record["counters"])
-
-
-def check_given(destination: Store, tasks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Deprecated: pass tasks as ``Task.requires``, or call `Task.check_done`."""
-    for name, given in tasks.items():
-        _asked(name, destination, **given).check_done()
-
-
 def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
     """Deprecated: ask ``Task.recorded(…).status()``."""
     try:
@@ -415,21 +390,6 @@ def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
     except InvalidInputError:
         return False
     return Task(name, destination, recorded.work, recorded.options, after=[*after]).status().done
-
-
-def check_in_step(destination: Store, name: str) -> None:
-    """Deprecated: call ``Task.recorded(…).check_done()``."""
-    Task.recorded(destination, name).check_done()
-
-
-def _asked(
-    name: str,
-    destination: Store,
-    options: Mapping[str, Any],
-    inputs: Iterable[StoredObject],
-    after: Iterable[str],
-) -> Task:
-    return Task(name, destination, lambda writer: {}, options, [*inputs], [*after])
 
 
 def read_record(destination: Store, name: str) -> Record:

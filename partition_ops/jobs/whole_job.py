@@ -10,12 +10,13 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.tasks import CONFIG_TASK, Record, StageResult, Task, read_record
+from partition_ops.artifacts.tasks import Record, StageResult, Task, read_record
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.estimate import check_job
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.stage_config import StageConfig
+from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.idmap.export import export_id_maps
 from partition_ops.stages.idmap.options import IdMapConfig
@@ -141,15 +142,33 @@ class _Job:
         if find_engine(self.config.engine).needs_graph:
             self._run(prepare_graph, PrepareConfig(graph_name=name))
         self._run(partition_nodes, self.config.partition, previous=self.previous)
-        published = self._publish_task().status()
-        if not published.done:
-            logger.info("publish: to be done, because %s", published.reason)
+        published = self._is_published()
+        if not published:
             self._convert()
         if self.config.probe:
             self._probe()
-        if self.config.probe or not published.done:
+        if self.config.probe or not published:
             self._report()
         self._show(self._publish_task().run())
+
+    def _is_published(self) -> bool:
+        """Return whether the run is published with these options, so that only ``probe`` may be left to do.
+
+        The ID maps may have been exported with other options since: they stay.
+        """
+        for task in (self._publish_task(), self._last_conversion_task()):
+            status = task.status()
+            if not status.done:
+                logger.info("%s: to be done, because %s", task.name, status.reason)
+                return False
+        return True
+
+    def _publish_task(self) -> PublishTask:
+        config = PublishConfig(graph_name=self.config.graph_name, gate=self.config.gate)
+        return PublishTask(config, self.source, self.destination)
+
+    def _last_conversion_task(self) -> Task:
+        return Conversion(self.config.convert, self.source, self.destination).book_task()
 
     def _run(self, stage: Callable[..., StageResult], config: StageConfig, **more: Any) -> None:
         self._show(stage(config, self.source, self.destination, progress=self.progress, **more))
@@ -157,12 +176,6 @@ class _Job:
     def _show(self, result: StageResult) -> None:
         self.results.append(result)
         self.report(result)
-
-    def _publish_task(self) -> PublishTask:
-        """Return the last task; a run that is published as this one would be needs no stage before it."""
-        config = PublishConfig(graph_name=self.config.graph_name, gate=self.config.gate)
-        options = {CONFIG_TASK: self.config.convert.options()}
-        return PublishTask(config, self.source, self.destination, options=options)
 
     def _convert(self) -> None:
         config = self.config.convert

@@ -145,6 +145,7 @@ SCHEMAS = {
     layout.QUALITY_REPORT: "quality_report",
     layout.QUALITY_HISTORY: "history",
     "schema/small.json": "schema",
+    layout.BOOK: "book",
     "partitions/small.json": "partition_config",
     "partitions/part0/stats.json": "partition_stats",
     "assignment/partition_meta.json": "partition_meta",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, ClassVar
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
@@ -20,7 +19,6 @@ from partition_ops.artifacts.tasks import (
     State,
     Status,
     Task,
-    changed_option,
     conversion_tasks,
     read_record,
     stored_objects,
@@ -84,14 +82,13 @@ class PublishTask:
         source: Root of the input graph.
         destination: Root of the run.
         latest: Root of the graph, whose ``latest.json`` is to point at this run; None for no pointer.
-        options: Options by task that tasks must have been done with, for `status`.
     """
 
     config: PublishConfig
     source: Store
     destination: Store
     latest: Store | None = None
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    name: ClassVar[str] = "publish"
 
     def status(self) -> Status:
         """Return whether the run is published as it is now, and if not, why.
@@ -106,10 +103,6 @@ class PublishTask:
         written_by = manifest["versions"]["partition_ops"]
         if written_by != __version__:
             return Status(State.STALE, f"version {written_by} published it, and this is {__version__}")
-        for task, options in self.options.items():
-            difference = changed_option(manifest["options"].get(task, {}), options)
-            if difference is not None:
-                return Status(State.STALE, f"of the task {task!r}, {difference}")
         try:
             expected = self._manifest()
         except InvalidInputError as error:
@@ -135,7 +128,7 @@ class PublishTask:
         where = self.destination.uri_of(layout.MANIFEST)
         counters = {"artifacts": len(sizes), "bytes": sum(sizes), "manifest": where}
         seconds = round(time.monotonic() - began, 3)
-        return StageResult("publish", self.destination.uri, layout.MANIFEST, seconds, known, counters)
+        return StageResult(self.name, self.destination.uri, layout.MANIFEST, seconds, known, counters)
 
     def _manifest(self) -> Manifest:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
