@@ -28,20 +28,20 @@ def page(results: dict[str, Any]) -> str:
                 f" | {full['edge_cut']:.2%} | {ours['edge_cut']:.2%} | {ours['imbalance']:.3f}"
                 f" | {ours['moved']:.3%} |"
             )
-    lines += ["", "Growths of 5 % in a row, each from the partitions before:", ""]
+    lines += ["", "Successive growths of 5 %, each from the previous partitions:", ""]
     lines += [
-        "| step | " + " | ".join(f"{parts} parts, times a full run's cut" for parts in results["successive"])
+        "| step | " + " | ".join(f"{parts} parts, cut relative to a full run" for parts in results["successive"])
     ]
     lines[-1] += " |"
     lines += ["|---:|" + "---:|" * len(results["successive"])]
     for step, found in enumerate(zip(*results["successive"].values(), strict=True), 1):
         cells = " | ".join(f"{one['edge_cut'] / one['full']:.4f}" for one in found)
         lines.append(f"| {step} | {cells} |")
-    return "\n".join([*lines, "", "## What was asked for", "", *_asked(results)]) + "\n"
+    return "\n".join([*lines, "", "## Targets", "", *_targets(results)]) + "\n"
 
 
-def _asked(results: dict[str, Any]) -> list[str]:
-    lines = ["| | asked | worst found |", "|---|---:|---:|"]
+def _targets(results: dict[str, Any]) -> list[str]:
+    lines = ["| | target | measured, worst case |", "|---|---:|---:|"]
     every = [
         (percent, ways["full"], ways["incremental"])
         for growths in results["growths"].values()
@@ -50,8 +50,8 @@ def _asked(results: dict[str, Any]) -> list[str]:
     quick = max(ours["seconds"] / full["seconds"] for percent, full, ours in every if percent in QUICK)
     cut = max(ours["edge_cut"] / full["edge_cut"] for _, full, ours in every)
     imbalance = max(ours["imbalance"] for _, _, ours in every)
-    lines.append(f"| seconds, times a full run's, at 1 and 5 % | ≤ {MOST_SECONDS:.2f} | {quick:.2f} |")
-    lines.append(f"| edge cut, times a full run's | ≤ {MOST_CUT} | {cut:.3f} |")
+    lines.append(f"| seconds relative to a full run, at 1 and 5 % | ≤ {MOST_SECONDS:.2f} | {quick:.2f} |")
+    lines.append(f"| edge cut relative to a full run | ≤ {MOST_CUT} | {cut:.3f} |")
     lines.append(f"| worst type imbalance | ≤ {MOST_IMBALANCE} | {imbalance:.3f} |")
     for percent, most in MOST_MOVED.items():
         moved = max((ours["moved"] for found, _, ours in every if found == percent), default=0.0)
@@ -60,5 +60,5 @@ def _asked(results: dict[str, Any]) -> list[str]:
     if not in_a_row:
         return lines
     drift = max(one["edge_cut"] / one["full"] for one in in_a_row)
-    lines.append(f"| edge cut after growths in a row, times a full run's | ≤ {MOST_DRIFT} | {drift:.3f} |")
+    lines.append(f"| edge cut after successive growths, relative to a full run | ≤ {MOST_DRIFT} | {drift:.3f} |")
     return lines

@@ -66,7 +66,7 @@ def page(results: dict[str, Any]) -> str:
         f"`{results['command']}`, {results['machine']['cores']} cores, features of"
         f" {rows[0]['feature_bytes'] / 1e6:,.0f} MB, {rows[0]['rows_per_batch']:,.0f} rows a batch",
         "",
-        "| cache in MiB | blocks found | requests a batch | MB fetched a batch | batches a second |",
+        "| cache in MiB | cache hits (blocks) | requests a batch | MB fetched a batch | batches a second |",
         "|---:|---:|---:|---:|---:|",
     ]
     lines += [
