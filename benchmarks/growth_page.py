@@ -29,10 +29,8 @@ def page(results: dict[str, Any]) -> str:
                 f" | {ours['moved']:.3%} |"
             )
     lines += ["", "Successive growths of 5 %, each from the previous partitions:", ""]
-    lines += [
-        "| step | " + " | ".join(f"{parts} parts, cut relative to a full run" for parts in results["successive"])
-    ]
-    lines[-1] += " |"
+    titles = (f"{parts} parts, cut relative to a full run" for parts in results["successive"])
+    lines += [f"| step | {' | '.join(titles)} |"]
     lines += ["|---:|" + "---:|" * len(results["successive"])]
     for step, found in enumerate(zip(*results["successive"].values(), strict=True), 1):
         cells = " | ".join(f"{one['edge_cut'] / one['full']:.4f}" for one in found)
@@ -60,5 +58,6 @@ def _targets(results: dict[str, Any]) -> list[str]:
     if not in_a_row:
         return lines
     drift = max(one["edge_cut"] / one["full"] for one in in_a_row)
-    lines.append(f"| edge cut after successive growths, relative to a full run | ≤ {MOST_DRIFT} | {drift:.3f} |")
+    title = "edge cut after successive growths, relative to a full run"
+    lines.append(f"| {title} | ≤ {MOST_DRIFT} | {drift:.3f} |")
     return lines
