@@ -26,8 +26,9 @@ down: $(READY) ## Stop what 'make up' started
 status: $(READY) ## Show which services run, and their addresses
 	@$(PYTHON) -m local_stack status || true
 
-test: $(READY) ## Run every test
+test: $(READY) ## Run every test, those over many graphs last
 	@$(PYTHON) -m pytest -n 2
+	@$(PYTHON) -m pytest -n 2 tests/long
 
 test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and run a job on two workers
 	@$(PYTHON) -m pytest tests/compose

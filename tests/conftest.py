@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch or dgl is imported
 
 BUCKET = "test-bucket"
 E2E = "tests/e2e/"
+LONG = "tests/long/"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,6 +53,8 @@ def s3_root(s3_settings: StorageSettings) -> str:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Give each worker whole files, and all end-to-end tests to one, so that one Airflow is started.
 
+    Long tests are given out one by one.
+
     In the order of ``testpaths``, and not those of many tests first: what takes minutes begins at once, and
     the short files at the end keep both workers at work.
 
@@ -63,6 +66,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(LONG):
+                return nodeid
             return E2E if nodeid.startswith(E2E) else nodeid.split("::")[0]
 
     return ByFile(config, log)

@@ -136,6 +136,8 @@ class EdgeScan:
     def _ask(self, check: Check, function: RowsFunction | None, block: EdgeRows) -> Mask | None:
         """Report the findings of a check among some rows; return their mask, or None if there is none."""
         found: Mask | None = function(block) if function is not None and len(block.rows) else None
+        if found is not None and (found.dtype != bool or found.shape != block.rows.shape):
+            raise TypeError(f"check {check.name!r} must return a bool for each row")
         if found is None or not found.any():
             return None
         places = np.flatnonzero(found)
