@@ -166,4 +166,4 @@ def _look_up(ids: Any, table: Ids, what: str) -> Any:
     if found.size and found.min() < 0:
         dropped = int(given.values.reshape(-1)[np.flatnonzero(found.reshape(-1) < 0)[0]])
         raise InvalidIdError(f"{what} {dropped} has no counterpart: validation dropped it")
-    return given.like(found)
+    return given.in_same_form(found)

@@ -71,7 +71,7 @@ class PartRanges:
         given = read_ids(ids, self._what(type_name))
         ends, total = self._ends(type_name)
         check_range(given.values, total, self._what(type_name))
-        return given.like(np.searchsorted(ends, given.values, side="right").astype(np.int64))
+        return given.in_same_form(np.searchsorted(ends, given.values, side="right").astype(np.int64))
 
     def to_typed(self, ids: Any) -> tuple[Any, Any]:
         """int64 type IDs and type-wise new IDs of homogeneous new IDs."""
@@ -79,7 +79,7 @@ class PartRanges:
         check_range(given.values, self.total, self._what(None))
         parts, type_ids = self._places(given.values)
         typed = given.values - self.starts[parts, type_ids] + self.typed_starts[parts, type_ids]
-        return given.like(type_ids), given.like(typed)
+        return given.in_same_form(type_ids), given.in_same_form(typed)
 
     def to_homogeneous(self, ids: Any, type_name: Any) -> Any:
         """Homogeneous new IDs of the type-wise new IDs of one type."""
@@ -88,7 +88,7 @@ class PartRanges:
         type_id = self.names.id_of(type_name)
         parts = np.searchsorted(self.typed_ends[:, type_id], given.values, side="right")
         shift = self.starts[parts, type_id] - self.typed_starts[parts, type_id]
-        return given.like(np.asarray(given.values + shift))
+        return given.in_same_form(np.asarray(given.values + shift))
 
     def bounds(self, part: int, type_name: Any = None) -> tuple[int, int]:
         """Half-open range of a partition: homogeneous new IDs, or type-wise ones where a type is given."""
@@ -102,7 +102,7 @@ class PartRanges:
         begin, end = self.bounds(part, type_name)
         given = read_ids(ids, self._what(type_name))
         check_range(given.values, end - begin, f"{self._what(type_name)} of partition {part}", first=begin)
-        return given.like(np.asarray(given.values - begin))
+        return given.in_same_form(np.asarray(given.values - begin))
 
     def _ends(self, type_name: Any) -> tuple[Ids, int]:
         """Where each partition ends, and the number of all IDs."""

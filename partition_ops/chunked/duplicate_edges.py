@@ -1,10 +1,9 @@
-"""The two ends of all edges, kept where they fit: in memory, else in buckets on the disk.
+"""Search for duplicate, parallel and reversed edges, in memory or with buckets on disk.
 
-Edge types whose ends have the same two node types make up a group, because only among those can an edge
-of one type lie over an edge of another. The two ends of an edge are packed into one 64-bit key whose last
-bit is the direction; equal keys are equal edges. Where the keys of all edges do not fit into the memory
-given, each is appended to one of several files chosen by a hash of the pair, and each file is sorted by
-itself: the classic external method, memory bounded by the size of a bucket.
+Edge types between the same two node types form a group, because only their edges can have the same two end
+nodes. The end nodes of an edge are packed into a 64-bit key whose last bit is the direction, so that equal
+keys are duplicates. If the keys do not fit into the memory limit, each is appended to a file chosen by a hash
+of the pair of nodes, and each file is sorted separately, as in an external hash partitioning.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from partition_ops.errors import EngineError
 from partition_ops.system.parallel import cores, map_in_threads
 
 Ids = npt.NDArray[np.int64]
-MIX = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: spreads consecutive keys over all hashes
+MIX = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: spreads consecutive keys over all hashes
 MOST_FILTER_BITS = 26
-EXAMPLES = 10  # edges of which the keys are told
-BYTES_PER_EDGE = 24  # the key, the copy that is sorted, and what compares it
-BYTES_PER_BUCKET_EDGE = 48  # its place as well, and the row as it was read
+EXAMPLES = 10  # keys of duplicates that are reported
+BYTES_PER_EDGE = 24  # the key, its sorted copy, and the comparison
+BYTES_PER_BUCKET_EDGE = 48  # also its place, and the row of the file
 MOST_BUCKETS = 1024
 
 
@@ -36,11 +35,11 @@ class _Group:
     """Edge types between the same two node types.
 
     Attributes:
-        node_types: The two, the smaller node type ID first.
-        width: Number of nodes of the second: pairs are first * width + second.
-        edges: How many there are.
-        edge_types: Their edge type IDs.
-        keys: Keys by edge type, where they are in memory.
+        node_types: The node type IDs, the smaller first.
+        width: Number of nodes of the second type: a pair is first * width + second.
+        edges: Number of edges.
+        edge_types: The edge type IDs.
+        keys: Keys by edge type ID, if they are in memory.
     """
 
     node_types: tuple[int, int]
@@ -51,17 +50,17 @@ class _Group:
 
 
 class PairStore:
-    """The ends of all edges; usable from several threads.
+    """The keys of all edges. Several threads can add edges.
 
-    Peak memory: ``memory``, and 40 bytes for each edge that has a duplicate; with more than a thousand
-    times as many bytes of keys as ``memory`` has, a thousandth of those.
+    Peak memory: ``memory``, and 40 bytes for each edge that has a duplicate. If the keys take more than a
+    thousand times ``memory``, a thousandth of the keys.
 
     Args:
         metadata: The graph's metadata.
-        memory: Bytes that the keys may take.
-        scratch: Folder for buckets, used where the memory does not suffice.
-        across_types: Edges of several types count as those of the first type between the same nodes, and
-            their places as homogeneous edge IDs, so that an edge of another type is a duplicate too.
+        memory: Memory limit for the keys, in bytes.
+        scratch: Folder for the buckets.
+        across_types: Treat edges of different types between the same node types as edges of the first type,
+            and their places as homogeneous edge IDs, so that duplicates are found across types.
 
     Raises:
         EngineError: Two node types have more than 2**62 pairs of nodes.
@@ -78,7 +77,7 @@ class PairStore:
         for type_id in range(len(metadata.edge_types)):
             self._add_type(metadata, type_id)
         self.buckets = _buckets(sum(metadata.num_edges), self._groups.values(), memory)
-        # a graph with more edges than it says is refused; its keys must not fill the memory before
+        # validation rejects a graph with more edges than its metadata says; until then, ignore the excess
         self._room = max(sum(metadata.num_edges), memory // BYTES_PER_EDGE)
 
     def add(self, type_id: int, places: Ids, src: Ids, dst: Ids) -> None:
@@ -86,7 +85,7 @@ class PairStore:
 
         Args:
             type_id: Edge type ID.
-            places: (n,) int64, ascending, where the edges are: IDs, or whatever else tells them apart.
+            places: (n,) int64, ascending: type-wise IDs, or other numbers that identify the edges.
             src: (n,) int64, type-wise IDs of the sources.
             dst: (n,) int64, type-wise IDs of the destinations.
         """
@@ -112,12 +111,12 @@ class PairStore:
                         piece.tofile(stream)
 
     def overlaps(self) -> Iterator[Overlaps]:
-        """What is found, group by group and bucket by bucket; several at a time."""
+        """Yield the result for each group and bucket, with several threads."""
         jobs = [(group, bucket) for group in self._groups.values() for bucket in range(self.buckets)]
         return map_in_threads(lambda job: find_overlaps(self._load(*job)), jobs)
 
     def ends(self, type_id: int, key: int) -> tuple[int, int]:
-        """Source and destination of an edge, type-wise IDs, from its key."""
+        """Return source and destination of an edge, as type-wise IDs, from its key."""
         ends = divmod(key >> 1, self._group_of[type_id][0].width)
         return (ends[1], ends[0]) if key & 1 else ends
 
@@ -127,7 +126,7 @@ class PairStore:
         first, second = min(ends), max(ends)
         width = max(metadata.num_nodes[second], 1)
         if metadata.num_nodes[first] * width >= 2**62:
-            raise EngineError(f"{edge_type} has too many pairs of nodes to look for duplicates")
+            raise EngineError(f"{edge_type} has too many pairs of nodes for the search for duplicates")
         group = self._groups.setdefault((first, second), _Group((first, second), width))
         if self._offsets is None or not group.edge_types:
             group.edge_types.append(type_id)
@@ -138,7 +137,7 @@ class PairStore:
         return self._scratch / f"{type_id}-{bucket}"
 
     def _load(self, group: _Group, bucket: int) -> dict[int, list[Keys]]:
-        """Keys of one bucket by edge type; they are forgotten here."""
+        """Return the keys of a bucket by edge type ID, and release them here."""
         if self.buckets == 1:
             keys, group.keys = group.keys, {}
             return {type_id: keys.get(type_id, []) for type_id in group.edge_types}
@@ -153,7 +152,7 @@ class PairStore:
 
 
 def _buckets(edges: int, groups: Iterable[_Group], memory: int) -> int:
-    """One where all keys fit into memory; else so many that a bucket for each core does."""
+    """Return the number of buckets: one if all keys fit into memory, else so many that one per core does."""
     if edges * BYTES_PER_EDGE <= memory:
         return 1
     most = max(group.edges for group in groups) * BYTES_PER_BUCKET_EDGE * cores()
@@ -161,13 +160,13 @@ def _buckets(edges: int, groups: Iterable[_Group], memory: int) -> int:
 
 
 def _shortened(places: Ids) -> Ids | int:
-    """The first place alone, where they are consecutive."""
+    """Return the first place if the places are consecutive, else all places."""
     consecutive = len(places) > 0 and int(places[-1] - places[0]) == len(places) - 1
     return int(places[0]) if consecutive else places
 
 
 def _keys(src: Ids, dst: Ids, group: _Group, backwards: bool) -> Ids:
-    """(n,) int64: the pair of nodes, the smaller node type or ID first, and the direction."""
+    """Return (n,) int64 keys: the pair of nodes, the smaller node type or ID first, and the direction."""
     if group.node_types[0] != group.node_types[1]:
         first, second = (dst, src) if backwards else (src, dst)
         pairs: Ids = (first * group.width + second) * 2
@@ -177,7 +176,7 @@ def _keys(src: Ids, dst: Ids, group: _Group, backwards: bool) -> Ids:
 
 
 def _bucket_order(keys: Ids, buckets: int) -> tuple[Ids, Ids]:
-    """An order that brings the keys of a bucket together, and where each bucket ends."""
+    """Return an order that groups the keys by bucket, and the end of each bucket."""
     pairs = (keys >> 1).astype(np.uint64)  # both directions of a pair go to the same bucket
     hashed = ((pairs * MIX) >> np.uint64(40)) % np.uint64(buckets)
     bucket = hashed.astype(np.uint16)
@@ -190,24 +189,24 @@ class Keys:
 
     Attributes:
         values: (n,) int64, the pair of nodes with the direction in the last bit.
-        places: (n,) int64, where each edge is; or the place of the first, where they are consecutive.
+        places: (n,) int64, place of each edge; or the first place, if they are consecutive.
     """
 
     values: Ids
     places: Ids | int
 
     def place(self, rows: Ids) -> Ids:
-        """Where the edges of some rows are."""
+        """Return the places of some rows."""
         return rows + self.places if isinstance(self.places, int) else self.places[rows]
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """Edges of one type that repeat an earlier one.
+    """Duplicates: edges of one type that repeat an earlier one.
 
     Attributes:
-        places: (n,) int64, ascending.
-        keys: (up to ten,) int64, keys of the first of them.
+        places: (n,) int64, ascending places of the duplicates.
+        keys: (min(n, 10),) int64, keys of the first duplicates.
     """
 
     places: Ids
@@ -216,12 +215,12 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Overlaps:
-    """What is found in one group of edge types.
+    """The result of the search in one group of edge types, or in one bucket of it.
 
     Attributes:
-        duplicates: By edge type ID, the edges that repeat an earlier one.
-        parallel: Edges that lie over an edge of another type of the same direction.
-        reversed: Pairs of nodes with edges in both directions.
+        duplicates: Duplicates by edge type ID.
+        parallel: Number of edges with the same end nodes and direction as an edge of another type.
+        reversed: Number of pairs of nodes with edges in both directions.
     """
 
     duplicates: dict[int, Repeated]
@@ -230,13 +229,13 @@ class Overlaps:
 
 
 def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
-    """Look for equal keys.
+    """Search for equal keys.
 
     Args:
-        types: By edge type ID, the keys of its edges.
+        types: Keys of the edges by edge type ID.
 
     Returns:
-        The findings. Peak memory: the keys once more, and 40 bytes for each edge that has a duplicate.
+        The result. Peak memory: a copy of the keys, and 40 bytes for each edge that has a duplicate.
     """
     duplicates, distinct = {}, []
     for type_id, blocks in types.items():
@@ -254,19 +253,19 @@ def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
 
 
 def _sorted(arrays: Sequence[Ids]) -> Ids:
-    """The values of all arrays, in order; never one of the arrays itself."""
+    """Return the values of all arrays, sorted, as a new array."""
     merged = np.concatenate([np.empty(0, np.int64), *arrays])
     merged.sort()
     return merged
 
 
 def _both_directions(keys: Ids) -> int:
-    """How many pairs of nodes have both directions, from ascending keys without repetitions."""
+    """Return the number of pairs of nodes with both directions, from ascending keys without duplicates."""
     return int(((keys[1:] >> 1) == (keys[:-1] >> 1)).sum())
 
 
 def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:
-    """The edges with one of the ascending keys, but for the first edge of each key."""
+    """Return the edges with one of some ascending keys, except the first edge of each key."""
     seen = _Filter(repeated)
     first = np.full(len(repeated), np.iinfo(np.int64).max)
     found = []
@@ -285,7 +284,7 @@ def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:
 
 
 class _Filter:
-    """Tells most keys that are not among some others, faster than a search does: a table of hashes."""
+    """A table of hashes that excludes most keys which are not in a set, faster than a binary search."""
 
     def __init__(self, keys: Ids) -> None:
         bits = min(max(int(16 * len(keys)).bit_length(), 10), MOST_FILTER_BITS)
@@ -294,7 +293,7 @@ class _Filter:
         self._table[self._hashed(keys)] = True
 
     def candidates(self, keys: Ids) -> Ids:
-        """Rows of the keys that may be among them."""
+        """Return the rows of the keys that may be in the set."""
         return np.flatnonzero(self._table[self._hashed(keys)])
 
     def _hashed(self, keys: Ids) -> npt.NDArray[np.uint64]:

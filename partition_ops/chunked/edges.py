@@ -1,4 +1,4 @@
-"""Reading edge chunks, block by block, with every ID checked."""
+"""`EdgeReader`, which reads edge chunks block by block and checks every ID."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ COLUMNS = ["src", "dst"]
 
 @dataclass(frozen=True)
 class EdgeBlock:
-    """Some consecutive edges of one chunk.
+    """Consecutive edges of a chunk.
 
     Attributes:
-        edge_ids: (n,) int64, type-wise IDs of the edges, ascending.
+        edge_ids: (n,) int64, ascending type-wise IDs of the edges.
         src: (n,) int64, type-wise IDs of the sources.
         dst: (n,) int64, type-wise IDs of the destinations.
     """
@@ -45,7 +45,7 @@ class EdgeBlock:
 
 @dataclass(frozen=True)
 class EdgeChunk:
-    """One edge file: chunk ``index`` of the edge type ``edge_type_id``."""
+    """An edge file: chunk ``index`` of the edge type ``edge_type_id``."""
 
     edge_type_id: int
     index: int
@@ -53,16 +53,17 @@ class EdgeChunk:
 
 
 class EdgeReader:
-    """Reads the edges of a graph.
+    """Reader for the edges of a graph.
 
-    A block of at most some 16 MiB of text or a million Parquet rows is in memory at a time. Usable from
-    several threads, a chunk for each.
+    Several threads can read different chunks.
 
     Args:
         source: The graph's root.
-        metadata: Its metadata.
+        metadata: Metadata of the graph.
         dropped: By edge type ID, ascending type-wise IDs of edges to leave out.
-        starts: Type-wise ID of the first edge of every chunk, where another reader has found them already.
+        starts: Type-wise ID of the first edge of each chunk, if another reader has found them already.
+
+    Peak memory: 16 MiB of CSV text or a million Parquet rows for each chunk that is being read.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class EdgeReader:
         self._starts = starts
 
     def chunks(self) -> list[EdgeChunk]:
-        """All chunks, in the order of their edges' homogeneous IDs."""
+        """Return all chunks, in the order of the homogeneous IDs of their edges."""
         return [
             EdgeChunk(type_id, index, key)
             for type_id, data in enumerate(self._metadata.edges)
@@ -87,11 +88,11 @@ class EdgeReader:
         ]
 
     def blocks(self, chunk: EdgeChunk) -> Iterator[EdgeBlock]:
-        """The edges of one chunk, in order.
+        """Yield the edges of a chunk, in their order.
 
         Raises:
-            InvalidInputError: A row has no two integers, an ID is outside its type's range, or the number
-                of rows is not what the metadata says; with file, edge type, row and value.
+            InvalidInputError: A row does not have two integers, an ID is out of range, or the number of rows
+                differs from the metadata. The message has file, edge type, row and value.
         """
         first = self.chunk_starts[chunk]
         row = 0
@@ -102,10 +103,10 @@ class EdgeReader:
         self._check_count(chunk, row)
 
     def batches(self, chunk: EdgeChunk) -> Iterator[pa.RecordBatch]:
-        """The rows of one chunk as they are in the file: two integer columns, nothing else checked.
+        """Yield the rows of a chunk as two integer columns, without a check of their values.
 
         Raises:
-            InvalidInputError: The file cannot be read, or a row has not two integers.
+            InvalidInputError: The file cannot be read, or a row does not have two integers.
         """
         file_format = self._metadata.edges[chunk.edge_type_id].format
         path = self._source.local_copy(chunk.key)
@@ -115,9 +116,9 @@ class EdgeReader:
 
     @cached_property
     def chunk_starts(self) -> dict[EdgeChunk, int]:
-        """Type-wise ID of the first edge of every chunk.
+        """Type-wise ID of the first edge of each chunk.
 
-        Chunks whose counts are not in the metadata are counted, which means reading them.
+        If the metadata has no counts by chunk, this reads and counts the chunks.
         """
         if self._starts is not None:
             return dict(zip(self.chunks(), self._starts, strict=True))
@@ -135,7 +136,7 @@ class EdgeReader:
         return starts
 
     def where(self, chunk: EdgeChunk) -> str:
-        """A chunk's file, edge type and number, for messages."""
+        """Return file, edge type and number of a chunk, for messages."""
         edge_type = self._metadata.edge_types[chunk.edge_type_id]
         return f"{self._source.uri_of(chunk.key)} (edge type {str(edge_type)!r}, chunk {chunk.index})"
 
@@ -170,15 +171,15 @@ class EdgeReader:
                 f"{self.where(chunk)}: the {role} ID of row {start + row} is outside the range of node"
                 f" type {node_type!r}",
                 found=f"{int(ids[row])} in the edge {int(src[row])} -> {int(dst[row])}",
-                expected=f"an ID from 0 to {count - 1}" if count else "no edge at all, the type has no nodes",
-                remedy="IDs are type-wise and begin at 0; correct the file or the counts in metadata.json.",
+                expected=f"an ID from 0 to {count - 1}" if count else "no edges: the type has no nodes",
+                remedy="IDs are type-wise and start at 0. Correct the file or the counts in metadata.json.",
             )
 
     def _check_count(self, chunk: EdgeChunk, rows: int) -> None:
         counts = self._metadata.num_edges_per_chunk[chunk.edge_type_id]
         if counts is not None and counts[chunk.index] != rows:
             raise InvalidInputError(
-                f"{self.where(chunk)}: the number of edges is not what metadata.json says",
+                f"{self.where(chunk)}: the number of edges differs from metadata.json",
                 found=f"{rows} rows",
                 expected=f"{counts[chunk.index]} (num_edges_per_chunk)",
             )
@@ -196,13 +197,13 @@ def _csv_batches(path: Path, file_format: FileFormat, where: str) -> Iterator[pa
             remedy="Correct the file, or the delimiter in metadata.json.",
         )
     read, parse = csv_options(file_format, COLUMNS, header)
-    # only an empty field is a null, so that a stray word is an error of its own
+    # only an empty field is a null, so that words such as 'null' are errors
     convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.int64()), null_values=[""])
     try:
         with pa_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as reader:
             yield from reader
     except pa.ArrowInvalid as error:
-        if "Empty CSV" in str(error):  # a header and nothing behind it
+        if "Empty CSV" in str(error):  # a header without rows
             return
         raise _bad_csv_row(path, file_format, header, where, error) from error
 
@@ -212,7 +213,7 @@ def _parquet_batches(path: Path, where: str) -> Iterator[pa.RecordBatch]:
         schema = file.schema_arrow
         if len(schema) != 2 or not all(pa.types.is_integer(field.type) for field in schema):
             raise InvalidInputError(
-                f"{where}: the columns are not those of edges",
+                f"{where}: these are not the columns of edges",
                 found=", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns",
                 expected="two integer columns, source and destination",
             )
@@ -229,7 +230,7 @@ def _ids(column: pa.Array, start: int, where: str) -> Ids:
         ids: Ids = column.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid as error:
         raise InvalidInputError(
-            f"{where}: an ID from row {start} on does not fit 64 bits: {first_sentence(error)}"
+            f"{where}: an ID in row {start} or later exceeds 64 bits: {first_sentence(error)}"
         ) from error
     return ids
 
@@ -237,7 +238,7 @@ def _ids(column: pa.Array, start: int, where: str) -> Ids:
 def _bad_csv_row(
     path: Path, file_format: FileFormat, header: bool, where: str, error: BaseException
 ) -> InvalidInputError:
-    """Read the file again, slowly, for the line that pyarrow could not convert."""
+    """Find the line that pyarrow could not convert, and return an error that names it."""
     with path.open(newline="", encoding="utf-8", errors="replace") as stream:
         lines = csv.reader(stream, delimiter=file_format.delimiter)
         row = -1 - int(header)

@@ -1,4 +1,4 @@
-"""Reading one feature file of each format into an array."""
+"""Readers for feature files in each format: NumPy, Parquet and CSV."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from partition_ops.system.temporary_folders import temporary_folder
 Values = npt.NDArray[Any]
 
 NUMPY = b"\x93NUMPY"
-LONGEST_HEADER = 10_000 + 12  # what NumPy reads of one, and what is before it
-ONE_HEADER = threading.Lock()  # NumPy parses it with ast, and CPython 3.11 fails if two threads do at once
+LONGEST_HEADER = 10_000 + 12  # bytes: NumPy's limit for a header, and what precedes it
+HEADER_LOCK = threading.Lock()  # NumPy parses headers with ast, which is not thread-safe in CPython 3.11
 
 
 def read_numpy(path: Path, where: str) -> Values:
     try:
-        with ONE_HEADER:
+        with HEADER_LOCK:
             values: Values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy parses the header as Python, and opens what looks like a zip file
+    except Exception as error:  # NumPy parses the header as Python, and opens files that look like zip files
         raise _not_numpy(path, where) from error
     if not isinstance(values, np.ndarray):  # an archive of arrays
         raise _not_numpy(path, where)
@@ -43,7 +43,7 @@ def read_numpy(path: Path, where: str) -> Values:
 
 
 def numpy_layout(head: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Dtype, shape of a row and number of rows, from the first `LONGEST_HEADER` bytes of a file."""
+    """Return dtype, shape of a row and number of rows, from the first `LONGEST_HEADER` bytes of a file."""
     try:
         dtype, shape, _ = _parse_header(head)
     except Exception as error:
@@ -52,9 +52,9 @@ def numpy_layout(head: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...
 
 
 def _parse_header(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Dtype and shape of the array, and where its values begin."""
+    """Return dtype and shape of an array, and the offset of its values."""
     stream = io.BytesIO(head)
-    with ONE_HEADER:
+    with HEADER_LOCK:
         version = np.lib.format.read_magic(stream)
         old = version == (1, 0)
         read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
@@ -63,7 +63,7 @@ def _parse_header(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
 
 
 def _not_numpy(path: Path, where: str) -> InvalidInputError:
-    """Why a file is not an array that can be mapped."""
+    """Return an error that says why a file is not an array that can be memory-mapped."""
     with path.open("rb") as stream:
         head = stream.read(LONGEST_HEADER)
     try:
@@ -71,10 +71,10 @@ def _not_numpy(path: Path, where: str) -> InvalidInputError:
     except Exception:
         return _refusal(_why_no_header(head), where)
     if dtype.hasobject:
-        return _refusal("Python objects, which are never read", where)
+        return _refusal("Python objects, which are not supported", where)
     needed, size = begin + math.prod(shape) * dtype.itemsize, path.stat().st_size
     if size < needed:
-        return _refusal(f"{size:,} bytes, where its header says {needed:,}", where)
+        return _refusal(f"{size:,} bytes, but {needed:,} according to its header", where)
     return _refusal(f"an array of {dtype} with the shape {shape}", where)
 
 
@@ -85,7 +85,7 @@ def _why_no_header(head: bytes) -> str:
         return "an archive, as numpy.savez writes it"
     if not head.startswith(NUMPY):
         return f"a file that begins with {head[:8]!r}"
-    return "the beginning of a .npy file, but a header that is damaged or cut short"
+    return "a .npy file whose header is damaged or truncated"
 
 
 def _refusal(found: str, where: str) -> InvalidInputError:
@@ -105,20 +105,20 @@ def read_parquet(path: Path, where: str) -> Values:
 
 
 def parquet_blocks(path: Path, where: str, rows: int) -> Iterator[Values]:
-    """The values as `read_parquet` gives them, but not reshaped, at most ``rows`` at a time."""
+    """Yield the values of `read_parquet`, but not reshaped, at most ``rows`` rows at a time."""
     with parquet_file(path, where) as file:
         for batch in file.iter_batches(batch_size=rows):
             yield _matrix(pa.Table.from_batches([batch]), where)
 
 
 def parquet_rows(path: Path, where: str) -> int:
-    """Number of rows of the table, from the file's footer alone."""
+    """Return the number of rows of a table, from the footer of the file."""
     with parquet_file(path, where) as file:
         return int(file.metadata.num_rows)
 
 
 def parquet_layout(path: Path | RawIOBase, where: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Dtype, shape of a row and number of rows, from the file's footer alone."""
+    """Return dtype, shape of a row and number of rows, from the footer of the file."""
     with parquet_file(path, where) as file:
         empty = _matrix(file.schema_arrow.empty_table(), where)
         shape = _written_shape(file.schema_arrow, where)
@@ -150,7 +150,7 @@ def _column(field: pa.Field, column: pa.ChunkedArray, where: str) -> Values:
             raise InvalidInputError(f"{where}: the column {field.name!r} has missing values inside its lists")
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise InvalidInputError(
-            f"{where}: the column {field.name!r} holds no numbers",
+            f"{where}: the column {field.name!r} does not have numbers",
             found=str(field.type),
             expected="a number, a boolean, or a fixed-size list of them",
         )
@@ -169,13 +169,13 @@ def _side_by_side(columns: list[Values], where: str) -> Values:
 
 
 def _written_shape(schema: pa.Schema, where: str) -> tuple[int, ...] | None:
-    """DGL's own writer flattens an array into columns and leaves its shape in the file's metadata."""
+    """Return the shape that DGL's writer, which flattens arrays, stores in the metadata of the file."""
     text = (schema.metadata or {}).get(b"shape")
     if text is None:
         return None
     if not re.fullmatch(rb"\(\s*\d{1,18}(\s*,\s*\d{1,18})*\s*,?\s*\)", text):
         raise InvalidInputError(
-            f"{where}: the 'shape' in the file's metadata is none",
+            f"{where}: the 'shape' in the metadata of the file is not valid",
             found=repr(text[:100]),
             expected="'(n, …)'",
         )
@@ -187,7 +187,7 @@ def _reshaped(values: Values, shape: tuple[int, ...], where: str) -> Values:
         return values.reshape(shape)
     except ValueError as error:
         raise InvalidInputError(
-            f"{where}: the 'shape' in the file's metadata does not fit",
+            f"{where}: the 'shape' in the metadata of the file does not match the values",
             found=f"{shape}",
             expected=f"a shape with {values.size} values",
         ) from error
@@ -199,7 +199,7 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
         return np.empty((0,), np.float64)
     names = [f"column {index}" for index in range(columns)]
     read, parse = csv_options(file_format, names, header)
-    convert = pa_csv.ConvertOptions(null_values=[""])  # "nan" is a number here, which validation reports
+    convert = pa_csv.ConvertOptions(null_values=[""])  # "nan" stays a number, which validation reports
     try:
         table = pa_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
     except pa.ArrowInvalid as error:
@@ -210,7 +210,7 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
                 expected=_numbers(columns),
             ) from error
         table = pa.table({})
-    if table.num_rows == 0:  # a header alone: the columns have no type yet
+    if table.num_rows == 0:  # a header without rows: the columns have no type
         return np.empty((0,) if columns == 1 else (0, columns), np.float64)
     try:
         values = [_column(field, column, where) for field, column in zip(table.schema, table, strict=True)]
@@ -219,30 +219,30 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
         if found is None:
             raise
         raise InvalidInputError(
-            f"{where} has a line without its numbers", found=found, expected=_numbers(columns)
+            f"{where} has a line with missing numbers", found=found, expected=_numbers(columns)
         ) from error
     return values[0] if columns == 1 else np.stack(values, axis=1)
 
 
-def csv_beginning(head: bytes, file_format: FileFormat, where: str) -> Values:
-    """The values of the whole lines among the first bytes of a file."""
+def read_csv_head(head: bytes, file_format: FileFormat, where: str) -> Values:
+    """Return the values of the complete lines in the first bytes of a file."""
     lines, newline, _ = head.rpartition(b"\n")
     with temporary_folder() as folder:
-        path = Path(folder) / "beginning.csv"
+        path = Path(folder) / "head.csv"
         path.write_bytes(lines + newline or head)
         return read_csv(path, file_format, where)
 
 
 def _numbers(columns: int) -> str:
-    return f"{columns} numbers in every line, as in the first" if columns > 1 else "one number in every line"
+    return f"{columns} numbers per line, as in the first line" if columns > 1 else "one number per line"
 
 
 class RangedFile(io.RawIOBase):
-    """For a reader that jumps to what it needs, such as the end of a Parquet file; it may be remote.
+    """A stored object as a seekable file that downloads only the ranges that are read.
 
     Args:
         store: The root.
-        key: The object; one that is not there counts as empty.
+        key: Key of the object; a missing object is an empty file.
     """
 
     def __init__(self, store: Store, key: str) -> None:

@@ -9,15 +9,15 @@ TRAINER = "trainer_id"
 
 
 def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list[str]:
-    """The node types that have a feature, in the order of their IDs.
+    """Return the node types that have a feature, in the order of their IDs.
 
     Args:
         metadata: The graph's metadata.
         name: Name of the feature.
-        purpose: What it is for, for the message: ``to balance by``.
+        purpose: Purpose of the feature, for the message: ``to balance by``.
 
     Raises:
-        UsageError: No node type has it; the message lists the features that there are.
+        UsageError: No node type has it; the message lists the features of the graph.
     """
     having = {feature.type_name for feature in metadata.node_features if feature.name == name}
     if not having:
@@ -33,14 +33,14 @@ def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list
 
 
 def check_no_trainers(metadata: GraphMetadata) -> None:
-    """Refuse a graph that uses the name by which DGL knows the trainers of a machine.
+    """Check that no feature has the name that DGL reserves for the trainers of a machine.
 
     Raises:
-        InvalidInputError: A feature has it.
+        InvalidInputError: A feature has that name.
     """
     for feature in (*metadata.node_features, *metadata.edge_features):
         if feature.name == TRAINER:
             raise InvalidInputError(
-                f"The graph has a feature {feature.key!r}, and DGL wants that name for the trainers",
+                f"The graph has a feature {feature.key!r}, a name that DGL reserves for trainers",
                 remedy="Rename the feature, or partition without --num-trainers-per-machine.",
             )

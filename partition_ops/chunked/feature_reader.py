@@ -1,4 +1,4 @@
-"""Reading features of nodes and edges by type-wise ID."""
+"""`FeatureReader`, which reads the values of a node or edge feature by type-wise ID."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from partition_ops.chunked.feature_formats import (
     LONGEST_HEADER,
     RangedFile,
     Values,
-    csv_beginning,
     numpy_layout,
     parquet_blocks,
     parquet_layout,
     parquet_rows,
     read_csv,
+    read_csv_head,
     read_numpy,
     read_parquet,
 )
@@ -31,12 +31,12 @@ from partition_ops.system.memory import drop_pages
 TAKE_BYTES = 1 << 20
 DROP_BYTES = 64 << 20
 FEW_LINES = 64 << 10
-KINDS = "biuf"  # what DGL's tensor files hold: booleans, integers and floating-point numbers
+KINDS = "biuf"  # dtypes of DGL's tensor files: booleans, integers and floating-point numbers
 
 
 @dataclass(frozen=True)
 class ChunkLayout:
-    """Dtype, shape of a row and number of rows of one chunk."""
+    """Dtype, shape of a row and number of rows of a chunk."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class ChunkLayout:
 
 @dataclass(frozen=True)
 class Layout:
-    """Dtype, shape of a row and number of rows by chunk of a whole feature."""
+    """Dtype, shape of a row and number of rows by chunk of a feature."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -56,19 +56,20 @@ class Layout:
 
 
 class FeatureReader:
-    """The values of one feature, over all its chunks.
+    """Reader for the values of a feature, over all its chunks.
 
-    NumPy chunks are memory-mapped, Parquet chunks read as a stream, CSV chunks whole, one at a time.
+    NumPy chunks are memory-mapped, Parquet chunks are streamed, CSV chunks are read whole, one at a time.
 
     Args:
         source: The graph's root.
-        feature: Which feature.
+        feature: The feature.
         rows: Number of nodes or edges of its type.
-        rows_per_chunk: The same by chunk, where the metadata has it.
+        rows_per_chunk: The number by chunk, if the metadata has it.
 
     Raises:
-        InvalidInputError: From every method: a file cannot be read, has other rows than the type has nodes
-            or edges, another dtype or shape than the chunk before it, or a dtype that DGL cannot hold.
+        InvalidInputError: Any method raises it if a file cannot be read, if the number of rows differs from
+            the number of nodes or edges, if dtype or shape differ between chunks, or if DGL does not support
+            the dtype.
     """
 
     def __init__(
@@ -81,28 +82,28 @@ class FeatureReader:
 
     @cached_property
     def layout(self) -> Layout:
-        """Dtype, shape of a row and rows by chunk, without reading what can be mapped or described."""
+        """Dtype, shape of a row and rows by chunk; of NumPy and Parquet files, only headers are read."""
         layouts = [self._chunk_layout(index) for index in range(len(self._feature.data.files))]
-        # an empty CSV says nothing about its columns
-        telling = [(i, chunk) for i, chunk in enumerate(layouts) if chunk.rows or not self._is_csv]
-        for index, chunk in telling:
-            first = telling[0][1]
+        # the columns of an empty CSV are unknown
+        known = [(i, chunk) for i, chunk in enumerate(layouts) if chunk.rows or not self._is_csv]
+        for index, chunk in known:
+            first = known[0][1]
             if chunk.shape != first.shape or (chunk.dtype != first.dtype and not self._is_csv):
                 raise InvalidInputError(
-                    f"{self.where(index)}: dtype or shape differ from those of chunk {telling[0][0]}",
+                    f"{self.where(index)}: dtype or shape differ from those of chunk {known[0][0]}",
                     found=f"{chunk}",
                     expected=f"{first}",
                 )
         counts = tuple(chunk.rows for chunk in layouts)
         self._check_counts(counts)
-        if not telling:
+        if not known:
             return Layout(np.dtype(np.float32), (), counts)
-        dtype = np.result_type(*(chunk.dtype for _, chunk in telling))
-        return Layout(dtype, telling[0][1].shape, counts)
+        dtype = np.result_type(*(chunk.dtype for _, chunk in known))
+        return Layout(dtype, known[0][1].shape, counts)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row, by the first chunk; of one in NumPy's format nothing but the header is read."""
+        """Size of a row in the first chunk, in bytes; of a NumPy file, only the header is read."""
         if self._feature.data.format.name == "numpy":
             header = self.header()
             if header is None:
@@ -114,10 +115,10 @@ class FeatureReader:
         return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
     def header(self) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
-        """Dtype and shape of a row, by the beginning or the end of the first chunk that has rows.
+        """Return dtype and shape of a row, from the first chunk that has rows; None if there are no rows.
 
-        The values are not read, nor fetched; of a CSV, a few lines are, and later ones may have other dtypes.
-        None where there are no rows.
+        Only the header or footer of the file is downloaded. Of a CSV file, it is the first lines; the dtype
+        of later lines may differ.
         """
         for index in range(len(self._feature.data.files) if self.rows else 0):
             dtype, shape, rows = self._chunk_header(index)
@@ -126,28 +127,28 @@ class FeatureReader:
         return None
 
     def _chunk_header(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-        """Dtype, shape of a row and number of rows; of a CSV, the rows that were read."""
+        """Return dtype, shape of a row and number of rows; of a CSV file, the number of rows in its head."""
         data, where = self._feature.data, self.where(index)
         key = data.files[index]
         found = self._source.stat(key)
-        if found is not None and found.size == 0:  # S3 has no range of it
+        if found is not None and found.size == 0:  # S3 rejects range requests for empty objects
             return np.dtype(np.float64), (), 0
         if data.format.name == "numpy":
             return numpy_layout(self._source.read_range(key, 0, LONGEST_HEADER), where)
         if data.format.name == "parquet":
             with RangedFile(self._source, key) as file:
                 return parquet_layout(file, where)
-        values = csv_beginning(self._source.read_range(key, 0, FEW_LINES), data.format, where)
+        values = read_csv_head(self._source.read_range(key, 0, FEW_LINES), data.format, where)
         return values.dtype, values.shape[1:], len(values)
 
     def take(self, ids: npt.NDArray[np.int64]) -> Values:
-        """The rows of some IDs.
+        """Return the rows of some nodes or edges.
 
         Args:
-            ids: (n,) int64, type-wise, ascending.
+            ids: (n,) int64, ascending type-wise IDs.
 
         Returns:
-            (n, ...) array of the feature's dtype. Peak memory: that array, and what `stream` takes.
+            (n, ...) array of the feature's dtype. Peak memory: the array, and that of `stream`.
         """
         rows = np.empty((len(ids), *self.layout.shape), self.layout.dtype)
         begin = 0
@@ -157,15 +158,15 @@ class FeatureReader:
         return rows
 
     def stream(self, ids: Iterable[npt.NDArray[np.int64]]) -> Iterator[Values]:
-        """The rows of some IDs, block by block.
+        """Yield the rows of some nodes or edges, block by block.
 
         Args:
-            ids: (n,) int64 each, type-wise, ascending over all of them.
+            ids: Arrays of (n,) int64 type-wise IDs, ascending over all arrays.
 
         Yields:
             (m, ...) arrays of the feature's dtype, of about 1 MiB, in the order of the IDs.
 
-        Peak memory: two such arrays; also a row group of a Parquet chunk, or a whole CSV chunk.
+        Peak memory: two such arrays, and a row group of a Parquet chunk or a whole CSV chunk.
         """
         ends = np.cumsum(self.layout.rows_per_chunk, dtype=np.int64)
         row_bytes = max(1, int(np.prod(self.layout.shape)) * self.layout.dtype.itemsize)
@@ -180,14 +181,14 @@ class FeatureReader:
                     current, rows = index, self._open(index)
                 first = int(ends[index]) - self.layout.rows_per_chunk[index]
                 end = min(begin + step, int(np.searchsorted(block, ends[index])))
-                # the cast also turns foreign byte order into the machine's own
+                # the cast also converts the byte order
                 yield rows.take(block[begin:end] - first).astype(self.layout.dtype, copy=False)
                 begin = end
 
     def chunk_blocks(self, index: int, nbytes: int) -> Iterator[Values]:
-        """The rows of one chunk in blocks of about so many bytes; other chunks are not looked at.
+        """Yield the rows of a chunk in blocks of about ``nbytes`` bytes, without reading other chunks.
 
-        Peak memory: a block; also a row group of a Parquet chunk, or a whole CSV chunk.
+        Peak memory: a block, and a row group of a Parquet chunk or a whole CSV chunk.
         """
         if self._feature.data.format.name == "parquet":
             path, where = self._source.local_copy(self._feature.data.files[index]), self.where(index)
@@ -205,7 +206,7 @@ class FeatureReader:
             yield values[begin : begin + step]
 
     def _open(self, index: int) -> _Rows | _StreamedRows:
-        """A chunk, to take ascending rows of."""
+        """Open a chunk to take ascending rows from it."""
         if self._feature.data.format.name == "parquet":
             path, where = self._source.local_copy(self._feature.data.files[index]), self.where(index)
             if parquet_rows(path, where) == self.layout.rows_per_chunk[index]:
@@ -214,7 +215,7 @@ class FeatureReader:
         return _Rows(self.read_chunk(index))
 
     def where(self, index: int) -> str:
-        """A chunk's file and feature, for messages."""
+        """Return file, feature and number of a chunk, for messages."""
         file = self._source.uri_of(self._feature.data.files[index])
         return f"{file} (feature {self._feature.name!r} of {self._feature.type_name!r}, chunk {index})"
 
@@ -233,7 +234,7 @@ class FeatureReader:
         return ChunkLayout(dtype.newbyteorder("="), shape, rows)
 
     def read_chunk(self, index: int) -> Values:
-        """The values of one chunk, mapped where the format can be: (rows, ...)."""
+        """Return the values of a chunk, (rows, ...); NumPy files are memory-mapped."""
         path = self._source.local_copy(self._feature.data.files[index])
         file_format, where = self._feature.data.format, self.where(index)
         if file_format.name == "numpy":
@@ -245,7 +246,7 @@ class FeatureReader:
     def _check_dtype(self, index: int, dtype: np.dtype[Any]) -> None:
         if not is_supported(dtype):
             raise InvalidInputError(
-                f"{self.where(index)}: DGL cannot hold this dtype",
+                f"{self.where(index)}: DGL does not support this dtype",
                 found=str(dtype),
                 expected="booleans, integers or floating-point numbers of at most 64 bits",
                 remedy="Encode the values as numbers before partitioning.",
@@ -257,7 +258,7 @@ class FeatureReader:
             for index, (found, rows) in enumerate(zip(counts, expected, strict=True)):
                 if found != rows:
                     raise InvalidInputError(
-                        f"{self.where(index)}: the number of rows is not what metadata.json says",
+                        f"{self.where(index)}: the number of rows differs from metadata.json",
                         found=f"{found} rows",
                         expected=f"{rows}",
                     )
@@ -270,7 +271,7 @@ class FeatureReader:
 
 
 class _Rows:
-    """A chunk in memory, or mapped into it."""
+    """A chunk in memory or memory-mapped."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
@@ -279,14 +280,14 @@ class _Rows:
     def take(self, rows: npt.NDArray[np.int64]) -> Values:
         found: Values = np.take(self._values, rows, axis=0)
         self._taken += found.nbytes
-        if self._taken > DROP_BYTES:  # of a mapped file they would all stay in this process's memory
+        if self._taken > DROP_BYTES:  # otherwise all pages of a mapped file would become resident
             drop_pages(self._values)
             self._taken = 0
         return found
 
 
 class _StreamedRows:
-    """A chunk that is read from the beginning to the end."""
+    """A chunk that is streamed."""
 
     def __init__(self, blocks: Iterator[Values], shape: tuple[int, ...]) -> None:
         self._blocks = blocks
@@ -295,7 +296,7 @@ class _StreamedRows:
         self._begin = 0
 
     def take(self, rows: npt.NDArray[np.int64]) -> Values:
-        """Rows behind all those that were taken before."""
+        """Return some rows, which must follow all those taken before."""
         found = []
         while len(rows):
             end = self._begin + len(self._block)
@@ -310,12 +311,12 @@ class _StreamedRows:
 
 
 def is_supported(dtype: np.dtype[Any]) -> bool:
-    """Whether DGL's tensor files hold such values."""
+    """Whether DGL's tensor files support a dtype."""
     return dtype.kind in KINDS and dtype.itemsize <= 8
 
 
 def feature_readers(source: Store, metadata: GraphMetadata) -> dict[str, FeatureReader]:
-    """A reader of every feature of nodes and edges, by its key (``type/name``)."""
+    """Return a reader for each feature of nodes and edges, by its key (``type/name``)."""
     readers = {}
     for feature in metadata.node_features:
         type_id = metadata.node_type_id(feature.type_name)

@@ -1,8 +1,8 @@
-"""Heterogeneous and homogeneous IDs of the input graph.
+"""`IDConverter` between heterogeneous and homogeneous IDs of the input graph, and the classes it is made of.
 
-A heterogeneous ID is a type and a type-wise ID; the homogeneous ID lays the types end to end, in the order
-of ``metadata.json``. Source: DGL guide, chapter 7.5; its sample code gives the first ID of each type to
-the type before it, which is not done here. For the IDs after partitioning see `PartitionBook`.
+A heterogeneous ID is a type and a type-wise ID. Homogeneous IDs number all nodes, or edges, type by type in
+the order of ``metadata.json``. Source: DGL guide, chapter 7.5, without the error of its sample code, which
+assigns the first ID of each type to the type before it. For the IDs after partitioning see `PartitionBook`.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ WHERE = "metadata.json"
 
 
 class IDConverter:
-    """Converts between the heterogeneous and the homogeneous IDs of the input graph.
+    """Converter between heterogeneous and homogeneous IDs of the input graph.
 
-    Every method takes one ID, or many as a list, a NumPy array or a torch tensor of any shape, and answers
-    in the same form: an int, an int64 array, or an int64 tensor on the same device. In an array, types are
-    type IDs (int64), since tensors hold no names; `id2ntype` and `id2etype` turn them into names.
+    Every method takes an ID, or a list, NumPy array or torch tensor of IDs of any shape, and returns the same
+    form: an int, an int64 array, or an int64 tensor on the same device. For several IDs, types are returned
+    as int64 type IDs, because tensors cannot hold names; `id2ntype` and `id2etype` convert them to names.
 
-    A type is given by its name or its type ID, an edge type also as a triple, or by its relation where only
-    one edge type has it. Where IDs of several types are mixed in one array, give an array of types.
+    Pass a type as its name or its type ID. An edge type may also be a triple, or its relation if only one
+    edge type has it. For IDs of several types, pass an array of types.
 
     Args:
-        metadata: ``metadata.json``, parsed by `load_metadata` or just as JSON. Of JSON, only the types and
-            their counts are looked at.
+        metadata: The result of `load_metadata`, or the JSON object of ``metadata.json``, of which only the
+            types and their counts are used.
 
     Raises:
-        InvalidInputError: From the constructor: the JSON is not as its format says.
-        InvalidIdError: From every method, and a ValueError too: a type is unknown, or an ID is outside the
-            range of its type; with type, value and range.
+        InvalidInputError: The constructor raises it if the JSON object is not valid.
+        InvalidIdError: Any method raises it, as a ValueError too, if a type is unknown or an ID is out of
+            range; the message has type, value and range.
 
-    Peak memory: some arrays as long as the argument.
+    Peak memory: a few arrays of the length of the argument.
     """
 
     def __init__(self, metadata: GraphMetadata | Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class IDConverter:
             node_types, num_nodes = metadata.node_types, metadata.num_nodes
             edge_types, num_edges = tuple(map(str, metadata.edge_types)), metadata.num_edges
         else:
-            # the parts that are not about IDs may be missing
+            # parts that do not concern IDs may be missing
             check_document({"graph_name": "graph", "edges": {}, **metadata}, "metadata", where=WHERE)
             node_types, edge_types = tuple(metadata["node_type"]), tuple(metadata["edge_type"])
             num_nodes = read_counts(metadata, "nodes", node_types, WHERE)[1]
@@ -60,37 +60,37 @@ class IDConverter:
         self._edges = TypeRanges(TypeNames("edge", edge_types), num_edges)
 
     def ntype2id(self, ntype: Any) -> Any:
-        """Type ID of a node type."""
-        given = self._nodes.names.ids_of(ntype)
-        return given.like(given.values)
+        """Return the type ID of a node type."""
+        parsed = self._nodes.names.ids_of(ntype)
+        return parsed.in_same_form(parsed.values)
 
     def etype2id(self, etype: Any) -> Any:
-        """Type ID of an edge type."""
-        given = self._edges.names.ids_of(etype)
-        return given.like(given.values)
+        """Return the type ID of an edge type."""
+        parsed = self._edges.names.ids_of(etype)
+        return parsed.in_same_form(parsed.values)
 
     def id2ntype(self, type_id: Any) -> Any:
-        """Name of a node type; a NumPy array of names for many."""
+        """Return the name of a node type, or a NumPy array of names."""
         return self._nodes.names.names_of(type_id)
 
     def id2etype(self, type_id: Any) -> Any:
-        """Name of an edge type, ``src:rel:dst``; a NumPy array of names for many."""
+        """Return the name of an edge type, ``src:rel:dst``, or a NumPy array of names."""
         return self._edges.names.names_of(type_id)
 
     def nid_het2hom(self, ntype: Any, nid: Any) -> Any:
-        """Homogeneous IDs of nodes, from their types and type-wise IDs."""
+        """Return the homogeneous IDs of nodes, from their types and type-wise IDs."""
         return self._nodes.to_homogeneous(ntype, nid)
 
     def nid_hom2het(self, nid: Any) -> tuple[Any, Any]:
-        """Type and type-wise ID of nodes: ``("paper", 3)`` for one, type IDs and type-wise IDs for many."""
+        """Return types and type-wise IDs of nodes: ``("paper", 3)`` for one ID, two arrays for several."""
         return self._nodes.to_typed(nid)
 
     def eid_het2hom(self, etype: Any, eid: Any) -> Any:
-        """Homogeneous IDs of edges, from their types and type-wise IDs."""
+        """Return the homogeneous IDs of edges, from their types and type-wise IDs."""
         return self._edges.to_homogeneous(etype, eid)
 
     def eid_hom2het(self, eid: Any) -> tuple[Any, Any]:
-        """Type and type-wise ID of edges: ``("a:r:b", 3)`` for one, type IDs and type-wise IDs for many."""
+        """Return types and type-wise IDs of edges: ``("a:r:b", 3)`` for one ID, two arrays for several."""
         return self._edges.to_typed(eid)
 
 
@@ -99,8 +99,7 @@ class TypeNames:
 
     Args:
         kind: ``node`` or ``edge``, for messages.
-        names: By type ID. Edge types are ``src:rel:dst``; they are also known as a triple, and by their
-            relation alone where only one type has it.
+        names: Names by type ID; those of edge types are ``src:rel:dst``.
     """
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
@@ -112,22 +111,22 @@ class TypeNames:
         return len(self.names)
 
     def id_of(self, name: Any) -> int:
-        """Type ID of a name, a triple, or a type ID."""
+        """Return the type ID of a name, triple, relation or type ID."""
         if isinstance(name, tuple) and len(name) == 3:
             name = ":".join(name)
         if isinstance(name, str):
             found = self._ids.get(name)
             return self._by_relation(name) if found is None else found
-        given = read_ids(name, f"The {self.kind} type ID").values
-        check_range(given, len(self), f"The {self.kind} type ID")
-        return int(given)
+        parsed = read_ids(name, f"The {self.kind} type ID").values
+        check_range(parsed, len(self), f"The {self.kind} type ID")
+        return int(parsed)
 
     def name_of(self, name: Any) -> str:
-        """Full name of a type that is given in any way."""
+        """Return the full name of a name, triple, relation or type ID."""
         return self.names[self.id_of(name)]
 
     def ids_of(self, names: Any) -> IdValues:
-        """int64 type IDs of one name or of an array of names or type IDs."""
+        """Return int64 type IDs of a type, or of an array of names or type IDs."""
         if isinstance(names, str | tuple):
             return IdValues(np.array(self.id_of(names), np.int64))
         if isinstance(names, list):
@@ -137,18 +136,18 @@ class TypeNames:
             different, places = np.unique(array.astype(str), return_inverse=True)
             ids = np.array([self.id_of(str(name)) for name in different], np.int64)
             return IdValues(ids[places].reshape(array.shape))
-        given = read_ids(names, f"The {self.kind} type ID")
-        check_range(given.values, len(self), f"The {self.kind} type ID")
-        return given
+        parsed = read_ids(names, f"The {self.kind} type ID")
+        check_range(parsed.values, len(self), f"The {self.kind} type ID")
+        return parsed
 
     def names_of(self, type_ids: Any) -> Any:
-        """The name of one type ID, or a NumPy array of names."""
-        given = self.ids_of(type_ids).values
-        names = np.array(self.names)[given]
-        return names if given.ndim else str(names)
+        """Return the name of a type ID, or a NumPy array of names."""
+        parsed = self.ids_of(type_ids).values
+        names = np.array(self.names)[parsed]
+        return names if parsed.ndim else str(names)
 
     def _by_relation(self, name: str) -> int:
-        """Type ID of an edge type that is given by its relation."""
+        """Return the type ID of an edge type by its relation."""
         found = [i for i, known in enumerate(self.names) if self.kind == "edge" and _relation(known) == name]
         if len(found) == 1:
             return found[0]
@@ -161,9 +160,7 @@ class TypeNames:
 
 
 class TypeRanges:
-    """Conversion between type-wise and homogeneous IDs of one graph.
-
-    Type t has the homogeneous IDs from ``starts[t]`` to ``starts[t + 1]``, without the last.
+    """Ranges of homogeneous IDs by type: type t has the IDs from ``starts[t]`` up to ``starts[t + 1]``.
 
     Args:
         names: The types.
@@ -175,31 +172,31 @@ class TypeRanges:
         self.starts: Ids = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 
     def to_homogeneous(self, types: Any, ids: Any) -> Any:
-        """Homogeneous IDs of type-wise ones; ``types`` is one type for all, or as many as there are IDs."""
+        """Convert type-wise to homogeneous IDs; ``types`` is one type, or one for each ID."""
         kind = self.names.kind
-        type_ids, given = self.names.ids_of(types), read_ids(ids, f"The type-wise {kind} ID")
+        type_ids, parsed = self.names.ids_of(types), read_ids(ids, f"The type-wise {kind} ID")
         try:
-            each, values = np.broadcast_arrays(type_ids.values, given.values)
+            each, values = np.broadcast_arrays(type_ids.values, parsed.values)
         except ValueError as error:
             raise InvalidIdError(
-                f"{kind} types and {kind} IDs do not go together",
-                found=f"types of shape {type_ids.values.shape}, IDs of shape {given.values.shape}",
+                f"The shapes of {kind} types and {kind} IDs do not match",
+                found=f"types of shape {type_ids.values.shape}, IDs of shape {parsed.values.shape}",
                 expected="one type, or one for each ID",
             ) from error
         self._check(each, values)
-        source = given if given.device is not None or type_ids.device is None else type_ids
-        return source.like(np.asarray(self.starts[each] + values))
+        source = parsed if parsed.device is not None or type_ids.device is None else type_ids
+        return source.in_same_form(np.asarray(self.starts[each] + values))
 
     def to_typed(self, ids: Any) -> tuple[Any, Any]:
-        """Type and type-wise ID of homogeneous IDs: the type's name for one ID, type IDs for many."""
-        given = read_ids(ids, f"The homogeneous {self.names.kind} ID")
-        check_range(given.values, int(self.starts[-1]), f"The homogeneous {self.names.kind} ID")
-        # the first type that ends behind the ID: an empty type ends where it begins, and is passed over
-        type_ids = np.searchsorted(self.starts[1:], given.values, side="right")
-        typed = given.like(np.asarray(given.values - self.starts[type_ids]))
-        if given.values.ndim == 0:
+        """Convert homogeneous to type-wise IDs; types are a name for one ID, type IDs for several."""
+        parsed = read_ids(ids, f"The homogeneous {self.names.kind} ID")
+        check_range(parsed.values, int(self.starts[-1]), f"The homogeneous {self.names.kind} ID")
+        # the first type whose range ends after the ID, which skips empty types
+        type_ids = np.searchsorted(self.starts[1:], parsed.values, side="right")
+        typed = parsed.in_same_form(np.asarray(parsed.values - self.starts[type_ids]))
+        if parsed.values.ndim == 0:
             return self.names.names[int(type_ids)], typed
-        return given.like(type_ids.astype(np.int64, copy=False)), typed
+        return parsed.in_same_form(type_ids.astype(np.int64, copy=False)), typed
 
     def _check(self, type_ids: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> None:
         counts = np.diff(self.starts)[type_ids]
@@ -213,7 +210,7 @@ class TypeRanges:
         raise InvalidIdError(
             f"The ID of {self.names.kind} type {name!r}{at} is out of range",
             found=int(ids.reshape(-1)[position]),
-            expected=f"0 to {count - 1}" if count else "no ID at all: the type is empty",
+            expected=f"0 to {count - 1}" if count else "no ID: the type is empty",
         )
 
 
@@ -223,41 +220,43 @@ def _relation(edge_type: str) -> str:
 
 
 class InvalidIdError(InvalidInputError, ValueError):
-    """An ID is outside its range, is no integer, or its type is unknown."""
+    """An ID is out of range or not an integer, or its type is unknown."""
 
 
 @dataclass(frozen=True)
 class IdValues:
-    """IDs as NumPy sees them.
+    """IDs as an array, and the form in which the caller passed them.
 
     Attributes:
-        values: int64, of the shape that was given; without dimensions for a single ID.
-        device: The torch device that they came from; None for what is not a tensor.
+        values: int64 of the caller's shape, without dimensions for a single ID.
+        device: The torch device of a tensor; None for other forms.
     """
 
     values: Ids
     device: Any = None
 
-    def like(self, result: npt.NDArray[Any]) -> Any:
-        """A result in the form of what was given: an int, an array, or a tensor on the same device."""
+    def in_same_form(self, result: npt.NDArray[Any]) -> Any:
+        """Return a result in the caller's form: an int, an array, or a tensor on the same device."""
         if self.device is not None:
             return sys.modules["torch"].from_numpy(np.ascontiguousarray(result)).to(self.device)
         return result if result.ndim else int(result)
 
 
 def read_ids(ids: Any, what: str) -> IdValues:
-    """Take IDs in any form.
+    """Read IDs in any form.
+
+    torch is not imported here: if the caller passes a tensor, it has been imported already.
 
     Args:
-        ids: One ID, or many of any shape.
-        what: What they are, for messages.
+        ids: An integer, or a list, NumPy array, torch tensor or other array of integers, of any shape.
+        what: Description of the IDs, for messages.
 
     Raises:
-        InvalidIdError: They are no integers, or one does not fit 64 bits.
+        InvalidIdError: They are not integers, or one exceeds 64 bits.
     """
     tensor = is_tensor(ids)
     values = ids.detach().cpu().numpy() if tensor else np.asarray(ids)
-    if values.size == 0 and not tensor:  # NumPy takes an empty list for floating-point numbers
+    if values.size == 0 and not tensor:  # NumPy reads an empty list as floating-point numbers
         values = values.astype(np.int64)
     if values.dtype.kind not in "iu":
         raise InvalidIdError(
@@ -278,10 +277,10 @@ def is_tensor(value: Any) -> bool:
 
 
 def check_range(values: npt.NDArray[Any], count: int, what: str, *, first: int = 0) -> None:
-    """Refuse IDs outside ``[first, first + count)``.
+    """Check that IDs are inside ``[first, first + count)``.
 
     Raises:
-        InvalidIdError: With the first wrong ID and its position.
+        InvalidIdError: An ID is outside; the message has the first one and its position.
     """
     end = first + count
     if values.size == 0 or (values.min() >= first and values.max() < end):
@@ -292,5 +291,5 @@ def check_range(values: npt.NDArray[Any], count: int, what: str, *, first: int =
     raise InvalidIdError(
         f"{what} is out of range{at}",
         found=int(flat[position]),
-        expected=f"{first} to {end - 1}" if count else "no ID at all: there are none of this kind",
+        expected=f"{first} to {end - 1}" if count else "no ID: there are none of this kind",
     )

@@ -1,8 +1,8 @@
-"""``metadata.json`` of DGL's chunked graph format, parsed and checked.
+"""``metadata.json`` of DGL's chunked graph format: `GraphMetadata`, and functions that parse and check it.
 
-Format: DGL guide, chapter 7.1, and ``tools/chunk_graph.py``. Both spellings of the counts are read:
-``num_nodes_per_chunk``/``num_edges_per_chunk`` (a list for each type) and ``num_nodes_per_type``/
-``num_edges_per_type`` (one number for each type).
+Format: DGL guide, chapter 7.1, and ``tools/chunk_graph.py``. The counts may be given by chunk
+(``num_nodes_per_chunk``, ``num_edges_per_chunk``: a list per type) or by type (``num_nodes_per_type``,
+``num_edges_per_type``: a number per type).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Counts = tuple[tuple[tuple[int, ...] | None, ...], tuple[int, ...]]
 METADATA = "metadata.json"
 GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DELIMITER = re.compile(r"[\t !#-*,/:-@\[-^`{-~]")
-LONGEST_NAME = 200  # bytes; with its ending it must fit the 255 of common file systems
+LONGEST_NAME = 200  # bytes; with a suffix it must fit into the 255 bytes of common file systems
 LONGEST_PART = 255
 
 
@@ -53,12 +53,12 @@ class EdgeType:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How the files of an edge type or a feature are written.
+    """Format of the files of an edge type or a feature.
 
     Attributes:
         name: ``csv``, ``parquet`` or ``numpy``.
-        delimiter: One character, for CSV.
-        header: Whether the first line of a CSV names its columns; None means look at the line.
+        delimiter: Delimiter of CSV files, one character.
+        header: Whether the first line of a CSV file names the columns; None means detect it.
     """
 
     name: str
@@ -68,7 +68,7 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class FileSet:
-    """The chunks of an edge type or a feature, in the order of their IDs; keys relative to the root."""
+    """Format and keys of the chunks of an edge type or a feature, in the order of their IDs."""
 
     format: FileFormat
     files: tuple[str, ...]
@@ -76,7 +76,7 @@ class FileSet:
 
 @dataclass(frozen=True)
 class Feature:
-    """One named feature of one type.
+    """A feature of one node type or edge type.
 
     Attributes:
         type_name: The node type, or the edge type as ``src:rel:dst``.
@@ -90,7 +90,7 @@ class Feature:
 
     @property
     def key(self) -> str:
-        """The key in DGL's feature files: ``type/name``."""
+        """Key of the feature in DGL's feature files: ``type/name``."""
         return f"{self.type_name}/{self.name}"
 
 
@@ -98,10 +98,10 @@ class Feature:
 class GraphMetadata:
     """A heterogeneous graph as its ``metadata.json`` describes it.
 
-    Type IDs follow the order of the lists. Counts by chunk are None where the file gives totals only.
+    Type IDs follow the order of the lists. Counts by chunk are None if the file has only totals.
 
     Attributes:
-        graph_name: Name that DGL uses for the graph.
+        graph_name: Name of the graph in DGL.
         node_types: Names, by node type ID.
         edge_types: Canonical edge types, by edge type ID.
         num_nodes: Nodes by node type ID.
@@ -136,7 +136,7 @@ class GraphMetadata:
 
     @property
     def is_homogeneous(self) -> bool:
-        """One node type and one edge type, as DGL means it."""
+        """Whether there are one node type and one edge type."""
         return len(self.node_types) == 1 and len(self.edge_types) == 1
 
     def node_type_id(self, node_type: str) -> int:
@@ -146,7 +146,7 @@ class GraphMetadata:
         return [str(known) for known in self.edge_types].index(edge_type)
 
     def files(self) -> tuple[str, ...]:
-        """Every data file of the graph, once, in the order of the metadata."""
+        """Return every data file of the graph once, in the order of the metadata."""
         sets = [*self.edges, *(f.data for f in self.node_features), *(f.data for f in self.edge_features)]
         return tuple(dict.fromkeys(file for data in sets for file in data.files))
 
@@ -156,10 +156,11 @@ def load_metadata(source: Store, *, graph_name: str | None = None) -> GraphMetad
 
     Args:
         source: The graph's root.
-        graph_name: Used instead of the name in the file.
+        graph_name: Overrides the name in the file.
 
     Raises:
-        InvalidInputError: The file is missing, is no JSON, or says what cannot be.
+        InvalidInputError: The file is missing, is not JSON, or is not valid.
+        UsageError: ``graph_name`` is not a valid name.
     """
     where = source.uri_of(METADATA)
     document = read_metadata_document(source)
@@ -181,10 +182,10 @@ def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadat
     Args:
         document: The JSON document.
         where: Its URI, for messages.
-        root: Absolute paths below this folder are taken as relative to it.
+        root: Root of the graph; absolute paths below it are made relative.
 
     Raises:
-        InvalidInputError: With the place in the document.
+        InvalidInputError: The document is not valid; the message names the place.
     """
     check_document(document, "metadata", where=where)
     node_types = tuple(document["node_type"])
@@ -209,17 +210,17 @@ def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadat
 
 
 def check_graph_name(name: str, where: str) -> str:
-    """Refuse a graph name that DGL could not use.
+    """Check that DGL can use a graph name, and return it.
 
     Raises:
-        InvalidInputError: With the name.
+        InvalidInputError: DGL cannot use it.
     """
     if not GRAPH_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         raise InvalidInputError(
             f"{where}: DGL cannot use the graph name",
             found=repr(name),
             expected=f"letters, digits and underscores, not beginning with a digit, at most {LONGEST_NAME}",
-            remedy="Rename the graph in metadata.json, or give another name with --graph-name.",
+            remedy="Rename the graph in metadata.json, or set another name with --graph-name.",
         )
     return name
 
@@ -252,10 +253,10 @@ def _check_names(names: Sequence[str], kind: str, where: str) -> None:
     ambiguous = {"node type": "_N", "edge type": "_N:_E:_N"}[kind]
     if ambiguous in names and len(names) > 1:
         raise InvalidInputError(
-            f"{where}: the {kind} {ambiguous!r} is DGL's own name for the only one of a homogeneous graph",
-            found=f"it among {len(names)}",
-            expected="another name, where there are several",
-            remedy="DGL's partition book would answer wrongly for it: rename it in metadata.json.",
+            f"{where}: DGL reserves the {kind} {ambiguous!r} for homogeneous graphs",
+            found=f"{len(names)} {kind}s, including it",
+            expected="another name in a graph with several types",
+            remedy="Rename it in metadata.json; DGL's partition book would return wrong results for it.",
         )
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
@@ -263,7 +264,7 @@ def _check_names(names: Sequence[str], kind: str, where: str) -> None:
 
 
 class _FileSets:
-    """Reads the specifications of edge and feature files out of a metadata document."""
+    """Parser for the edge and feature files in a metadata document."""
 
     def __init__(self, where: str, root: str) -> None:
         self.where = where
@@ -290,7 +291,7 @@ class _FileSets:
             for name, spec in specs.items():
                 if "/" in name or not name.strip() or not name.isprintable():
                     raise InvalidInputError(
-                        f"{self.where}: {key!r} of {type_name!r} names a feature that DGL cannot hold",
+                        f"{self.where}: {key!r} of {type_name!r} has a feature name that DGL cannot store",
                         found=repr(name),
                         expected="a printable name without '/'",
                     )
@@ -300,23 +301,22 @@ class _FileSets:
         return found
 
     def _file_set(self, spec: Mapping[str, Any], what: str, readable: Sequence[str]) -> FileSet:
-        given = spec["format"]
-        name, delimiter = given["name"], given.get("delimiter", " ")
+        format_spec = spec["format"]
+        name, delimiter = format_spec["name"], format_spec.get("delimiter", " ")
         if name not in readable:
             raise InvalidInputError(
-                f"{self.where}: {what} has a format that is not read",
+                f"{self.where}: {what} has an unsupported format",
                 found=repr(name),
                 expected="one of " + ", ".join(map(repr, readable)),
             )
         if not DELIMITER.fullmatch(delimiter):
             raise InvalidInputError(
-                f"{self.where}: {what} has a delimiter that is not read",
+                f"{self.where}: {what} has an unsupported delimiter",
                 found=repr(delimiter),
-                expected="one ASCII character that is no part of a number or a word: no letter, digit, quote,"
-                " sign, dot or line break",
+                expected="one ASCII character other than letters, digits, quotes, signs, dots, line breaks",
             )
         files = tuple(self._key(path, what) for path in spec["data"])
-        return FileSet(FileFormat(name, delimiter, given.get("header")), files)
+        return FileSet(FileFormat(name, delimiter, format_spec.get("header")), files)
 
     def _key(self, path: str, what: str) -> str:
         plain = path.removeprefix("./")
@@ -326,7 +326,7 @@ class _FileSets:
         longest = max(len(part.encode(errors="replace")) for part in plain.split("/"))
         if longest > LONGEST_PART or not plain.isprintable():
             raise InvalidInputError(
-                f"{self.where}: {what} has a path that no file system could hold",
+                f"{self.where}: {what} has a path that file systems do not support",
                 found=repr(path[:100]),
                 expected=f"printable characters, at most {LONGEST_PART} bytes between two slashes",
             )
@@ -341,7 +341,7 @@ class _FileSets:
 
 
 def read_counts(document: Mapping[str, Any], what: str, types: Sequence[str], where: str) -> Counts:
-    """Counts by chunk (None where unknown) and in total, by type ID.
+    """Return the counts by chunk (None if unknown) and in total, by type ID.
 
     Args:
         document: A parsed ``metadata.json``.
@@ -350,17 +350,17 @@ def read_counts(document: Mapping[str, Any], what: str, types: Sequence[str], wh
         where: URI of the document, for messages.
 
     Raises:
-        InvalidInputError: There are no counts, too few or too many, or they contradict each other.
+        InvalidInputError: Counts are missing, their number is wrong, or they contradict each other.
     """
     chunk_key, type_key = f"num_{what}_per_chunk", f"num_{what}_per_type"
     if chunk_key not in document and type_key not in document:
         raise InvalidInputError(
-            f"{where}: no counts of {what}", expected=f"{chunk_key!r} or {type_key!r} with an entry a type"
+            f"{where}: no counts of {what}", expected=f"{chunk_key!r} or {type_key!r} with an entry per type"
         )
     for key in (chunk_key, type_key):
         if key in document and len(document[key]) != len(types):
             raise InvalidInputError(
-                f"{where}: {key!r} does not fit the list of types",
+                f"{where}: {key!r} has the wrong length",
                 found=f"{len(document[key])} entries",
                 expected=f"{len(types)}, one for each type",
             )
@@ -379,19 +379,19 @@ def read_counts(document: Mapping[str, Any], what: str, types: Sequence[str], wh
 
 
 def _integers(counts: Sequence[float]) -> tuple[int, ...]:
-    """For JSON Schema, 3.0 is an integer as well."""
+    """Return the counts as int, because JSON Schema accepts 3.0 as an integer."""
     return tuple(int(count) for count in counts)
 
 
 def read_metadata_document(source: Store) -> Any:
-    """The parsed ``metadata.json`` at the root of a graph.
+    """Parse the ``metadata.json`` at the root of a graph.
 
     Args:
         source: The graph's root.
 
     Raises:
-        InvalidInputError: There is none, it is no JSON, or an object in it has a name twice: of two
-            features with one name, most readers take the last and say nothing.
+        InvalidInputError: The file is missing, is not JSON, or an object in it has a name twice: most
+            parsers would silently use the last of two features with the same name.
     """
     data = source.read_bytes(METADATA)
     try:
@@ -401,7 +401,7 @@ def read_metadata_document(source: Store) -> Any:
 
 
 def known_metadata_keys() -> set[str]:
-    """Keys of ``metadata.json`` that the format has, and those that GraphStorm adds to it."""
+    """Return the keys of ``metadata.json`` in DGL's format, and those that GraphStorm adds."""
     return {*schema_document("metadata")["properties"], "row_counts", "raw_id_mappings", "graph_info"}
 
 

@@ -1,6 +1,6 @@
-"""Reading CSV and Parquet files into numbers, with errors that name file, row and value.
+"""Functions for CSV and Parquet files, with errors that name file, row and value.
 
-Rows are counted from 0 in messages, as IDs are; for CSV the line of the file is named as well.
+Messages count rows from 0, as IDs are counted, and lines of CSV files from 1.
 """
 
 from __future__ import annotations
@@ -29,9 +29,13 @@ VALUE = re.compile(
 
 
 def csv_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bool]:
-    """Number of columns of a CSV and whether its first line is a header; (0, False) for an empty file.
+    """Return the number of columns of a CSV file and whether it has a header; (0, False) if it is empty.
 
-    Without a ``header`` in the metadata, the first line is one if none of its fields is a value.
+    If the metadata does not say whether there is a header, the first line is one if none of its fields is a
+    value.
+
+    Raises:
+        InvalidInputError: The file is not a text file, not CSV, or its first line is blank.
     """
     with path.open("rb") as stream:
         first = stream.readline(FIRST_LINE)
@@ -43,7 +47,7 @@ def csv_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bo
     if more:
         raise InvalidInputError(
             f"{where}: line 1 is blank",
-            expected="the first row, or the names of the columns",
+            expected="the first row or the names of the columns",
             remedy="Remove the line.",
         )
     if not text:
@@ -59,7 +63,7 @@ def csv_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bo
 def csv_options(
     file_format: FileFormat, columns: list[str], header: bool
 ) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
-    """Options for pyarrow's CSV readers; the columns get the given names."""
+    """Return options for pyarrow's CSV readers, which give the columns the names in ``columns``."""
     read = pa_csv.ReadOptions(column_names=columns, skip_rows=int(header), block_size=CSV_BLOCK)
     return read, pa_csv.ParseOptions(delimiter=file_format.delimiter)
 
@@ -69,10 +73,10 @@ def parquet_file(path: Path | RawIOBase, where: str) -> Iterator[pq.ParquetFile]
     """Open a Parquet file.
 
     Raises:
-        InvalidInputError: It is none, or is damaged.
+        InvalidInputError: The file is not Parquet, or is damaged.
     """
     try:
-        # else pyarrow fetches the columns of the whole file before it gives the first batch
+        # with pre_buffer, pyarrow reads the columns of the whole file before the first batch
         with pq.ParquetFile(path, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
@@ -83,34 +87,34 @@ def parquet_file(path: Path | RawIOBase, where: str) -> Iterator[pq.ParquetFile]
 
 
 def first_sentence(error: BaseException) -> str:
-    """The first line of another library's message."""
+    """Return the first line of another library's message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def first_blank_line(path: Path) -> int | None:
-    """Number from 1 of the first blank line, or None."""
+    """Return the number of the first blank line, from 1, or None."""
     with path.open("rb") as stream:
         return next((number for number, line in enumerate(stream, 1) if not line.strip(b"\r\n")), None)
 
 
-def passed_over(path: Path) -> str:
-    """What to say of a blank line where rows are too few; nothing where there is none."""
+def blank_line_note(path: Path) -> str:
+    """Return a note about the first blank line, for messages about missing rows; empty if there is none."""
     line = first_blank_line(path)
-    return "" if line is None else f"; line {line} is blank, which is no row"
+    return "" if line is None else f"; line {line} is blank and does not count as a row"
 
 
 def bad_value(path: Path, file_format: FileFormat, columns: int, header: bool) -> str | None:
-    """The first line that has not so many numbers, and its text; None where every line has.
+    """Return text and number of the first line that does not have ``columns`` numbers; None if all have.
 
-    Blank lines are passed over, as by the reader.
+    Blank lines are ignored, as by the reader.
     """
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         lines = csv.reader(stream, delimiter=file_format.delimiter)
         try:
             for index, fields in enumerate(filter(None, lines)):
-                sound = len(fields) == columns and all(map(VALUE.fullmatch, fields))
-                if not sound and index >= int(header):
+                valid = len(fields) == columns and all(map(VALUE.fullmatch, fields))
+                if not valid and index >= int(header):
                     text = file_format.delimiter.join(fields)
                     return f"{text[:SHOWN]!r} in line {lines.line_num}"
         except csv.Error as error:

@@ -29,13 +29,13 @@ class Retained:
         kept: URIs of the runs that stay, and why.
         removed: URIs of the others.
         bytes: Of the objects in the latter.
-        passed_over: URIs of folders beside them that are not runs.
+        blank_line_note: URIs of folders beside them that are not runs.
     """
 
     kept: Mapping[str, str]
     removed: list[str]
     bytes: int
-    passed_over: list[str]
+    blank_line_note: list[str]
 
 
 def check_root(root: Store) -> None:
@@ -103,7 +103,7 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
         kept=kept,
         removed=[root.uri_of(_folder(name)) for name in removed],
         bytes=sum(entry.size for name in removed for entry in runs[name].values()),
-        passed_over=[root.uri_of(_folder(name)) for name in folders if name not in runs],
+        blank_line_note=[root.uri_of(_folder(name)) for name in folders if name not in runs],
     )
 
 

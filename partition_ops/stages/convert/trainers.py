@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.feature_formats import ONE_HEADER
+from partition_ops.chunked.feature_formats import HEADER_LOCK
 from partition_ops.chunked.feature_names import TRAINER, check_no_trainers
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
@@ -80,7 +80,7 @@ def read_trainers(destination: Store, ids: Mapping[str, Ids]) -> list[Ids]:
 def _load(destination: Store, node_type: str, ids: Ids) -> Ids:
     key = f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}"
     path = destination.local_copy(key)
-    with ONE_HEADER:
+    with HEADER_LOCK:
         trainers = np.load(path, mmap_mode="r", allow_pickle=False)
     found: Ids = trainers[ids].astype(np.int64)
     return found

@@ -140,7 +140,7 @@ def test_error_names_the_position() -> None:
         IDConverter(META).nid_hom2het(np.array([2**64 - 1], np.uint64))
     with pytest.raises(InvalidInputError, match=r"no node type 'venue'.*'author', 'none', 'paper'"):
         IDConverter(META).ntype2id("venue")
-    with pytest.raises(InvalidInputError, match="do not go together"):
+    with pytest.raises(InvalidInputError, match="do not match"):
         IDConverter(META).nid_het2hom(["paper", "author"], [0, 0, 0])
     for type_id in (-1, 3):
         with pytest.raises(InvalidInputError, match="node type ID is out of range"):

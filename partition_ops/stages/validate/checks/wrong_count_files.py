@@ -56,9 +56,9 @@ def _in_feature(facts: GraphFacts, feature: FeatureFacts) -> Iterable[Finding]:
 
 def _blank_line(facts: GraphFacts, key: str) -> str:
     """Return what to say of a blank line, which is often the reason; nothing if there is none."""
-    from partition_ops.chunked.table_files import passed_over
+    from partition_ops.chunked.table_files import blank_line_note
 
-    return passed_over(facts.source.local_copy(key))
+    return blank_line_note(facts.source.local_copy(key))
 
 
 CHECK = Check(

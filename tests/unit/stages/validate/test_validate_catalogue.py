@@ -260,7 +260,7 @@ CASES = {
     ),
     "a shape that has another size": Case(
         parquet("node_data/1-0.parquet", {"shape": "(20, 3)"}, value=list(range(20))),
-        *("unreadable_files", LABEL, r"'shape' .* does not fit.*\(20, 3\).*20 values"),
+        *("unreadable_files", LABEL, r"'shape' .* does not match the values.*\(20, 3\).*20 values"),
     ),
     "a shape that lies about the rows": Case(
         both(
@@ -277,7 +277,7 @@ CASES = {
         *("unreadable_files", LABEL, "missing values.*1 nulls"),
     ),
     "text in a Parquet feature": Case(
-        parquet("node_data/1-0.parquet", value=["x"] * 20), "unreadable_files", LABEL, "holds no numbers"
+        parquet("node_data/1-0.parquet", value=["x"] * 20), "unreadable_files", LABEL, "does not have numbers"
     ),
     "a word in a CSV feature": Case(
         line("node_data/2-0.csv", 3, "perhaps"), "unreadable_files", MASK, "'perhaps' in line 4"
