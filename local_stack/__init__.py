@@ -1,1 +1,1 @@
-"""An S3 server and an Airflow on this machine, for trying things out and for tests; not for production."""
+"""An S3 server and Airflow on this machine, for trials and tests; not for production."""

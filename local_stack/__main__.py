@@ -16,10 +16,10 @@ from local_stack.supervisor import supervise
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the errors of the stack are told in words, without a traceback."""
+    """Run one command, and print errors of the stack without a traceback."""
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # progress must be seen in a pipe too
+        sys.stdout.reconfigure(line_buffering=True)  # show progress in a pipe too
     folders = Folders(Path(options.folder).absolute()) if options.folder else Folders()
     if options.command == "supervise":
         return supervise(folders, options.owner, options.lease)
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted; everything that was started has been stopped.", file=sys.stderr)
+        print("\nInterrupted; all services have been stopped.", file=sys.stderr)
         return 130
 
 
@@ -44,18 +44,18 @@ def _run(options: argparse.Namespace, folders: Folders) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m local_stack", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    supervisor = commands.add_parser("supervise", help="used by the other commands")
+    supervisor = commands.add_parser("supervise", help="internal: used by the other commands")
     supervisor.add_argument("folder")
     supervisor.add_argument("owner", choices=["demo", "up"])
     supervisor.add_argument("lease", nargs="?", type=int)
     for name, what in {
-        "demo": "partition a real graph through Airflow and S3, then stop everything",
-        "up": "start Airflow and the S3 server and leave them running",
+        "demo": "partition a real graph through Airflow and S3, then stop all services",
+        "up": "start Airflow and the S3 server, and keep them running",
         "down": "stop what 'up' started",
-        "status": "say what runs, and where",
+        "status": "show which services run, and their addresses",
     }.items():
         command = commands.add_parser(name, help=what)
-        command.add_argument("--folder", help="keep everything there instead of in .local")
+        command.add_argument("--folder", help="folder for all files, instead of .local")
         if name == "demo":
             command.add_argument("--num-parts", type=int, default=4)
             command.add_argument("--engine", default="auto")

@@ -26,10 +26,10 @@ FOREIGN = ("AIRFLOW", "AWS_", "PYTHONPATH", "PYTHONHOME", "RCLONE_")
 
 
 def airflow_environment(folders: Folders, secrets: Secrets, s3: S3Access, port: int) -> dict[str, str]:
-    """The whole environment of Airflow's services.
+    """Return the whole environment of Airflow's services.
 
-    Nothing of another Airflow or another AWS account that the user has set up gets in. The S3 server's
-    credentials come by environment, so that they are not in Airflow's database.
+    It contains no settings of another Airflow or another AWS account of the user. The credentials of the S3
+    server are in the environment, so that they are not in Airflow's database.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     return {
@@ -52,10 +52,10 @@ def airflow_environment(folders: Folders, secrets: Secrets, s3: S3Access, port: 
 
 
 def prepare_airflow(folders: Folders, secrets: Secrets, env: dict[str, str]) -> None:
-    """Make the database, unless this version of Airflow has done so, and the password file.
+    """Create the database, unless this version of Airflow has done so, and the password file.
 
     Raises:
-        StackError: The database could not be made; the message has the end of the log.
+        StackError: The database could not be created; the message has the end of the log.
     """
     write_private_json(folders.passwords, {USER: secrets.airflow_password})
     marker = folders.airflow / "migrated"
@@ -72,7 +72,7 @@ def prepare_airflow(folders: Folders, secrets: Secrets, env: dict[str, str]) -> 
 
 
 def start_airflow(folders: Folders, env: dict[str, str], port: int) -> Iterator[Service]:
-    """Start the services one after the other; each is given to the caller as soon as it exists."""
+    """Start the services one after the other, and yield each as soon as it exists."""
     commands = {
         "api-server": ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
         "scheduler": ["--skip-serve-logs"],  # its log server would listen on every address
@@ -125,7 +125,7 @@ def _settings(folders: Folders, port: int) -> dict[str, str]:
         "core__executor": "LocalExecutor",
         "core__load_examples": "False",
         "core__parallelism": str(min(8, max(2, os.cpu_count() or 2))),
-        "core__plugins_folder": str(folders.airflow / "plugins"),  # ours come by entry point
+        "core__plugins_folder": str(folders.airflow / "plugins"),  # ours has an entry point
         "core__simple_auth_manager_passwords_file": str(folders.passwords),
         "core__simple_auth_manager_users": f"{USER}:admin",
         "dag_processor__refresh_interval": "10",

@@ -1,4 +1,4 @@
-"""The few calls of Airflow's REST API that starting and watching a run takes."""
+"""A client for the calls of Airflow's REST API that start and watch a run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from local_stack.processes import StackError
 
 TIMEOUT = 30.0
 PAGE = 100
-PATIENCE = 60.0  # seconds that the server may be silent, for instance on a busy machine
+PATIENCE = 60.0  # seconds without an answer that are tolerated, for example on a busy machine
 ERROR_LINES = 25
 
 
 @dataclass(frozen=True)
 class TaskState:
-    """One task of a run, or one of the copies of a mapped task."""
+    """A task of a run, or one instance of a mapped task."""
 
     task_id: str
     map_index: int
@@ -33,7 +33,7 @@ class TaskState:
 
 
 class AirflowApi:
-    """A client that logs in by itself and puts up with a server that is slow for a while.
+    """A client that logs in itself and tolerates a slow server.
 
     Args:
         base_url: Address of the API server.
@@ -45,13 +45,13 @@ class AirflowApi:
         self.base_url = base_url
         self._login = {"username": user, "password": password}
         self._session = requests.Session()
-        self._session.trust_env = False  # a proxy would not find 127.0.0.1
+        self._session.trust_env = False  # a proxy cannot reach 127.0.0.1
 
     def __repr__(self) -> str:
         return f"AirflowApi({self.base_url!r})"
 
     def healthy(self) -> set[str]:
-        """Names of the components that have a heartbeat; none while nobody answers."""
+        """Return the names of the components with a heartbeat; empty if the server does not answer."""
         try:
             answer = self._session.get(f"{self.base_url}/api/v2/monitor/health", timeout=TIMEOUT)
             found = answer.json() if answer.ok else {}
@@ -63,7 +63,7 @@ class AirflowApi:
         """Wait until Airflow has read a DAG.
 
         Raises:
-            StackError: It has not; the message has the errors of reading the DAG files.
+            StackError: It did not; the message has the errors in the DAG files.
         """
         end = time.monotonic() + seconds
         while "dag_id" not in self._call("GET", f"dags/{dag_id}", accept=(404,)):
@@ -76,7 +76,7 @@ class AirflowApi:
             time.sleep(0.5)
 
     def trigger(self, dag_id: str, run_id: str, params: dict[str, Any]) -> None:
-        """Start a run; its ID makes sure that it is started once, however often the call is tried."""
+        """Start a run; because of its ID, repeated calls start it only once."""
         body = {"dag_run_id": run_id, "logical_date": None, "conf": params}
         self._call("POST", f"dags/{dag_id}/dagRuns", accept=(409,), json=body)
 
@@ -84,28 +84,28 @@ class AirflowApi:
         return str(self._call("GET", f"dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def unfinished_runs(self, dag_id: str) -> list[str]:
-        """IDs of the runs that wait or run."""
+        """Return the IDs of queued and running runs."""
         found = self._call(
             "GET", f"dags/{dag_id}/dagRuns", params={"state": ["queued", "running"], "limit": PAGE}
         )
         return [str(run["dag_run_id"]) for run in found["dag_runs"]]
 
     def fail_run(self, dag_id: str, run_id: str, *, patience: float = PATIENCE) -> None:
-        """Give a run up; its running tasks are ended.
+        """Mark a run as failed, which ends its running tasks.
 
         Args:
             dag_id: The DAG.
             run_id: The run.
-            patience: Seconds that the server may fail.
+            patience: Seconds during which errors of the server are tolerated.
         """
         self._call("PATCH", f"dags/{dag_id}/dagRuns/{run_id}", patience=patience, json={"state": "failed"})
 
     def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
-        """Every task of a run, mapped ones one by one."""
+        """Return every task of a run, and every instance of mapped tasks."""
         return [_task_state(entry) for entry in self.instances(dag_id, run_id)]
 
     def instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """The same with all that Airflow says of them."""
+        """Return the same with all fields of the API."""
         found: list[dict[str, Any]] = []
         while True:
             page = self._call(
@@ -118,7 +118,7 @@ class AirflowApi:
                 return found
 
     def error_of(self, dag_id: str, run_id: str, task: TaskState) -> str:
-        """The errors in the log of a task's last try, or its last lines."""
+        """Return the errors in the log of a task's last attempt, or its last lines."""
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{task.try_number}"
         answer = self._call("GET", path, params={"map_index": task.map_index, "full_content": True})
         events = [entry for entry in answer["content"] if isinstance(entry, dict)]
@@ -135,17 +135,17 @@ class AirflowApi:
         patience: float = PATIENCE,
         **options: Any,
     ) -> Any:
-        """The answer as JSON; statuses that are not errors to the caller are accepted."""
+        """Return the answer as JSON; statuses in ``accept`` are not errors."""
         answer = self._send(method, path, patience, **options)
         if answer.status_code == 401:
             self._log_in()
             answer = self._send(method, path, patience, **options)
         if not answer.ok and answer.status_code not in accept:
-            raise StackError(f"Airflow refused {method} {path} ({answer.status_code}): {_detail(answer)}")
+            raise StackError(f"Airflow rejected {method} {path} ({answer.status_code}): {_detail(answer)}")
         return answer.json()
 
     def _send(self, method: str, path: str, patience: float, **options: Any) -> requests.Response:
-        """Send a request, again and again while the server fails: SQLite may be locked for a while."""
+        """Send a request, and retry while the server fails: SQLite may be locked for a while."""
         end = time.monotonic() + patience
         while True:
             try:
@@ -170,7 +170,7 @@ class AirflowApi:
 
 
 def _detail(answer: requests.Response) -> str:
-    """What the server says about a refusal."""
+    """Return the server's explanation of an error."""
     try:
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):

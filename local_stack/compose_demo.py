@@ -1,4 +1,4 @@
-"""The whole job on the services of docker-compose.yaml: its service ``demo`` runs this inside a container."""
+"""The demo on docker-compose.yaml; its service ``demo`` runs this module in a container."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from partition_ops.storage import open_store
 
 
 def main() -> int:
-    """Upload the example graph, partition it, and print what came out."""
+    """Upload the example graph, partition it, and print the result."""
     settings = GraphStorageHook().settings
     input_uri = os.environ["GRAPH_PARTITIONING_INPUT_URI"]
     with tempfile.TemporaryDirectory() as scratch:
@@ -32,7 +32,7 @@ def main() -> int:
     api = AirflowApi(os.environ["AIRFLOW_URL"], USER, os.environ["AIRFLOW_PASSWORD"])
     run_id = f"demo__{time.strftime('%Y%m%dT%H%M%S')}_{secrets.token_hex(2)}"
     api.wait_for_dag(DAG_ID, seconds=DAG_SECONDS)
-    # all other params as in the form
+    # all other params have the defaults of the form
     api.trigger(DAG_ID, run_id, {"input_uri": input_uri, "graph_name": GRAPH_NAME})
     RunWatch(api, DAG_ID, run_id, print).until_done(seconds=RUN_SECONDS)
     root = run_root(os.environ["GRAPH_PARTITIONING_OUTPUT_URI"], GRAPH_NAME, run_id)

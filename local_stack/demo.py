@@ -1,4 +1,4 @@
-"""The whole job on this machine: a real graph, through Airflow's API and scheduler, to partitions on S3."""
+"""The demo on this machine: a real graph, partitioned through Airflow's API and scheduler onto S3."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUN_SECONDS = 1800.0
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """What the demo asks the DAG for."""
+    """Params of the DAG run."""
 
     num_parts: int = 4
     engine: str = "auto"
@@ -45,10 +45,10 @@ class DemoOptions:
 
 
 def demo(folders: Folders, options: DemoOptions) -> int:
-    """Run the demo and print where everything is.
+    """Run the demo, and print the locations of its results.
 
     Raises:
-        StackError: Something failed; the message says what, and everything has been stopped.
+        StackError: A step failed, as the message says; all services have been stopped.
     """
     began = time.monotonic()
     with _stack(folders) as (find, check):
@@ -73,7 +73,7 @@ def demo(folders: Folders, options: DemoOptions) -> int:
 def _run(api: AirflowApi, run_id: str, options: DemoOptions, check: Callable[[], None]) -> None:
     api.wait_for_dag(DAG_ID, seconds=DAG_SECONDS)
     for old in api.unfinished_runs(DAG_ID):
-        if old.startswith(RUN_PREFIX):  # left by a demo that was killed
+        if old.startswith(RUN_PREFIX):  # left by a killed demo
             api.fail_run(DAG_ID, old)
     api.trigger(DAG_ID, run_id, options.params())
     try:
@@ -86,9 +86,9 @@ def _run(api: AirflowApi, run_id: str, options: DemoOptions, check: Callable[[],
 
 @contextmanager
 def _stack(folders: Folders) -> Iterator[tuple[Callable[[], Running], Callable[[], None]]]:
-    """The stack that 'up' has left running, or one of our own that starts while the graph is built.
+    """Use the stack of 'up', or start one while the graph is built.
 
-    Gives two functions: one waits for the stack, the other raises an error once it has ended.
+    Yields two functions: one waits for the stack, the other raises an error if the stack has ended.
     """
     folders.make()
     found = running(folders)
@@ -111,8 +111,8 @@ def _title(text: str) -> None:
 def _where(found: Running, root: str, folders: Folders) -> None:
     path = folders.s3 / root.removeprefix("s3://")
     print(f"\nPartitions, ID maps, quality report and manifest: {root}")
-    print(f"which the local S3 server keeps in {path}")
+    print(f"stored by the local S3 server in {path}")
     if found.state.owner == "up":
         print(f"The run in the browser: {found.state.airflow_url}/dags/{DAG_ID}\n")
     else:
-        print("To look at the run in the browser, or to trigger another: make up\n")
+        print("To view the run in the browser, or to trigger another one: make up\n")

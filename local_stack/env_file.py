@@ -1,7 +1,7 @@
-"""``python3 -m local_stack.env_file``: the settings of docker-compose.yaml, with secrets made at random.
+"""``python3 -m local_stack.env_file``: write ``.env``, the settings of docker-compose.yaml, with secrets.
 
-The standard library of any Python 3 is all it needs. What an earlier ``.env`` sets stays, so that it may
-be called again after an upgrade brought new settings.
+This module needs only the standard library of any Python 3. It keeps the values of an existing ``.env``, so
+that it can be repeated after an upgrade with new settings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def _word() -> str:
-    return secrets.token_hex(24)  # no character that an URL or a shell would take for something else
+    return secrets.token_hex(24)  # no character with a meaning in URLs or shells
 
 
 def _fernet_key() -> str:
@@ -39,12 +39,12 @@ MADE: dict[str, Callable[[], str]] = {
 
 
 def make_env_file(example: Path, target: Path) -> list[str]:
-    """Write the settings of the example, with the values of an earlier file, or with new secrets.
+    """Write the settings of the example, with the values of an existing file, or with new secrets.
 
-    The file can be read by its owner only and appears whole.
+    Only the owner can read the file, and it appears complete.
 
     Returns:
-        Names of the settings that are new.
+        Names of the new settings.
     """
     old = _settings(target.read_text()) if target.exists() else {}
     lines = []
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=PROJECT / ".env")
     output = parser.parse_args().output
     new = make_env_file(PROJECT / ".env.example", output)
-    print(f"{output}: {len(new)} new settings" if new else f"{output}: nothing was missing")
+    print(f"{output}: {len(new)} new settings" if new else f"{output}: no setting was missing")
 
 
 if __name__ == "__main__":

@@ -25,19 +25,19 @@ PACKAGES = "DEMO_PACKAGES"
 
 
 def build_graph(folders: Folders) -> Path:
-    """Turn the environment that runs this into a graph on the local disk, unless that was done before.
+    """Write the running environment as a graph to the local disk, unless it is already there.
 
-    The environment variable DEMO_PACKAGES names the distributions to read, with spaces between them, for a
-    smaller graph.
+    The environment variable DEMO_PACKAGES names the distributions to read, separated by spaces, for a smaller
+    graph.
 
     Raises:
-        StackError: The builder failed; it has said why.
+        StackError: The builder failed and has printed the reason.
     """
     output = folders.root / "input" / GRAPH_NAME
     marker = output.with_suffix(".key")
     key = environment_key()
     if (output / METADATA).exists() and marker.exists() and marker.read_text() == key:
-        print("The environment has not changed since the graph was built: it is used again.")
+        print("The environment has not changed, so the existing graph is used.")
         return output
     shutil.rmtree(output, ignore_errors=True)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def build_graph(folders: Folders) -> Path:
 
 
 def environment_key() -> str:
-    """A digest of all that the graph depends on: what is installed, and the code that reads it."""
+    """Return a digest of what the graph depends on: the installed packages and the code of the builder."""
     digest = hashlib.sha256(sys.version.encode())
     installed = ((found.name, found.version, _installed_at(found)) for found in distributions())
     digest.update(repr((sorted(installed), _packages())).encode())
@@ -72,7 +72,7 @@ def _installed_at(distribution: Distribution) -> int:
 
 
 def upload_graph(graph: Path, settings: StorageSettings, uri: str = INPUT_URI) -> None:
-    """Replace the graph on the S3 server; ``metadata.json`` goes first and comes last."""
+    """Replace the graph on the S3 server; ``metadata.json`` is removed first and written last."""
     with open_store(uri, settings) as store:
         store.delete([METADATA])
         store.delete_prefix("")

@@ -1,4 +1,4 @@
-"""Where the local stack keeps its things, and the secrets among them."""
+"""Folders and secrets of the local stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Folders:
-    """Everything is below one root, which only its owner can look into.
+    """Folders of the local stack below one root, which only its owner can read.
 
     Attributes:
         root: ``.local`` in the project; tests use another.
@@ -43,17 +43,17 @@ class Folders:
 
     @property
     def state(self) -> Path:
-        """What runs, and where."""
+        """State of the services."""
         return self.root / "state.json"
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor for as long as it lives."""
+        """The lock that the supervisor holds while it runs."""
         return self.root / "supervisor.lock"
 
     @property
     def passwords(self) -> Path:
-        """The file that Airflow's SimpleAuthManager reads."""
+        """The password file of Airflow's SimpleAuthManager."""
         return self.root / "airflow_passwords.json"
 
     @property
@@ -63,7 +63,7 @@ class Folders:
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """What opens the local stack: made at random once, kept in a file that only its owner can read."""
+    """Random secrets of the local stack, in a file that only its owner can read."""
 
     s3_access_key: str
     s3_secret_key: str
@@ -74,7 +74,7 @@ class Secrets:
 
 
 def load_secrets(folders: Folders) -> Secrets:
-    """The secrets of a local stack; they are made when it is first used."""
+    """Return the secrets of a local stack; they are generated at the first use."""
     if not folders.secrets.exists():
         made = Secrets(
             s3_access_key=secrets.token_hex(10),
@@ -91,7 +91,7 @@ def load_secrets(folders: Folders) -> Secrets:
 
 
 def write_private_json(path: Path, value: object) -> None:
-    """Write a file that only its owner can read; it appears whole."""
+    """Write a file that only its owner can read; it appears complete."""
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as stream:

@@ -10,7 +10,7 @@ from local_stack.state import is_running, read_state
 
 
 def up(folders: Folders) -> int:
-    """Start everything and leave it running."""
+    """Start all services and keep them running."""
     folders.make()
     found = running(folders)
     if found is None:
@@ -28,7 +28,7 @@ def up(folders: Folders) -> int:
 
 
 def down(folders: Folders) -> int:
-    """Stop what runs."""
+    """Stop the running services."""
     print("Stopping Airflow and the S3 server" if is_running(folders) else "Nothing is running.")
     if stop_running(folders):
         print("Stopped.")
@@ -36,7 +36,7 @@ def down(folders: Folders) -> int:
 
 
 def status(folders: Folders) -> int:
-    """Say what runs; the exit status is 3 if nothing does, as a service's status is."""
+    """Print which services run; the exit status is 3 if none does, as for system services."""
     found = running(folders)
     if found is not None:
         print(_how_to_use(found))

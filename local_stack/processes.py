@@ -1,4 +1,4 @@
-"""Services as process groups that end with us, however we end."""
+"""Services as process groups that end with the process that started them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class StackError(Exception):
-    """The local stack could not do what it was asked; the message is for the user."""
+    """An error of the local stack, with a message for the user."""
 
 
 class Service:
@@ -34,7 +34,7 @@ class Service:
         name: For messages.
         command: The program and its arguments.
         env: Its whole environment.
-        log: File that its output is written to; what was there is replaced.
+        log: File for its output; an existing file is replaced.
     """
 
     def __init__(self, name: str, command: Sequence[str], *, env: Mapping[str, str], log: Path) -> None:
@@ -57,7 +57,7 @@ class Service:
         return self._process.pid
 
     def status(self) -> int | None:
-        """Exit status, or None while the program runs."""
+        """Return the exit status, or None while the program runs."""
         return self._process.poll()
 
     def check(self) -> None:
@@ -74,17 +74,17 @@ class Service:
         """
         end = time.monotonic() + seconds
         while not ready():
-            self.check()  # also below: something else may answer in place of a service that has ended
+            self.check()  # also below: another program may answer in place of a service that has ended
             if time.monotonic() > end:
                 raise StackError(f"{self.name} did not answer within {seconds:.0f} s.\n{tail(self.log)}")
             time.sleep(0.2)
         self.check()
 
     def wait_until_done(self, *, seconds: float) -> None:
-        """Wait until the program has ended well.
+        """Wait until the program has succeeded.
 
         Raises:
-            StackError: It ended badly, or not in time.
+            StackError: It failed, or took too long.
         """
         try:
             status = self._process.wait(seconds)
@@ -94,15 +94,15 @@ class Service:
             raise StackError(f"{self.name} ended with status {status}.\n{tail(self.log)}")
 
     def terminate(self) -> None:
-        """Ask the whole group to end, without waiting."""
+        """Send SIGTERM to the group, without waiting."""
         _signal_group(self.pid, signal.SIGTERM)
 
     def stop(self) -> None:
-        """End the whole group: first asked, then killed."""
+        """End the group, by SIGTERM and then by SIGKILL."""
         stop_together([self])
 
     def kill_after(self, seconds: float) -> None:
-        """Wait for the end, then kill what is left of the group."""
+        """Wait for the end, then kill the rest of the group."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(max(seconds, 0))
         _signal_group(self.pid, signal.SIGKILL)
@@ -119,19 +119,19 @@ def stop_together(services: Sequence[Service]) -> None:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends, even if that was killed (Linux only)."""
+    """Have the kernel end this process when its parent ends, even if the parent is killed (Linux only)."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, so that none gets away (Linux only)."""
+    """Adopt descendants whose parent ends (Linux only)."""
     if _libc is not None:
         _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def kill_descendants() -> None:
-    """Kill whatever is left below this process."""
+    """Kill all remaining descendants of this process."""
     left = psutil.Process().children(recursive=True)
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -140,7 +140,7 @@ def kill_descendants() -> None:
 
 
 def free_port(preferred: int = 0) -> int:
-    """A port of 127.0.0.1 that nobody listens on: the preferred one if it is free."""
+    """Return a free port of 127.0.0.1: the preferred one if it is free."""
     for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -153,14 +153,14 @@ def free_port(preferred: int = 0) -> int:
 
 
 def answers(port: int) -> bool:
-    """Whether something listens on a port of 127.0.0.1."""
+    """Return whether a program listens on a port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log, indented, with its name."""
+    """Return the last lines of a log, indented, with its name."""
     try:
         text = log.read_text(errors="replace").splitlines()[-lines:]
     except OSError:

@@ -16,7 +16,7 @@ START_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class S3Access:
-    """Where an S3 server is and what opens it."""
+    """Address and credentials of an S3 server."""
 
     port: int
     access_key: str = field(repr=False)
@@ -50,14 +50,14 @@ def start_s3_server(
     """Serve a local folder; its folders are the buckets.
 
     Args:
-        folder: What to serve; it is made, with mode 0700.
+        folder: Folder to serve; it is created with mode 0700.
         log: The server's log.
         access_key: Access key ID that the server accepts.
         secret_key: Secret that goes with it.
-        buckets: Buckets that must be there.
-        preferred_port: Taken if it is free.
+        buckets: Buckets to create.
+        preferred_port: Port to use if it is free.
         certificate: Files of a certificate and its key, for HTTPS.
-        path_style: Whether buckets are named behind the host, and not in front of it.
+        path_style: Whether buckets are in the path of URLs, and not in the host name.
 
     Raises:
         StackError: The server did not start; the message has the end of its log.
@@ -67,14 +67,14 @@ def start_s3_server(
         (folder / bucket).mkdir(exist_ok=True)
     scheme = "https" if certificate else "http"
     access = S3Access(free_port(preferred_port), access_key, secret_key, scheme)
-    # by environment, because everybody on the machine can read a command line
+    # in the environment, because every user of the machine can read command lines
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith("RCLONE_")},
         "RCLONE_AUTH_KEY": f'"{access_key},{secret_key}"',
         "RCLONE_CONFIG": os.devnull,
-        # Content-MD5 and signatures are looked at; further checksums of its own cost half of its time
+        # Content-MD5 and signatures are still checked; rclone's own checksums take half of its time
         "RCLONE_IGNORE_CHECKSUM": "true",
-        "RCLONE_ETAG_HASH": "xxh128",  # made whenever an object is first looked at; ten times as quick as MD5
+        "RCLONE_ETAG_HASH": "xxh128",  # computed at the first access to an object; ten times as fast as MD5
     }
     command = [str(rclone()), "serve", "s3", str(folder), "--addr", f"127.0.0.1:{access.port}"]
     command.append(f"--force-path-style={str(path_style).lower()}")
@@ -90,5 +90,5 @@ def start_s3_server(
 
 
 def rclone() -> Path:
-    """The program that the wheel put beside the Python interpreter."""
+    """Return the path of the program, which the wheel installs beside the Python interpreter."""
     return Path(sys.executable).parent / "rclone"

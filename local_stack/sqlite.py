@@ -1,4 +1,4 @@
-"""What Airflow's engine passes to SQLite; named by import path in Airflow's settings."""
+"""Connection arguments of Airflow's SQLite engine; Airflow's settings name them by import path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting and stopping the supervisor, as seen from the outside."""
+"""Start, find and stop a supervisor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Running:
-    """A stack that answers."""
+    """A running stack."""
 
     folders: Folders
     state: State
@@ -44,10 +44,10 @@ class Running:
 
 
 class Launch:
-    """A supervisor of our own, on its way or running.
+    """A supervisor that this process has started.
 
     Args:
-        folders: Where everything is kept.
+        folders: Folders of the stack.
         owner: ``demo`` or ``up``.
         leased: Whether the stack ends with this process.
     """
@@ -66,13 +66,13 @@ class Launch:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that Ctrl-C comes to us alone
+                start_new_session=True,  # so that only this process gets Ctrl-C
                 pass_fds=(read_end,) if leased else (),
             )
         os.close(read_end)
 
     def wait(self, say: Say) -> Running:
-        """Wait until everything answers, and tell how far it is.
+        """Wait until all services answer, and print the progress.
 
         Raises:
             StackError: A service did not start; the message has the end of its log.
@@ -101,7 +101,7 @@ class Launch:
         return StackError(f"The supervisor ended with status {self._process.poll()}.\n{tail(self._log)}")
 
     def stop(self) -> None:
-        """Stop everything, and wait for the end of it."""
+        """Stop all services, and wait for their end."""
         os.close(self._lease)
         with suppress(ProcessLookupError):
             self._process.terminate()
@@ -113,7 +113,7 @@ class Launch:
 
 
 def running(folders: Folders) -> Running | None:
-    """The stack that runs, if one does and answers."""
+    """Return the running stack, if there is one that answers."""
     state = read_state(folders)
     if state is None or state.status != "ready" or not is_running(folders):
         return None
@@ -121,14 +121,14 @@ def running(folders: Folders) -> Running | None:
 
 
 def refuse_if_busy(folders: Folders) -> None:
-    """Raise an error if a stack runs that belongs to somebody else or is not ready.
+    """Raise an error if a stack runs that belongs to another command or is not ready.
 
-    One that has just stopped may take a moment to clear up: that is waited for.
+    If a stack has just stopped, wait until it has cleaned up.
     """
     end = time.monotonic() + CLEARING_SECONDS
     while is_running(folders):
         state = read_state(folders)
-        # the watchdog of a supervisor that is gone holds its lock until all is cleared up
+        # the watchdog of a killed supervisor holds its lock until it has cleaned up
         gone = state is not None and not psutil.pid_exists(state.supervisor)
         if gone and time.monotonic() < end:
             time.sleep(0.1)
@@ -139,7 +139,7 @@ def refuse_if_busy(folders: Folders) -> None:
 
 @contextmanager
 def local_stack(folders: Folders, say: Say = lambda line: None) -> Iterator[Running]:
-    """A stack for the length of a ``with`` block; it ends with this process at the latest."""
+    """Run a stack for the length of a ``with`` block; it ends with this process at the latest."""
     folders.make()
     refuse_if_busy(folders)
     launch = Launch(folders, "demo", leased=True)
@@ -162,7 +162,7 @@ def stop_running(folders: Folders) -> bool:
         return False
     state = read_state(folders)
     if state is None:
-        raise StackError(f"A stack runs, but {folders.state} does not say which process it is.")
+        raise StackError(f"A stack runs, but {folders.state} does not name its process.")
     for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 10.0)):
         with suppress(ProcessLookupError):
             os.kill(state.supervisor, number)

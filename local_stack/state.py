@@ -1,4 +1,4 @@
-"""What the supervisor tells others: a small file, and a lock that it holds while it lives."""
+"""State of the supervisor: a small file, and a lock that it holds while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class State:
         owner: ``demo`` or ``up``.
         supervisor: Process ID.
         status: ``starting``, ``ready``, ``failed`` or ``stopped``.
-        message: What it is doing, or why it failed.
+        message: The current step, or the reason of the failure.
     """
 
     owner: str
@@ -49,7 +49,7 @@ def write_state(folders: Folders, state: State) -> None:
 
 
 def read_state(folders: Folders) -> State | None:
-    """What was written last, whether or not anything runs."""
+    """Return the last written state, whether or not the stack runs."""
     try:
         found: dict[str, Any] = json.loads(folders.state.read_text())
     except (FileNotFoundError, ValueError):
@@ -58,7 +58,7 @@ def read_state(folders: Folders) -> State | None:
 
 
 def is_running(folders: Folders) -> bool:
-    """Whether a supervisor lives."""
+    """Return whether a supervisor runs."""
     try:
         with folders.lock.open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A finished run as a small table."""
+"""A summary of a finished run as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def print_summary(run: Store) -> None:
 
 
 def stage_seconds(records: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Seconds of work by stage, in the order of the stages; the tasks of a stage are added up."""
+    """Return the seconds of each stage, in order; the tasks of a stage are added up."""
     spent = dict.fromkeys(STAGES, 0.0)
     for record in records:
         stage = next((stage for stage in STAGES if record["task"].startswith(stage)), None)
@@ -39,7 +39,7 @@ def stage_seconds(records: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 
 def _table(types: dict[str, dict[str, Any]]) -> str:
-    """One row for each partition, one column for each node type, the imbalance below."""
+    """Return a table with a row for each partition, a column for each node type, and the imbalance."""
     header = ["partition", *types]
     parts = zip(*(entry["per_part"] for entry in types.values()), strict=True)
     rows = [[str(part), *(f"{count:,}" for count in counts)] for part, counts in enumerate(parts)]

@@ -1,8 +1,8 @@
-"""The process that owns all services: while it lives they live, and when it ends they end.
+"""The process that owns all services: they run while it runs.
 
-It is started by ``demo`` and by ``up``. A demo also gives it a lease, the end of a pipe: when the demo
-is gone, for whatever reason, the pipe breaks and the supervisor stops everything. Should the supervisor
-itself be killed, the kernel ends the services (on Linux).
+``demo`` and ``up`` start it. A demo also passes it a lease, the end of a pipe: when the demo ends for any
+reason, the pipe breaks and the supervisor stops all services. If the supervisor itself is killed, the kernel
+ends the services (on Linux).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Services:
-    """What has been started, in that order; the S3 server is first."""
+    """The started services in order; the S3 server is first."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self.started: list[Service] = []
@@ -60,9 +60,9 @@ def supervise(folders: Folders, owner: str, lease: int | None) -> int:
     """Start the services and stay until a signal, the end of the lease, or the end of a service.
 
     Args:
-        folders: Where everything is kept.
+        folders: Folders of the stack.
         owner: ``demo`` or ``up``.
-        lease: Descriptor that becomes readable when the owner is gone; None means forever.
+        lease: Descriptor that becomes readable when the owner ends; None for no lease.
 
     Returns:
         Exit status.
@@ -74,7 +74,7 @@ def supervise(folders: Folders, owner: str, lease: int | None) -> int:
     with ExitStack() as stack:
         stack.enter_context(_only_one(folders))
         services = Services(Watchdog())
-        for _ in range(2):  # a signal may still break into the first
+        for _ in range(2):  # a signal may interrupt the first call
             stack.callback(_stop_all, services)
         try:
             state = _start(folders, state, services)
@@ -139,13 +139,13 @@ def _ignore_signals() -> None:
 
 
 def _only_one(folders: Folders) -> IO[str]:
-    """Take the lock, which the kernel gives back when this process is gone."""
+    """Take the lock, which the kernel releases when this process ends."""
     lock = folders.lock.open("w")
     for _ in range(LOCK_TRIES):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock
-        time.sleep(0.1)  # whoever looks whether we run has the lock for a moment
+        time.sleep(0.1)  # a process that checks whether we run holds the lock for a moment
     sys.exit("Another supervisor is running.")
 
 

@@ -1,4 +1,4 @@
-"""A run of a DAG, told line by line while it goes on."""
+"""Print the progress of a DAG run, line by line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FINISHED = {"success", "failed", "upstream_failed", "skipped", "removed"}
 WORDS = {
     "running": "started",
     "failed": "FAILED",
-    "up_for_retry": "failed, will be tried again",
+    "up_for_retry": "failed, will be retried",
     "skipped": "skipped",
 }
 
@@ -28,7 +28,7 @@ class RunWatch:
         dag_id: The DAG.
         run_id: The run.
         say: Takes a line.
-        check: Called now and then; raises an error if waiting has become useless.
+        check: Called regularly; raises an error if waiting is pointless.
     """
 
     api: AirflowApi
@@ -40,10 +40,10 @@ class RunWatch:
     _began: float = field(default_factory=time.monotonic)
 
     def until_done(self, *, seconds: float) -> list[TaskState]:
-        """Follow the run to its end and give back its tasks.
+        """Follow the run to its end and return its tasks.
 
         Raises:
-            StackError: A task failed (the message names it and has its error), or time is up.
+            StackError: A task failed (the message names it and has its error), or the time limit was reached.
         """
         while True:
             self.check()
@@ -56,7 +56,7 @@ class RunWatch:
             if state == "failed":
                 raise StackError(self._failure(tasks))
             if time.monotonic() - self._began > seconds:
-                raise StackError(f"The run {self.run_id} was not done within {seconds:.0f} s.")
+                raise StackError(f"The run {self.run_id} did not end within {seconds:.0f} s.")
             time.sleep(POLL_SECONDS)
 
     def _tell(self, task: TaskState, tasks: list[TaskState]) -> None:
@@ -83,5 +83,5 @@ class RunWatch:
         for task in failed:
             error = self.api.error_of(self.dag_id, self.run_id, task)
             indented = "\n".join(f"    {line}" for line in error.splitlines())
-            parts.append(f"The task {task.name} failed in try {task.try_number}:\n{indented}")
+            parts.append(f"The task {task.name} failed in attempt {task.try_number}:\n{indented}")
         return "\n".join(parts)

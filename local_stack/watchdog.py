@@ -1,4 +1,4 @@
-"""A process that clears up after the supervisor, should that be killed before it could do so itself."""
+"""A process that cleans up if the supervisor is killed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ROUNDS = 20
 
 
 class Watchdog:
-    """Knows the sessions of the services, and kills them when the supervisor is gone.
+    """Kills the sessions of the services when the supervisor has ended.
 
-    It learns that from a pipe, which the kernel closes at the supervisor's end. It is forked, so it
-    also shares the supervisor's lock: nobody starts a new stack before the old one is cleared up.
+    A pipe, which the kernel closes at the supervisor's end, tells it. It is forked, so it also shares the
+    supervisor's lock: no new stack starts before the old one is cleaned up.
     """
 
     def __init__(self) -> None:
@@ -27,12 +27,12 @@ class Watchdog:
         os.close(read_end)
 
     def watch(self, session: int) -> None:
-        """Add a service, by the process ID that it was started with."""
+        """Add a service by its process ID."""
         os.write(self._write_end, f"{session}\n".encode())
 
 
 def _stay(read_end: int) -> None:
-    """The life of the forked process; it never returns."""
+    """Run in the forked process; never returns."""
     try:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -48,7 +48,7 @@ def _stay(read_end: int) -> None:
 
 
 def _kill(sessions: set[int]) -> int:
-    """Kill every process of the sessions; gives back how many there were."""
+    """Kill every process of the sessions, and return their number."""
     killed = 0
     for pid in psutil.pids():
         with contextlib.suppress(ProcessLookupError, PermissionError):

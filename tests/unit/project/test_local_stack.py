@@ -185,7 +185,7 @@ def test_every_step_of_a_run_is_told_once() -> None:
         "b [part 0] started",
         "b [part 1] started",
         "b [part 0] done in 2.0 s  (2 of 3)",
-        "b [part 1] failed, will be tried again",
+        "b [part 1] failed, will be retried",
         "b [part 1] started (try 2)",
         "b [part 1] done in 2.0 s  (3 of 3)",
     ]
@@ -196,7 +196,7 @@ def test_a_failed_task_is_named_with_its_error() -> None:
         "failed", [task("a", "success"), task("b", "failed", 1), task("c", "upstream_failed")]
     )
     with pytest.raises(
-        StackError, match=r"b \[part 1\] failed in try 1:\n    InvalidInputError: because"
+        StackError, match=r"b \[part 1\] failed in attempt 1:\n    InvalidInputError: because"
     ) as caught:
         watch.until_done(seconds=5)
     assert "The task c" not in str(caught.value)
