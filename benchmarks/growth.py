@@ -27,7 +27,7 @@ from benchmarks.growing_graph import GrowingGraph
 from benchmarks.growth_page import page
 from benchmarks.processes import machine, measure
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.growth import Counts, carried
+from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.edge_cut import edge_cut
 from partition_ops.stages.partition.engine import find_engine
@@ -136,15 +136,15 @@ def _step(folder: Path, run: Path, parts: int, state: dict[int, Any]) -> dict[st
     source = open_store(str(folder))
     metadata = load_metadata(source)
     problem = Problem(PartitionConfig(num_parts=parts), metadata, open_store(str(run)), source)
-    graph, now = Graph.of_input(problem.graph), Counts.of_graph(metadata)
+    graph, now = Graph.of_input(problem.graph), GraphCounts.of_graph(metadata)
     full = find_engine(ENGINE).partition(problem)
     degrees = np.diff(graph.offsets).astype(np.int32)
     if parts not in state:
         state[parts] = now, full, degrees
         return {}
     counts, old, old_degrees = state[parts]
-    homes = carried(counts, now, old, -1)
-    previous = PreviousAssignment(homes, carried(counts, now, old_degrees, -1))
+    homes = spread_old_values(counts, now, old, -1)
+    previous = PreviousAssignment(homes, spread_old_values(counts, now, old_degrees, -1))
     followed = next(find_engine(ENGINE).follow(problem, previous), None)
     if followed is None:
         raise RuntimeError("balance could not be kept")

@@ -109,6 +109,6 @@ def test_of_a_graph_that_has_grown_old_nodes_are_carried_over_and_edges_refused(
     damaged = bytearray(old.read_bytes("idmap/nodes/paper.parquet"))
     damaged[100] ^= 1
     old.write_bytes("idmap/nodes/paper.parquet", bytes(damaged))
-    with pytest.raises(InvalidInputError, match=r"nodes/paper\.parquet is not as the run has written it"):
+    with pytest.raises(InvalidInputError, match=r"nodes/paper\.parquet is not the file that the run wrote"):
         carry_over(old, new, open_store(str(tmp_path / "other")), edges=False)
     assert not (tmp_path / "other/nodes/paper.parquet").exists()

@@ -132,7 +132,7 @@ def test_a_run_that_is_gone_or_damaged_is_noticed(tmp_path: Path, capsys: pytest
     flip_a_bit(before, "assignment/paper.npy")
     capsys.readouterr()
     assert main(export) == 3
-    assert "assignment/paper.npy is not as the run has written it" in capsys.readouterr().err
+    assert "assignment/paper.npy is not the file that the run wrote" in capsys.readouterr().err
 
 
 def with_more_edges(graph: SmallGraph) -> SmallGraph:
@@ -193,7 +193,7 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
     counted = [after.read_json(layout.record(f"convert-part{part}"))["counters"] for part in range(3)]
     assert sum(one["files_reused"] for one in counted) == len(copied) - 1
     assert [one.get("damaged_in_previous") for one in counted] == [None, [damaged], None]
-    assert f"{damaged} is not as the run has written it" in caplog.text
+    assert f"{damaged} is not the file that the run wrote" in caplog.text
     validate_graph(ValidateConfig(on_defect="warn"), larger, plain)
     prepare_graph(PrepareConfig(), larger, plain)
     import_assignment(StageConfig(), larger, after.child("assignment"), plain)
@@ -230,5 +230,5 @@ def test_the_command_follows_the_newest_run_of_a_graph(
     flip_a_bit(before, "assignment/paper.npy")
     arguments[1] = str(tmp_path / "again")
     assert main(["run", *arguments, "--previous", before.uri]) == 3
-    assert "assignment/paper.npy is not as the run has written it" in capsys.readouterr().err
+    assert "assignment/paper.npy is not the file that the run wrote" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()

@@ -20,9 +20,8 @@ import numpy.typing as npt
 from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_validation_report
-from partition_ops.artifacts.migration import open_followed, read_migration
-from partition_ops.artifacts.proven import ProvenStore
 from partition_ops.artifacts.tasks import ArtifactWriter, part_task
+from partition_ops.artifacts.verified_run import VerifiedRun, open_earlier_run, read_migration
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import group_of
@@ -60,7 +59,7 @@ class EarlierFiles:
     def __init__(self, destination: Store, part: int) -> None:
         self._part = part
         self._stack = ExitStack()
-        self._run: ProvenStore | None = None
+        self._run: VerifiedRun | None = None
         self._follows = read_migration(destination) is not None
         self._reused = 0
         self._damaged: list[str] = []
@@ -110,7 +109,7 @@ class EarlierFiles:
         damaged = {"damaged_in_previous": self._damaged} if self._damaged else {}
         return {"files_reused": self._reused, **damaged}
 
-    def _copy(self, run: ProvenStore, destination: Store, earlier: Artifact) -> bool:
+    def _copy(self, run: VerifiedRun, destination: Store, earlier: Artifact) -> bool:
         """Copy a file; whether it could be done. Remove the copy of a damaged file, and raise."""
         run.stat(earlier.key)  # says so where it is gone or has another size
         if not destination.copy_from(run.run, earlier.key, earlier.size):
@@ -124,7 +123,7 @@ class EarlierFiles:
     def _open(self, destination: Store) -> None:
         """Open the previous run; it is of no use if it is gone or was made by another version."""
         try:
-            run = self._stack.enter_context(open_followed(destination))
+            run = self._stack.enter_context(open_earlier_run(destination))
         except InvalidInputError as error:
             logger.warning("convert: no file of the previous run can be copied: %s", error)
             return

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.artifacts.partition_ranges import PartRanges
-from partition_ops.artifacts.proven import ProvenStore
+from partition_ops.artifacts.verified_run import VerifiedRun
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
 from partition_ops.system.progress import Advance, NoProgress, Progress
@@ -61,7 +61,7 @@ def carry_over(
     Peak memory: 100 MiB beside what the kernel keeps of mapped files; 16 bytes of temporary disk for each
     node and edge of both runs.
     """
-    old_run, new_run = (ProvenStore(run, remedy=DAMAGED) for run in (old_run, new_run))
+    old_run, new_run = (VerifiedRun(run, remedy=DAMAGED) for run in (old_run, new_run))
     with PartitionBook(old_run) as old, PartitionBook(new_run) as new:
         pairs: list[_Pair] = [(old.nodes, new.nodes, old.nid_new2orig, new.nid_orig2new, layout.node_id_map)]
         if edges:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import DroppedEdges, DroppedSelfLoops
 from partition_ops.artifacts.manifest import read_partition_config
-from partition_ops.artifacts.migration import read_migration
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     ArtifactWriter,
@@ -24,6 +23,7 @@ from partition_ops.artifacts.tasks import (
     read_record,
     run_task,
 )
+from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.dgl.array_places import ArrayPlace, read_file_at, tensor_places

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_parts
-from partition_ops.artifacts.growth import Counts
-from partition_ops.artifacts.migration import keeps_ids, open_followed, read_migration
+from partition_ops.artifacts.graph_counts import GraphCounts
 from partition_ops.artifacts.tasks import ArtifactWriter
+from partition_ops.artifacts.verified_run import keeps_old_ids, open_earlier_run, read_migration
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.stages.idmap.carry_over import ROWS, write_map
 from partition_ops.storage import Artifact, Store
@@ -39,11 +39,11 @@ def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     Peak memory: 8 bytes a node of the graph, and 64 bytes a node of the largest types, one for each core.
     """
     migration = read_migration(task.destination)
-    if migration is None or not keeps_ids(migration):
+    if migration is None or not keeps_old_ids(migration):
         return 0
-    now = Counts.of_graph(metadata)
-    with open_followed(task.destination) as run:
-        before = Counts.of_run(run)
+    now = GraphCounts.of_graph(metadata)
+    with open_earlier_run(task.destination) as run:
+        before = GraphCounts.of_run(run)
         old, new = _Numbering.read(run, before.nodes), _Numbering.read(task.destination, now.nodes)
 
     def write(name: str) -> Artifact:

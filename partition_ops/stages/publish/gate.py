@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.migration import read_migration
+from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.errors import QualityGateError, UsageError
 from partition_ops.stages.publish.options import Gate
 from partition_ops.storage import Store

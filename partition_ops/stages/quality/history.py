@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.proven import proven
+from partition_ops.artifacts.verified_run import verified_run
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, StoredObject
@@ -29,7 +29,7 @@ def earlier_entries(previous: Store) -> list[Entry]:
     Raises:
         InvalidInputError: It is not finished, or one of its documents is broken or not as it was written.
     """
-    run = proven(previous)
+    run = verified_run(previous)
     report = run.read_json(layout.QUALITY_REPORT)
     check_document(report, "quality_report", where=run.uri_of(layout.QUALITY_REPORT))
     try:

@@ -6,7 +6,6 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_partition_config
-from partition_ops.artifacts.migration import read_migration
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     ArtifactWriter,
@@ -18,6 +17,7 @@ from partition_ops.artifacts.tasks import (
     run_task,
     still_done,
 )
+from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.quality.history import (
     Entry,

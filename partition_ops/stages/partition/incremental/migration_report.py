@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from partition_ops.artifacts.migration import MIGRATION
 from partition_ops.artifacts.tasks import ArtifactWriter
+from partition_ops.artifacts.verified_run import MIGRATION
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun
 from partition_ops.stages.partition.incremental.repartition import Outcome

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_parts
-from partition_ops.artifacts.growth import Counts, broken_ids
-from partition_ops.artifacts.migration import read_migration
+from partition_ops.artifacts.graph_counts import GraphCounts, find_id_change
 from partition_ops.artifacts.parhip import read_degrees
-from partition_ops.artifacts.proven import ProvenStore, proven
+from partition_ops.artifacts.verified_run import VerifiedRun, read_migration, verified_run
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.problem import Parts
 from partition_ops.storage import Store
@@ -35,7 +34,7 @@ class PreviousAssignment:
     degrees: npt.NDArray[np.int32] | None
 
 
-def check_previous(run: Store, destination: Store) -> ProvenStore:
+def check_previous(run: Store, destination: Store) -> VerifiedRun:
     """Refuse, before any work, what cannot be followed.
 
     Args:
@@ -59,7 +58,7 @@ def check_previous(run: Store, destination: Store) -> ProvenStore:
                 found=f"{inner.uri} in {outer.uri}",
                 remedy=remedy,
             )
-    return proven(run)
+    return verified_run(run)
 
 
 class PreviousRun:
@@ -69,7 +68,7 @@ class PreviousRun:
         run: Its root.
 
     Attributes:
-        store: Its root, see `ProvenStore`.
+        store: Its root, see `VerifiedRun`.
         counts: Of its input.
         num_parts: Number of its partitions.
 
@@ -78,8 +77,8 @@ class PreviousRun:
     """
 
     def __init__(self, run: Store) -> None:
-        self.store = proven(run)  # says so where it is not finished
-        self.counts = Counts.of_run(self.store)
+        self.store = verified_run(run)  # says so where it is not finished
+        self.counts = GraphCounts.of_run(self.store)
         meta = self._assignment.read_json(layout.ASSIGNMENT_META)
         check_document(meta, "partition_meta", where=self._assignment.uri_of(layout.ASSIGNMENT_META))
         self.num_parts = int(meta["num_parts"])
@@ -99,7 +98,7 @@ class PreviousRun:
         """SHA-256 of its manifest, and so of all that it has written."""
         return self.store.manifest_sha256
 
-    def unusable(self, now: Counts, num_parts: int, trainers: int) -> str | None:
+    def unusable(self, now: GraphCounts, num_parts: int, trainers: int) -> str | None:
         """Why its assignment is no start for another graph, or None where it is one.
 
         Args:
@@ -111,7 +110,7 @@ class PreviousRun:
             return f"the number of partitions has changed from {self.num_parts} to {num_parts}"
         if self._trainers != trainers:
             return f"the number of trainers of a machine has changed from {self._trainers} to {trainers}"
-        return broken_ids(self.counts, now)
+        return find_id_change(self.counts, now)
 
     def read_parts(self) -> Parts:
         """(old nodes,) int32, the partition of every old node, or its trainer where machines have several.

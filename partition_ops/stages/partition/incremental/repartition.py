@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts.growth import Counts, broken_ids, carried
+from partition_ops.artifacts.graph_counts import GraphCounts, find_id_change, spread_old_values
 from partition_ops.stages.partition.edge_cut import EdgeCut, edge_cut
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment, PreviousRun
@@ -73,14 +73,14 @@ class _Repartition:
         self.engine = engine
         self.previous = previous
         self.trainers = problem.config.num_trainers_per_machine
-        self.now = Counts.of_graph(problem.metadata)
+        self.now = GraphCounts.of_graph(problem.metadata)
 
     def run(self) -> Outcome:
         config = self.problem.config
         reason = self.previous.unusable(self.now, config.num_parts, self.trainers)
         if reason is not None:
             return self._full(reason, self._before())
-        homes = carried(self.previous.counts, self.now, self.previous.read_parts(), NOWHERE)
+        homes = spread_old_values(self.previous.counts, self.now, self.previous.read_parts(), NOWHERE)
         before, last_full = self._of_machines(homes), self.previous.last_full_cut
         ways: list[Outcome] = []
         times = float("inf")
@@ -122,14 +122,16 @@ class _Repartition:
 
     def _before(self) -> Parts | None:
         """As `Outcome.before`, where the numbers of partitions or trainers have changed."""
-        if broken_ids(self.previous.counts, self.now) is not None:
+        if find_id_change(self.previous.counts, self.now) is not None:
             return None
         parts = self.previous.read_machines()
-        return carried(self.previous.counts, self.now, parts, NOWHERE)
+        return spread_old_values(self.previous.counts, self.now, parts, NOWHERE)
 
     def _degrees(self) -> Parts | None:
         degrees = self.previous.read_degrees() if self.engine.needs_graph else None
-        return None if degrees is None else carried(self.previous.counts, self.now, degrees, NOWHERE)
+        return (
+            None if degrees is None else spread_old_values(self.previous.counts, self.now, degrees, NOWHERE)
+        )
 
     def _of_machines(self, homes: Parts) -> Parts:
         return np.where(homes == NOWHERE, NOWHERE, homes // self.trainers).astype(np.int32)

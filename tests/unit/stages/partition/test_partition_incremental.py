@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.growth import Counts, carried
+from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun
@@ -337,11 +337,11 @@ def test_old_values_keep_their_type_wise_ids(
     folder = tmp_path_factory.mktemp("carried")
     larger = grown(graph, share=0.5, seed=seed)
     before, now = (
-        Counts.of_graph(load_metadata(open_store(str(one.write(folder / name)))))
+        GraphCounts.of_graph(load_metadata(open_store(str(one.write(folder / name)))))
         for name, one in (("before", graph), ("now", larger))
     )
     values = np.arange(sum(graph.nodes.values()), dtype=np.int32)
-    found = carried(before, now, values, -1)
+    found = spread_old_values(before, now, values, -1)
     first_old = first = 0
     for name, count in graph.nodes.items():
         assert found[first : first + count].tolist() == values[first_old : first_old + count].tolist()
@@ -406,7 +406,7 @@ def test_a_run_that_is_not_as_it_was_written_cannot_be_followed(
     graph = library(papers=200)
     before, _ = partitioned(graph, tmp_path / "before")
     damage(before)
-    with pytest.raises(InvalidInputError, match=f"{where} is not as the run has written it") as refused:
+    with pytest.raises(InvalidInputError, match=f"{where} is not the file that the run wrote") as refused:
         partitioned(grown(graph), tmp_path / "after", before)
     assert "manifest.json" in str(refused.value.expected)
     assert re.search("SHA-256 [0-9a-f]{64}|no such file", str(refused.value.found))
@@ -423,5 +423,5 @@ def test_degrees_of_an_older_version_are_held_against_the_digest_of_the_whole_gr
     before.write_json(layout.MANIFEST, {**manifest, "artifacts": [*kept, written.to_json()]})
     assert PreviousRun(before).read_degrees() is not None
     change_a_degree(before)
-    with pytest.raises(InvalidInputError, match=r"graph\.parhip is not as the run has written it"):
+    with pytest.raises(InvalidInputError, match=r"graph\.parhip is not the file that the run wrote"):
         PreviousRun(before).read_degrees()

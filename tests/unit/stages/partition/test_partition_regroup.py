@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops.artifacts.growth import Counts, carried
+from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.edge_cut import edge_cut
 from partition_ops.stages.partition.engines.two_level import ENGINE
@@ -58,8 +58,8 @@ def followed(folder: Path, config: PartitionConfig) -> tuple[Problem, PreviousAs
         prepared(communities(sizes), folder / name, config)
         for sizes, name in ((SIZES, "before"), (LARGER, "after"))
     )
-    counts = [Counts.of_graph(problem.metadata) for problem in (before, after)]
-    return after, PreviousAssignment(carried(*counts, ENGINE.partition(before), -1), None)
+    counts = [GraphCounts.of_graph(problem.metadata) for problem in (before, after)]
+    return after, PreviousAssignment(spread_old_values(*counts, ENGINE.partition(before), -1), None)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))

@@ -105,7 +105,7 @@ def test_it_does_not_grow_for_ever(chain: tuple[Store, list[Store]]) -> None:
     document = runs[2].read_json(layout.QUALITY_HISTORY)
     many = {**document, "entries": [document["entries"][0]] * (LONGEST + 5) + document["entries"][-1:]}
     written = runs[2].write_bytes(layout.QUALITY_HISTORY, json.dumps(many).encode())
-    with pytest.raises(InvalidInputError, match=r"history\.json is not as the run has written it"):
+    with pytest.raises(InvalidInputError, match=r"history\.json is not the file that the run wrote"):
         earlier_entries(runs[2])
     manifest = runs[2].read_json(layout.MANIFEST)
     kept = [entry for entry in manifest["artifacts"] if entry["key"] != written.key]

@@ -1,49 +1,52 @@
-"""A finished run, read by somebody who believes nothing but its manifest."""
+"""An earlier run that another one follows: its files, verified against its manifest, and what moved since."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from io import UnsupportedOperation
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError
-from partition_ops.storage import Artifact, Store, StoredObject
+from partition_ops.storage import Artifact, Store, StoredObject, open_store
 from partition_ops.storage.store import NewObject, check_key, sha256_of
+from partition_ops.system.json_documents import check_document
 
-WITHOUT = (
+OTHER_RUN = (
     "Name another run with --previous (in Airflow the param 'previous'), or none: then the graph is"
-    " partitioned anew."
+    " partitioned from scratch."
 )
+PARTITION_AGAIN = "Run 'partition' again, with --previous and a finished run, or without it."
+MIGRATION = f"{layout.ASSIGNMENT}/{layout.MIGRATION}"
 
 
-class ProvenStore(Store):
-    """What a finished run has written, and nothing else; every object is held against the manifest's SHA-256.
+class VerifiedRun(Store):
+    """The artifacts of a finished run; each is verified against the SHA-256 in the manifest when it is read.
 
-    What the manifest does not list is not there. An object that it lists, and that is gone or another one, is
-    an `InvalidInputError` for whoever looks at it. Objects are read as a whole, also for a range of them.
+    Objects that the manifest does not list do not exist for this store. If a listed object is missing or has
+    changed, reading it raises `InvalidInputError`. Objects are read as a whole, even to read a range of them.
 
     Args:
         run: Root of the run.
-        remedy: What to do about a damaged file.
+        remedy: What to do about a damaged file, for messages.
 
     Attributes:
-        run: The same, as it is.
+        run: The root of the run, not verified.
         manifest: Its manifest.
-        manifest_sha256: SHA-256 of that, and so of all that the run has written.
+        manifest_sha256: SHA-256 of the manifest, and so of everything that the run has written.
         listed: Artifacts by key below the root of the run.
 
     Raises:
         InvalidInputError: The run is not finished.
     """
 
-    def __init__(self, run: Store, *, remedy: str = WITHOUT) -> None:
+    def __init__(self, run: Store, *, remedy: str = OTHER_RUN) -> None:
         super().__init__(run.uri)
         self.settings = run.settings
         self.run = run
@@ -52,13 +55,13 @@ class ProvenStore(Store):
         self.listed = {entry["key"]: Artifact(**entry) for entry in self.manifest["artifacts"]}
         self._remedy = remedy
         self._prefix = ""
-        self._proven: set[str] = set()
+        self._verified: set[str] = set()
 
     @property
     def place(self) -> str:
         return f"{self.run.place}/{self._prefix}".rstrip("/")
 
-    def child(self, prefix: str) -> ProvenStore:
+    def child(self, prefix: str) -> VerifiedRun:
         below = copy.copy(self)
         below.uri, below._prefix = self.uri_of(prefix), f"{self._prefix}{check_key(prefix)}/"
         return below
@@ -90,22 +93,22 @@ class ProvenStore(Store):
     def local_copy(self, key: str) -> Path:
         full = self._checked(key)
         path = self.run.local_copy(full)
-        if full not in self._proven and full != layout.MANIFEST:
+        if full not in self._verified and full != layout.MANIFEST:
             self._compare(key, sha256_of(path))
-            self._proven.add(full)
+            self._verified.add(full)
         return path
 
     def refuse(self, key: str, found: str, expected: str) -> NoReturn:
-        """Say that a file is not the one that the run has written."""
+        """Raise the error that a file is not the one that the run has written."""
         raise InvalidInputError(
-            f"{self.uri_of(key)} is not as the run has written it",
+            f"{self.uri_of(key)} is not the file that the run wrote",
             found=found,
             expected=f"{expected}, as in {self.run.uri_of(layout.MANIFEST)}",
             remedy=self._remedy,
         )
 
     def _checked(self, key: str) -> str:
-        """The key below the root of the run; what the manifest does not list is refused."""
+        """Return the key below the root of the run; keys that the manifest does not list are rejected."""
         full = self._prefix + key
         if self.stat(key) is None:
             manifest = self.run.uri_of(layout.MANIFEST)
@@ -127,9 +130,49 @@ class ProvenStore(Store):
         raise UnsupportedOperation(", ".join(keys))
 
     def close(self) -> None:
-        """Nothing to give back: the run belongs to somebody else."""
+        """Do nothing: the caller closes the run itself."""
 
 
-def proven(run: Store) -> ProvenStore:
-    """The run, which may be one already; what has been read then is not read again."""
-    return run if isinstance(run, ProvenStore) else ProvenStore(run)
+def verified_run(run: Store) -> VerifiedRun:
+    """Return the run as a `VerifiedRun`; one that is one already keeps what it has verified."""
+    return run if isinstance(run, VerifiedRun) else VerifiedRun(run)
+
+
+def read_migration(run: Store) -> dict[str, Any] | None:
+    """Return the checked ``assignment/migration.json`` of a run, or None if it follows no other run.
+
+    Raises:
+        InvalidInputError: The file is broken.
+    """
+    if not run.exists(MIGRATION):
+        return None
+    report: dict[str, Any] = run.read_json(MIGRATION)
+    check_document(report, "migration", where=run.uri_of(MIGRATION))
+    return report
+
+
+def keeps_old_ids(migration: dict[str, Any]) -> bool:
+    """Return whether old nodes still have their type-wise IDs of the earlier run."""
+    return any(one["old"] for one in migration["node_types"].values())
+
+
+@contextmanager
+def open_earlier_run(run: Store) -> Iterator[VerifiedRun]:
+    """Open the earlier run that ``assignment/migration.json`` names, with the settings of this one.
+
+    Raises:
+        InvalidInputError: The earlier run is gone, or was replaced by another.
+    """
+    migration = read_migration(run)
+    if migration is None:
+        raise InvalidInputError(f"{run.uri} follows no earlier run")
+    with open_store(migration["previous"]["run"], run.settings) as store:
+        expected = migration["previous"]["manifest_sha256"]
+        earlier = VerifiedRun(store, remedy=PARTITION_AGAIN) if store.exists(layout.MANIFEST) else None
+        if earlier is None or earlier.manifest_sha256 != expected:
+            raise InvalidInputError(
+                f"{store.uri} is no longer the run that {run.uri} follows",
+                expected=f"a manifest with the SHA-256 {expected}",
+                remedy=PARTITION_AGAIN,
+            )
+        yield earlier

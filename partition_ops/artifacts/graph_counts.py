@@ -1,4 +1,4 @@
-"""What a graph was when it was partitioned before, and whether its nodes still have their IDs."""
+"""Numbers of nodes and edges of a graph, now or when it was partitioned, and whether its node IDs hold."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from partition_ops.system.json_documents import check_document
 
 
 @dataclass(frozen=True)
-class Counts:
+class GraphCounts:
     """Numbers of nodes and edges by type, in the order of the types."""
 
     nodes: Mapping[str, int]
     edges: Mapping[str, int]
 
     @classmethod
-    def of_run(cls, run: Store) -> Counts:
-        """Those of the input of a finished run.
+    def of_run(cls, run: Store) -> GraphCounts:
+        """Return the counts of the input of a finished run.
 
         Raises:
             InvalidInputError: The run is not finished, or its schema is broken.
@@ -39,7 +39,8 @@ class Counts:
         return cls(nodes, edges)
 
     @classmethod
-    def of_graph(cls, metadata: GraphMetadata) -> Counts:
+    def of_graph(cls, metadata: GraphMetadata) -> GraphCounts:
+        """Return the counts of an input graph."""
         edge_types = map(str, metadata.edge_types)
         return cls(
             dict(zip(metadata.node_types, metadata.num_nodes, strict=True)),
@@ -47,10 +48,10 @@ class Counts:
         )
 
 
-def broken_ids(before: Counts, now: Counts) -> str | None:
-    """Why the type-wise IDs of the old nodes do not hold any more, or None where they do.
+def find_id_change(before: GraphCounts, now: GraphCounts) -> str | None:
+    """Return why old nodes no longer have their type-wise IDs, as a clause, or None if they have.
 
-    New node types may come anywhere among the old ones. Edges, and their types, may come and go.
+    New node types may stand anywhere among the old ones. Edges and edge types may be added and removed.
     """
     for name, count in before.nodes.items():
         if name not in now.nodes:
@@ -63,16 +64,16 @@ def broken_ids(before: Counts, now: Counts) -> str | None:
     return None
 
 
-def carried(
-    before: Counts, now: Counts, values: npt.NDArray[np.int32], missing: int
+def spread_old_values(
+    before: GraphCounts, now: GraphCounts, values: npt.NDArray[np.int32], missing: int
 ) -> npt.NDArray[np.int32]:
-    """Values of the old nodes as values of all nodes.
+    """Return values of the old nodes as values of all nodes.
 
     Args:
         before: The old graph.
-        now: The graph that has grown out of it.
+        now: The grown graph.
         values: (old nodes,) by homogeneous ID of the old graph.
-        missing: For the new nodes.
+        missing: Value of the new nodes.
 
     Returns:
         (nodes,) int32, by homogeneous ID.
