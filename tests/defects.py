@@ -1,4 +1,4 @@
-"""Graphs with duplicate and self-loop edges, and the same graphs cleaned by hand."""
+"""Graphs with duplicate and self-loop edges, and the same graphs without them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHOICES = [dict(zip(CHECKS, pair, strict=True)) for pair in product(("drop", "ex
 
 
 def with_defects(graph: SmallGraph, *, seed: int = 0) -> SmallGraph:
-    """The graph with duplicates, self-loops and duplicate self-loops among its edges, in one chunk a type."""
+    """Return the graph with duplicates, self-loops and duplicate self-loops, in one chunk a type."""
     rng = np.random.default_rng(seed)
     edges, edge_values = {}, list(graph.edge_values)
     for name, ends in graph.edges.items():
@@ -34,7 +34,7 @@ def with_defects(graph: SmallGraph, *, seed: int = 0) -> SmallGraph:
 
 
 def findings(name: str, edges: Edges) -> list[set[str]]:
-    """By edge, what is wrong with it."""
+    """Return the findings of each edge."""
     src_type, _, dst_type = name.split(":")
     seen: set[tuple[int, int]] = set()
     found: list[set[str]] = []
@@ -48,7 +48,7 @@ def findings(name: str, edges: Edges) -> list[set[str]]:
 
 
 def kept_edges(graph: SmallGraph, checks: Collection[str]) -> dict[str, list[int]]:
-    """By edge type, ascending type-wise IDs of the edges without a finding of these checks."""
+    """Return by edge type the ascending type-wise IDs of the edges without a finding of these checks."""
     return {
         name: [index for index, wrong in enumerate(findings(name, ends)) if not wrong & set(checks)]
         for name, ends in graph.edges.items()
@@ -56,7 +56,7 @@ def kept_edges(graph: SmallGraph, checks: Collection[str]) -> dict[str, list[int
 
 
 def cleaned(graph: SmallGraph, checks: Collection[str]) -> SmallGraph:
-    """The graph without the edges that these checks find, and without their features."""
+    """Return the graph without the edges that these checks find, and without their features."""
     kept = kept_edges(graph, checks)
     edges = {
         name: Edges(
@@ -78,6 +78,6 @@ def cleaned(graph: SmallGraph, checks: Collection[str]) -> SmallGraph:
 
 
 def _cut(layout: Layout, rows: int, kept: list[int]) -> Layout:
-    """The layout with as many chunks, each with the rows that are kept of it."""
+    """Return the layout with as many chunks, each with the rows of it that are kept."""
     ends = np.cumsum([0, *(layout.chunks or (rows,))])
     return replace(layout, chunks=tuple(np.diff(np.searchsorted(kept, ends)).tolist()))

@@ -276,27 +276,27 @@ MUTATIONS: dict[str, tuple[str, Change]] = {
     "original IDs are cut short": ("original-ids", cut("partitions/part0/orig_nids.dgl", 0.5)),
     "a graph is cut short": ("fields", cut("partitions/part0/graph.dgl", 0.67)),
     "a graph is cut to its header": ("dgl-load", cut("partitions/part0/graph.dgl", 0.1)),
-    "a node moved that did not": (
+    "a count of moved nodes": (
         "migration",
         edit_json(MIGRATION, lambda d: add("moved", 1)(d["node_types"]["paper"])),
     ),
-    "bytes to fetch that nobody needs": ("migration", edit_json(MIGRATION, add("bytes_to_fetch", 4))),
+    "a number of bytes to fetch": ("migration", edit_json(MIGRATION, add("bytes_to_fetch", 4))),
     "another imbalance": (
         "migration",
         edit_json(MIGRATION, lambda d: put("paper", 1.5)(d["imbalance"]["now"])),
     ),
-    "nobody was there before": ("carry-over", lambda output: (output / CARRIED).unlink()),
+    "a carry-over map is missing": ("carry-over", lambda output: (output / CARRIED).unlink()),
     "two nodes carried over to each other's place": (
         "carry-over",
         edit_table(CARRIED, lambda columns: [swap(3, 8)(columns[c]) for c in ("new_id", "type_new_id")]),
     ),
-    "an old new ID is another": ("carry-over", edit_table(CARRIED, in_column("old_new_id", put(4, 0)))),
+    "an old new ID": ("carry-over", edit_table(CARRIED, in_column("old_new_id", put(4, 0)))),
     "a schema range is shifted": ("schema", edit_json(SCHEMA, lambda d: put(1, 99)(d["nid"]["paper"]))),
     "the schema lacks an edge type": ("schema", edit_json(SCHEMA, lambda d: d["eid"].popitem())),
     "a node has no partition": ("assignment", edit_text("assignment/paper.txt", lambda lines: lines.pop())),
     "a partition is out of range": ("assignment", edit_text("assignment/paper.txt", put(3, "3"))),
     "the binary twin differs": ("assignment", edit_twin),
-    "what made the assignment is not told": (
+    "options of the assignment are missing": (
         "assignment",
         edit_json("assignment/assignment.json", dict.clear),
     ),
@@ -383,9 +383,9 @@ MUTATIONS: dict[str, tuple[str, Change]] = {
     "reasons are missing": ("dropped-edges", edit_table(DROPPED, lambda c: c.pop("check"))),
     "a list of dropped edges is gone": ("dropped-edges", remove(DROPPED)),
     "a type without dropped edges has a list": ("dropped-edges", list_type_without_any),
-    "duplicates were only to be warned of": ("dropped-edges", choose("warn", ACTIONS, OPTIONS)),
-    "the manifest has another choice": ("dropped-edges", choose("exclude", OPTIONS)),
-    "the choice is not known": ("dropped-edges", remove("validation/report.json")),
+    "duplicates have the action warn": ("dropped-edges", choose("warn", ACTIONS, OPTIONS)),
+    "the manifest has another action": ("dropped-edges", choose("exclude", OPTIONS)),
+    "the report of validation is missing": ("dropped-edges", remove("validation/report.json")),
     "original node IDs swapped": (
         "original-ids",
         edit_tensors("orig_nids.dgl", in_column("paper", swap(0, 1))),

@@ -1,4 +1,4 @@
-"""What becomes of duplicates and self-loops: dropped, it is as if they had never been there."""
+"""The actions drop, exclude and warn for duplicate and self-loop edges."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tensors(store: Store, part: int, name: str) -> dict[str, Any]:
 
 
 def same_graphs(one: Store, clean: Store, part: int, kept: dict[str, list[int]]) -> None:
-    """``graph.dgl`` and its original edge IDs; ``kept`` translates those of the clean graph."""
+    """Compare ``graph.dgl`` and its original edge IDs; ``kept`` translates those of the clean graph."""
     dgl, key = import_dgl(), layout.partition_file(part, "graph.dgl")
     found, expected = (dgl.load_graphs(str(store.local_copy(key)))[0][0] for store in (one, clean))
     fields = [(end.tolist(), g.ndata, g.edata) for g in (found, expected) for end in g.edges(order="eid")]
@@ -96,7 +96,7 @@ def same_edge_features(one: Store, clean: Store, part: int) -> None:
 
 
 def check_dropping(graph: SmallGraph, checks: tuple[str, ...], engine: str, num_parts: int = PARTS) -> None:
-    """The output is that of the graph cleaned by hand, up to the original IDs of edges."""
+    """Compare an output with that of the graph cleaned by hand; only the original IDs of edges may differ."""
     others = {check: "warn" for check in CHECKS if check not in checks}
     choice, strict = ({**others, **dict.fromkeys(checks, action)} for action in ("drop", "fail"))
     kept = kept_edges(graph, checks)
@@ -119,7 +119,7 @@ def check_dropping(graph: SmallGraph, checks: tuple[str, ...], engine: str, num_
 @pytest.mark.parametrize("checks", [CHECKS, CHECKS[:1], CHECKS[1:]], ids="-".join)
 @pytest.mark.parametrize("engine", ["metis", "random"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_dropping_is_as_cleaning_by_hand(name: str, engine: str, checks: tuple[str, ...]) -> None:
+def test_dropping_equals_cleaning_by_hand(name: str, engine: str, checks: tuple[str, ...]) -> None:
     check_dropping(GRAPHS[name], checks, engine)
 
 
@@ -138,7 +138,7 @@ def test_dropping_from_any_graph(
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_partitioner_does_not_see_excluded_edges(name: str) -> None:
-    """It assigns as it does without them, also where in-degrees count; and every edge stays."""
+    """The assignment is that of the graph without them, also by in-degrees; the output has every edge."""
     graph = GRAPHS[name]
     with (
         output(graph, config_of("exclude")) as one,
@@ -150,7 +150,7 @@ def test_the_partitioner_does_not_see_excluded_edges(name: str) -> None:
         assert not list(one.list(f"{layout.IDMAP}/{layout.DROPPED}/"))
 
 
-def test_the_partitioner_counts_the_in_edges_of_which_it_only_warns() -> None:
+def test_in_edges_with_the_action_warn_count_in_the_balance() -> None:
     graph = GRAPHS["social"]
     with output(graph, config_of("exclude")) as excluded, output(graph, config_of("warn")) as warned:
         degrees = [np.load(store.local_copy(layout.PREPARED_IN_DEGREES)) for store in (excluded, warned)]
@@ -159,7 +159,7 @@ def test_the_partitioner_counts_the_in_edges_of_which_it_only_warns() -> None:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
-def test_who_is_dropped_and_why_is_listed(choice: dict[str, str]) -> None:
+def test_the_id_maps_list_dropped_edges_and_the_check(choice: dict[str, str]) -> None:
     graph = GRAPHS["library"]
     with output(graph, config_of(choice, "random")) as out:
         listed = {
@@ -179,7 +179,7 @@ def test_who_is_dropped_and_why_is_listed(choice: dict[str, str]) -> None:
 
 
 def expected_counts(graph: SmallGraph, choice: dict[str, str]) -> dict[str, int]:
-    """Every edge counts once, for the hardest action that it meets."""
+    """Return the counts of edges by action; an edge counts once, for the first action of the three."""
     counts = {"edges_dropped": 0, "edges_excluded": 0, "edges_warned_of": 0}
     names = {"drop": "edges_dropped", "exclude": "edges_excluded", "warn": "edges_warned_of"}
     for name, ends in graph.edges.items():
@@ -191,7 +191,7 @@ def expected_counts(graph: SmallGraph, choice: dict[str, str]) -> dict[str, int]
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
-def test_the_run_says_how_many_edges_each_action_affects(choice: dict[str, str], tmp_path: Path) -> None:
+def test_the_counters_have_the_edges_of_each_action(choice: dict[str, str], tmp_path: Path) -> None:
     graph = GRAPHS["library"]
     source, out = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
     first, *_ = run_job(config_of(choice, "random"), source, out)
@@ -218,7 +218,7 @@ def test_part_maps_have_no_partition_for_dropped_edges(tmp_path: Path) -> None:
         assert sorted(np.load(out.local_copy(layout.edge_id_vector(name))).tolist()) == kept
 
 
-def test_another_choice_leaves_nothing_of_the_one_before(tmp_path: Path) -> None:
+def test_another_action_leaves_nothing_of_the_one_before(tmp_path: Path) -> None:
     source = open_store(str(GRAPHS["library"].write(tmp_path / "in")))
     used, fresh = open_store(str(tmp_path / "used")), open_store(str(tmp_path / "fresh"))
     run_job(config_of("drop", "random"), source, used)

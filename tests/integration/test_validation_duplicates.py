@@ -1,4 +1,4 @@
-"""As many duplicates and self-loops are reported as were planted, where they were planted."""
+"""Validation finds the duplicates and self-loops that were planted, and no others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Planted:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """How large a graph is, and how it is written."""
+    """Size and format of a graph."""
 
     nodes: int
     edges: int
@@ -46,7 +46,7 @@ class Case:
 
 
 def plant(case: Case) -> Planted:
-    """A random graph; every duplicate's original may be in another chunk."""
+    """Return a random graph; a duplicate and its original may be in different chunks."""
     nodes, edges, chunks = case.nodes, case.edges, case.chunks
     rng = np.random.default_rng(nodes)
     counted = {"author": nodes, "paper": 2 * nodes}
@@ -87,7 +87,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_was_planted_is_found_whatever_the_memory(tmp_path: Path, case: str) -> None:
+def test_planted_edges_are_found_with_any_memory(tmp_path: Path, case: str) -> None:
     planted = plant(CASES[case])
     graph = planted.graph.write(tmp_path / "graph")
     reports = []
@@ -104,7 +104,7 @@ def test_what_was_planted_is_found_whatever_the_memory(tmp_path: Path, case: str
 
 
 def check_examples(report: dict[str, Any], planted: Planted) -> None:
-    """Every example is the edge that it says it is; they are the first ten."""
+    """Check that the examples are the first ten edges, with their own IDs and ends."""
     for check, planted_ids in (("duplicate_edges", planted.duplicates), ("self_loop_edges", planted.loops)):
         for defect in (defect for defect in report["defects"] if defect["check"] == check):
             ids, edges = planted_ids[defect["name"]], planted.graph.edges[defect["name"]]
@@ -124,7 +124,7 @@ def test_the_whole_report_is_the_same_again(tmp_path: Path) -> None:
     assert validated(graph, tmp_path / "2", on_defect="warn", memory=200_000) == first
 
 
-def test_overlaps_of_types_are_told_as_information(tmp_path: Path) -> None:
+def test_overlaps_of_types_are_information(tmp_path: Path) -> None:
     graph = SmallGraph(
         {"author": 3, "paper": 3},
         {

@@ -1,4 +1,4 @@
-"""The statistics of the report against scipy's and numpy's own."""
+"""The statistics of the report equal those of scipy and numpy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRAPHS = {
 
 
 def homogeneous(graph: SmallGraph) -> tuple[np.ndarray, np.ndarray, dict[str, slice]]:
-    """Sources and destinations in homogeneous IDs, and where each type is."""
+    """Return sources and destinations as homogeneous IDs, and the range of each type."""
     ends = np.cumsum([0, *graph.nodes.values()])
     where = {name: slice(*ends[i : i + 2].tolist()) for i, name in enumerate(graph.nodes)}
     src, dst = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

@@ -1,4 +1,4 @@
-"""A thousand damaged graphs: each is refused in our own words, or passes and its output verifies."""
+"""A thousand damaged graphs: each is rejected with an error of ours, or its output passes verification."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE = 30  # seconds for one graph of 14 nodes
 
 
 def run_damaged(folder: Path, seed: int) -> str:
-    """Run one damaged graph; anything but the allowed outcomes is an error of another type."""
+    """Run one damaged graph; return ``refused`` or ``passed``, or raise what is not allowed."""
     name = list(GRAPHS)[seed % len(GRAPHS)]
     graph = GRAPHS[name].write(folder / "graph")
     what = f"seed {seed}: {name}: {damage(graph, seed)}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def find(facts: GraphFacts) -> Iterable[Finding]:
-    sentence = f"{facts.parallel:,} edges lie over an edge of another type"
+    sentence = f"{facts.parallel:,} edges have the ends of an edge of another type"
     yield Finding(facts.metadata.graph_name, [example(sentence)], facts.parallel)
 
 

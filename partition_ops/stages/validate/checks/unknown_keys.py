@@ -16,8 +16,8 @@ def find(facts: GraphFacts) -> Iterable[Finding]:
 
     keys = sorted(set(facts.document) - known_metadata_keys())
     edges = sorted(set(facts.document["edges"]) - set(facts.document["edge_type"]))
-    sentences = [f"metadata.json has {key!r}, which nobody reads" for key in keys]
-    sentences += [f"metadata.json has edges of {name!r}, which is no edge type" for name in edges]
+    sentences = [f"metadata.json has {key!r}, which the format does not have" for key in keys]
+    sentences += [f"metadata.json has edges of {name!r}, which edge_type does not list" for name in edges]
     yield Finding("metadata.json", [example(sentence) for sentence in sentences], len(sentences))
 
 

@@ -1,4 +1,4 @@
-"""One change to a good graph and the one finding that it must lead to; test_bad_input.py has more."""
+"""One change to a good graph leads to one finding; test_bad_input.py has more cases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Change = Callable[[Path], Any]
 
 
 def graph(**changes: Any) -> SmallGraph:
-    """Everything in two chunks: CSV edges; features as .npy, Parquet and CSV."""
+    """Return a graph in two chunks: CSV edges; features as .npy, Parquet and CSV."""
     return replace(chunked(library(papers=40, layout=Layout("csv"))), **changes)
 
 
@@ -79,7 +79,7 @@ def described(edge_type: str, **changes: Any) -> Change:
 
 
 def repeat_edge(first: str, second: str, row: int) -> Change:
-    """Put the first edge of one file into a row of another."""
+    """Return a change that puts the first edge of one file into a row of another."""
     return lambda folder: line(second, row, (folder / first).read_text().splitlines()[0])(folder)
 
 
@@ -101,7 +101,7 @@ def with_value(value: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def move_row(first: str, second: str) -> Change:
-    """The last row of one file becomes the last of another: the sum stays."""
+    """Return a change that moves the last row of one file to the end of another, so that the sum stays."""
 
     def change(folder: Path) -> None:
         lines = (folder / first).read_text().splitlines()
@@ -134,12 +134,14 @@ CASES = {
         *("self_loop_edges", CITES, r"row 2 of edges/1-1\.csv, source 5 of 'paper'"),
     ),
     "an edge over one of another type": Case(
-        line("edges/1-0.csv", 0, "0,0"), *("parallel_edges", "small", "1 edges lie over"), graph=overlapping
+        line("edges/1-0.csv", 0, "0,0"),
+        *("parallel_edges", "small", "1 edges have the ends of"),
+        graph=overlapping,
     ),
     "an edge against one of another type": Case(
         line("edges/2-0.csv", 0, "1,1"), *("reversed_edges", "small", "1 pairs"), graph=overlapping
     ),
-    "reversed edges that must not be": Case(
+    "reversed edges with the action fail": Case(
         line("edges/2-0.csv", 0, "1,2"),
         *("reversed_edges", "small", "1 pairs of nodes"),
         on_defect="reversed_edges=fail",
@@ -147,13 +149,13 @@ CASES = {
     ),
     "a misspelt section": Case(
         lambda f: metadata(f, lambda d: d.update(node_feat=d["node_data"])),
-        *("unknown_keys", "metadata.json", "'node_feat', which nobody reads"),
+        *("unknown_keys", "metadata.json", "'node_feat', which the format does not have"),
     ),
     "edges of a type that is not listed": Case(
         lambda f: metadata(f, lambda d: d["edges"].update({"a:b:c": d["edges"]["paper:cites:paper"]})),
-        *("unknown_keys", "metadata.json", "edges of 'a:b:c', which is no edge type"),
+        *("unknown_keys", "metadata.json", "edges of 'a:b:c', which edge_type does not list"),
     ),
-    "a misspelt section that must not be": Case(
+    "a misspelt section with the action fail": Case(
         lambda f: metadata(f, lambda d: d.update(edge_feat={})),
         *("unknown_keys", "metadata.json", "'edge_feat'"),
         on_defect="unknown_keys=fail",
@@ -169,7 +171,7 @@ CASES = {
         lambda f: edit(f, "edges/0-1.csv", lambda rows: rows.__setitem__(slice(4, 6), ["1;2", "3;4"])),
         *("wrong_column_rows", WRITES, r"'1;2' in row 4 \(line 5\) of edges/0-1\.csv", 2),
     ),
-    "a header that is none": Case(
+    "a first row read as a header": Case(
         described(WRITES, header=True), "wrong_count_files", WRITES, r"rows in edges/0-0\.csv, where", 2
     ),
     "a header that is not flagged": Case(
@@ -268,7 +270,7 @@ CASES = {
         ),
         *("wrong_count_files", LABEL, "10 rows in .*says 20", 2),
     ),
-    "a shape that is none": Case(
+    "a shape that is not one": Case(
         parquet("node_data/1-0.parquet", {"shape": "twenty"}, value=list(range(20))),
         *("unreadable_files", LABEL, "'twenty'"),
     ),
@@ -289,7 +291,7 @@ CASES = {
         npy("node_data/3-0.npy", with_value(np.nan)),
         *("nonfinite_values", GRID, r"nan at \[3, 1, 2\] of node_data/3-0\.npy"),
     ),
-    "infinity that must not be": Case(
+    "infinity with the action fail": Case(
         npy("node_data/3-1.npy", with_value(-np.inf)),
         *("nonfinite_values", GRID, r"-inf at \[3, 1, 2\] of node_data/3-1\.npy"),
         on_defect="nonfinite_values=fail",
@@ -304,7 +306,7 @@ CASES = {
 
 
 def findings(folder: Path, on_defect: str) -> tuple[dict[tuple[str, str], Any], str | None]:
-    """The report's defects by check and name, and the message if it was refused."""
+    """Return the report's defects by check and name, and the message if the graph was rejected."""
     destination, message = open_store(str(folder / "out")), None
     try:
         config = ValidateConfig(on_defect=on_defect)
@@ -372,7 +374,7 @@ def test_a_feature_of_csv_may_hold_nan(tmp_path: Path) -> None:
 
 
 def test_the_report_names_no_folder_of_this_machine(tmp_path: Path) -> None:
-    """Else the same graph elsewhere would give another report."""
+    """The same graph in another folder has the same report."""
     folder = graph().write(tmp_path / "graph")
     CASES["a duplicate in another chunk"].change(folder)
     findings(tmp_path, "warn")
