@@ -205,7 +205,7 @@ def test_a_failed_task_is_named_with_its_error() -> None:
 
 def test_a_run_is_not_watched_forever() -> None:
     _, watch = watched("running", [task("a", "running")])
-    with pytest.raises(StackError, match="not done within"):
+    with pytest.raises(StackError, match="did not end within"):
         watch.until_done(seconds=0.01)
 
 
@@ -330,5 +330,5 @@ def test_the_demo_may_take_some_packages_only(
         return pq.read_metadata(names).num_rows, capfd.readouterr().out
 
     assert built("packaging pluggy")[0] == 2
-    assert "used again" in built("pluggy  packaging")[1]
+    assert "existing graph is used" in built("pluggy  packaging")[1]
     assert built("packaging pluggy iniconfig")[0] == 3
