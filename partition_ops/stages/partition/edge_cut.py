@@ -1,4 +1,4 @@
-"""How many neighbours of the prepared graph are in two partitions."""
+"""The edge cut of an assignment on the prepared graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from partition_ops.stages.partition.problem import Parts
 
 @dataclass(frozen=True)
 class EdgeCut:
-    """Pairs of neighbours in two partitions, of all pairs: edges between the same two nodes count once."""
+    """Number of pairs of neighbours in two partitions, of all pairs; edges between two nodes count once."""
 
     pairs: int
     of: int
@@ -29,13 +29,13 @@ class EdgeCut:
 
 
 def edge_cut(graph: Graph, parts: Parts) -> EdgeCut:
-    """The cut of a graph without weights.
+    """Return the cut of a graph without weights.
 
     Args:
         graph: Symmetric, without self-loops.
         parts: (nodes,) int32, below 65536.
     """
-    narrow, found = parts.astype(np.uint16), []  # fits into more of the cache
+    narrow, found = parts.astype(np.uint16), []  # so that more of it is in the cache
     with Batches(graph.num_half_edges) as batches:
 
         def count(thread: int, span: slice) -> None:
@@ -47,7 +47,7 @@ def edge_cut(graph: Graph, parts: Parts) -> EdgeCut:
 
 @njit(cache=True, nogil=True)
 def _cut(graph: Graph, parts: npt.NDArray[np.uint16], begin: int, end: int) -> int:
-    """Half-edges from ``begin`` to ``end`` that are cut."""
+    """Count the half-edges from ``begin`` to ``end`` that are cut."""
     v = np.searchsorted(graph.offsets, begin, side="right") - 1
     cut = 0
     for j in range(begin, end):

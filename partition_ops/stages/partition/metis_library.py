@@ -28,7 +28,7 @@ from partition_ops.stages.partition.weights import METIS_TOLERANCE, Weights, sha
 from partition_ops.system.signals import restore_default_handlers
 
 METIS_OK = 1
-LEAST_STATUS = 4  # below 0
+LEAST_STATUS = 4  # METIS returns -4 to 1
 NUM_OPTIONS = 40
 OBJECTIVES = {"cut": 0, "vol": 1}
 MESSAGES = {
@@ -42,13 +42,13 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 def cut_graph(
     config: PartitionConfig, graph: ParhipGraph, weights: Weights, edge_weights: Weights | None = None
 ) -> Parts:
-    """Call METIS on a graph in memory that has more nodes than partitions, and edges.
+    """Call METIS on a graph in memory that has edges, and more nodes than partitions.
 
     Args:
         config: Partitions, their shares, tolerance, objective, seed.
         graph: Symmetric, without duplicates and self-loops; int64.
         weights: (nodes, constraints) int64, no column of zeros.
-        edge_weights: (half-edges,) int64, or None where every edge weighs 1.
+        edge_weights: (half-edges,) int64, or None if every edge weighs 1.
 
     Returns:
         (nodes,) int32.
@@ -75,7 +75,7 @@ def cut_graph(
         _number(0),
         _array(parts),
     )
-    status = call_in_child("METIS", lambda: call() + LEAST_STATUS) - LEAST_STATUS  # it catches SIGTERM
+    status = call_in_child("METIS", lambda: call() + LEAST_STATUS) - LEAST_STATUS  # METIS catches SIGTERM
     if status != METIS_OK:
         raise EngineError(
             f"METIS could not partition the graph: {MESSAGES.get(status, f'status {status}')}",
@@ -86,16 +86,16 @@ def cut_graph(
 
 
 def call_in_child(name: str, work: Callable[[], int]) -> int:
-    """Call a function in a child that is forked from here, and wait for it; a signal to this process ends it.
+    """Call a function in a forked child, and wait for it; a signal to this process ends the child.
 
-    Of what the child writes only what lies in shared memory is seen here; files and sockets are closed in it.
+    This process sees only what the child writes to shared memory; files and sockets are closed in the child.
 
     Args:
-        name: What it is, for the message.
-        work: Calls compiled code and nothing else: other threads are not there in a forked process.
+        name: Name of the library, for messages.
+        work: Calls compiled code and nothing else, because a forked process has no other threads.
 
     Returns:
-        What the function gave back, from 0 to 254.
+        The result of the function, from 0 to 254.
 
     Raises:
         EngineError: The child was killed, or crashed.
@@ -105,11 +105,11 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
     if child == 0:
         try:
             restore_default_handlers()
-            for number in (signal.SIGINT, signal.SIGHUP):  # of a terminal, which sends them to its parent too
+            for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to the parent too
                 signal.signal(number, signal.SIG_IGN)
             if prctl is not None:
                 prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # it had died before
+            if os.getppid() != parent:  # the parent died before prctl
                 os._exit(255)
             _close_all()
             os._exit(work())
@@ -160,11 +160,11 @@ def _array(array: npt.NDArray[Any]) -> Any:
 
 
 def _prctl() -> Any:
-    """What has the system end a child with its parent; loaded before the fork, as another thread may load."""
+    """Load the call that ends a child with its parent; before the fork, as a thread may hold the loader."""
     return ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def _close_all() -> None:
-    """Close all that the parent has open but the standard streams: a lock on a folder would live on here."""
-    with suppress(OSError):  # where it cannot be listed
+    """Close all files of the parent but the standard streams: a lock on a folder would outlive the parent."""
+    with suppress(OSError):  # on systems that cannot list them
         os.closerange(3, max(int(path.name) for path in Path("/dev/fd").iterdir()) + 1)

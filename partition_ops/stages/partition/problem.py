@@ -1,4 +1,4 @@
-"""What an engine is given."""
+"""The problem that an engine solves: a graph, the weights to balance, and the options."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Parts = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Problem:
-    """A graph to partition and how.
+    """A graph, and how to partition it.
 
     Attributes:
         config: Number of partitions, balance, seed.
         metadata: The graph's metadata.
-        artifacts: Root of the run, where ``prepare`` has left the graph.
+        artifacts: Root of the run, with the graph that ``prepare`` wrote.
         source: Root of the input graph, for the feature to balance by.
-        notes: What the engine wants the result to say besides.
+        notes: Figures that the engine adds to the result.
     """
 
     config: PartitionConfig
@@ -56,7 +56,7 @@ class Problem:
 
     @cached_property
     def classes(self) -> Classes:
-        """(nodes,) int32, the class of each node: every partition gets its share of each class."""
+        """(nodes,) int32, the class of each node; every partition gets its share of each class."""
         if self.config.balance_ntypes is not None and self.source is not None:
             return feature_classes(self.config, self.metadata, self.source)
         offsets = self.metadata.node_offsets
@@ -64,11 +64,11 @@ class Problem:
 
     @cached_property
     def weights(self) -> Weights:
-        """(nodes, constraints) int64: what every partition must get its share of.
+        """(nodes, constraints) int64: weights of which every partition gets its share.
 
-        As ``dgl.distributed.partition_graph`` builds them: for ``node-types`` one column a type, 1 where
-        the node is of it; for ``edges`` the in-degrees of each type besides; for ``none`` one column of 1.
-        Columns without any weight are left out: there is nothing to balance in them.
+        ``dgl.distributed.partition_graph`` builds the same: for ``node-types`` one column a type, 1 if the
+        node is of it; for ``edges`` also the in-degrees of each type; for ``none`` one column of 1. Columns
+        of zeros are left out, as there is nothing to balance.
         """
         count = int(self.classes.max(initial=0)) + 1
         in_degrees = self.in_degrees if self.config.balance == "edges" else None
@@ -77,5 +77,5 @@ class Problem:
 
     @property
     def num_parts(self) -> int:
-        """Partitions that the engine makes: some for each trainer of a machine."""
+        """Number of partitions that the engine makes: one for each trainer of each machine."""
         return self.config.num_parts * self.config.num_trainers_per_machine

@@ -1,4 +1,4 @@
-"""What every partition must get its share of: weights of the nodes, one column for each thing to balance."""
+"""Weights of the nodes, one column for each thing to balance: every partition gets its share of each."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
 METIS_TOLERANCE = 1.03  # unless the user asks for another
 MOST_CLASSES = 64
-MOST_OF_SHARE = 4  # a node may weigh a fourth of a partition's share
+MOST_OF_SHARE = 4  # a node may weigh a quarter of a partition's share
 
 
 def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, end: int) -> Classes:
-    """(end - begin,) int32, the class of some consecutive nodes: their type, or 0 with the balance ``none``.
+    """Return (end - begin,) int32, the class of some consecutive nodes: their type, or 0 for ``none``.
 
     Classes count from 0 over the types that have nodes.
     """
     if config.balance == "none":
         return np.zeros(end - begin, np.int32)
-    starts = np.unique(offsets[:-1])  # a type without nodes begins where the next one does
+    starts = np.unique(offsets[:-1])  # a type without nodes begins where the next one begins
     starts = starts[starts < offsets[-1]]
     return (np.searchsorted(starts, np.arange(begin, end), side="right") - 1).astype(np.int32)
 
 
 def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> Classes:
-    """Classes by the values of the feature ``balance_ntypes``, inside those of `type_classes`.
+    """Return classes by the values of the feature ``balance_ntypes``, inside those of `type_classes`.
 
     A node type without the feature is a class of its own.
 
@@ -71,8 +71,8 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
     few = np.bincount(dense) < config.num_parts * config.num_trainers_per_machine
     if few.any():
         logger.warning(
-            "%s: of %d of the %d classes by the feature %r there are fewer nodes than %s:"
-            " some will have none of them",
+            "%s: %d of the %d classes by the feature %r have fewer nodes than there are %s:"
+            " some get none of them",
             source.uri,
             np.count_nonzero(few),
             len(found),
@@ -91,12 +91,12 @@ def _integers(reader: FeatureReader, key: str, rows: int) -> npt.NDArray[np.int6
 
 
 def check_classes(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """Refuse a feature that does not give every node one class.
+    """Raise an error if a feature does not give every node one class.
 
     Args:
         key: ``type/name``.
-        dtype: Of its values.
-        shape: Of one row.
+        dtype: Dtype of its values.
+        shape: Shape of one row.
 
     Raises:
         UsageError: It is not one integer or boolean a node.
@@ -106,19 +106,19 @@ def check_classes(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Non
             f"The feature {key!r} cannot be balanced by",
             found=f"{dtype} rows of {math.prod(shape)} values",
             expected="one integer or boolean a node",
-            remedy="Name another feature, or write this one as integers.",
+            remedy="Use another feature, or write this one as integers.",
         )
 
 
 def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> Weights:
-    """(nodes, constraints) int64: a column for each class, 1 where the node is of it.
+    """Return (nodes, constraints) int64: a column for each class, 1 if the node is of it.
 
-    As ``dgl.distributed.partition_graph`` builds them from ``balance_ntypes`` and ``balance_edges``.
+    ``dgl.distributed.partition_graph`` builds the same from ``balance_ntypes`` and ``balance_edges``.
 
     Args:
         classes: (nodes,) int32.
         count: Number of classes.
-        in_degrees: (nodes,) int64; makes a second column for each class, with the in-degrees of its nodes.
+        in_degrees: (nodes,) int64; they make a second column for each class. None if they are not balanced.
     """
     rows = np.arange(len(classes))
     columns = np.zeros((len(classes), count * (1 if in_degrees is None else 2)), np.int64)
@@ -131,17 +131,17 @@ def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> W
 def tolerances(
     config: PartitionConfig, heaviest: Weights, sums: Weights, default: float
 ) -> npt.NDArray[np.float64]:
-    """By constraint, the largest weight of a partition over its share.
+    """Return by constraint the largest weight of a partition over its share.
 
-    The one asked for, unless a single node weighs more than that: METIS treats the worst constraint as the
-    measure for all, so that five nodes of a small type, which two partitions cannot share evenly, would
+    It is the tolerance of the options, or more if a single node weighs more: METIS takes the worst constraint
+    as the measure of all, so five nodes of a small type, which two partitions cannot share evenly, would
     let it leave every other type as uneven.
 
     Args:
         config: Partitions, their shares, tolerance.
         heaviest: (constraints,) largest weight of a node.
         sums: (constraints,) of all nodes, none 0.
-        default: Where none was asked for.
+        default: Tolerance if the options have none.
     """
     result: npt.NDArray[np.float64] = np.maximum(
         config.tolerance or default, 1 + heaviest / (sums * shares(config).min())
@@ -150,17 +150,17 @@ def tolerances(
 
 
 def shares(config: PartitionConfig) -> npt.NDArray[np.float64]:
-    """(parts,) the share of every partition, also of those for several trainers; they sum to 1."""
+    """Return (parts,) the share of every partition, or of every trainer if machines have several; sum 1."""
     wanted = np.array(config.target_shares or [1.0] * config.num_parts)
     trainers = config.num_trainers_per_machine
     return np.repeat(wanted / wanted.sum() / trainers, trainers)
 
 
 def can_be_shared(config: PartitionConfig, heaviest: Weights, sums: Weights) -> npt.NDArray[np.bool_]:
-    """(constraints,) bool: those that ParMETIS gets, of weights as for `tolerances`.
+    """Return (constraints,) bool, the constraints that ParMETIS gets; arguments are as for `tolerances`.
 
     Five nodes of a small type, which four partitions cannot share evenly, make it leave every other type as
-    uneven, whatever tolerance the small one has. A column of such a weight is left out, unless all are.
+    uneven, whatever the tolerance of the small one is. Such columns are left out, unless all are such.
     """
     fits = heaviest * MOST_OF_SHARE <= sums * shares(config).min()
     chosen: npt.NDArray[np.bool_] = (sums > 0) & fits

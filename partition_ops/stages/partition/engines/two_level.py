@@ -22,13 +22,13 @@ from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.stages.partition.weights import METIS_TOLERANCE
 
 MANY_PARTS = 16
-CLUSTERS = (32,)  # by level, how many of the largest size would make a partition
-CLUSTERS_OF_MANY = (64, 16)  # ... of more than `MANY_PARTS`
-FEW_NODES = 20_000  # METIS takes them as they are
-MOST_HALF_EDGES = 1 << 24  # of a graph of clusters; one with more is made smaller again
-LEAST_SHRINKING = 0.8  # clusters of more than this share of the nodes are not worth a level
-CLUSTERED = 0.15  # ... of at most this share: the graph has communities
-SKEWED = 100  # largest degree over the mean of a graph that has hubs
+CLUSTERS = (32,)  # by level, how many clusters of the largest size make a partition
+CLUSTERS_OF_MANY = (64, 16)  # the same with more than `MANY_PARTS` partitions
+FEW_NODES = 20_000  # METIS partitions a graph of so many directly
+MOST_HALF_EDGES = 1 << 24  # in a graph of clusters; a larger one is contracted again
+LEAST_SHRINKING = 0.8  # with more clusters than this share of the nodes, a level is not worthwhile
+CLUSTERED = 0.15  # with at most this share of clusters, the graph has communities
+SKEWED = 100  # with this ratio of the largest degree to the mean degree, the graph has hubs
 
 
 class TwoLevel(Engine):
@@ -100,7 +100,7 @@ class _Levels:
         return constraints_of(self.problem)
 
     def _cut(self, graph: Graph, constraints: Constraints, level: int = 0) -> Labels:
-        """Partition a graph, through the graph of its clusters if that is worth it."""
+        """Partition a graph, through the graph of its clusters if that is worthwhile."""
         smaller = self._smaller(graph, level)
         if smaller is None:
             parts = self._metis(graph, constraints)
@@ -113,6 +113,7 @@ class _Levels:
         return parts
 
     def _smaller(self, graph: Graph, level: int) -> tuple[Graph, Labels] | None:
+        """Return the graph of the clusters and the cluster of each node; None if METIS takes this graph."""
         whole = graph is self.graph
         count = self._clusters_of_a_part(graph, level)
         if count == 0 or graph.num_half_edges == 0 or (whole and graph.num_nodes <= FEW_NODES):
@@ -133,7 +134,7 @@ class _Levels:
         return contract(graph, labels) if share <= LEAST_SHRINKING else None
 
     def _clusters_of_a_part(self, graph: Graph, level: int) -> int:
-        """How many clusters of the largest size would make a partition; 0 for no more clusters."""
+        """Return how many clusters of the largest size make a partition; 0 for no further level."""
         counts = CLUSTERS if self.problem.num_parts <= MANY_PARTS else CLUSTERS_OF_MANY
         if level < len(counts):
             return counts[level]
@@ -142,7 +143,7 @@ class _Levels:
 
     def _metis(self, graph: Graph, constraints: Constraints) -> Labels:
         weights = constraints.weights if len(constraints.weights) else self.problem.weights
-        weights = np.ascontiguousarray(weights[:, weights.any(axis=0)])  # METIS divides by the sum of each
+        weights = np.ascontiguousarray(weights[:, weights.any(axis=0)])  # METIS divides by their sums
         edge_weights = graph.edge_weights if len(graph.edge_weights) else None
         config = replace(self.problem.config, tolerance=self.problem.config.tolerance or METIS_TOLERANCE)
         return cut_graph(config, ParhipGraph(graph.offsets, graph.neighbours), weights, edge_weights)

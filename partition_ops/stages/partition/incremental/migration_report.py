@@ -1,4 +1,4 @@
-"""``assignment/migration.json``: what an incremental run moved, and what that costs the trainers."""
+"""``assignment/migration.json``: how many nodes moved, and what trainers must fetch for them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Figures = dict[str, Any]
 
 
 def migration_report(problem: Problem, previous: PreviousRun, outcome: Outcome) -> Figures:
-    """What ``assignment/migration.json`` holds; its format is in schemas/migration.schema.json.
+    """Return ``assignment/migration.json``; its format is in schemas/migration.schema.json.
 
-    Bytes are those of the node features of the nodes that are new in their partition, which its trainers have
-    not got yet. Where the IDs of old nodes do not hold any more, all nodes are new.
+    The bytes to fetch are those of the features of nodes that are new in their partition. If the IDs of old
+    nodes are not valid any more, all nodes are new.
 
     Args:
         problem: The graph as it is now.
         previous: The earlier run.
-        outcome: What has become of it.
+        outcome: The new assignment.
     """
     metadata, count = problem.metadata, problem.config.num_parts
     now = outcome.parts // problem.config.num_trainers_per_machine
@@ -60,7 +60,7 @@ def migration_report(problem: Problem, previous: PreviousRun, outcome: Outcome) 
 def write_migration(
     writer: ArtifactWriter, problem: Problem, previous: PreviousRun, outcome: Outcome
 ) -> Figures:
-    """Write the report; gives figures for the record."""
+    """Write the report; return figures for the record."""
     report = migration_report(problem, previous, outcome)
     check_document(report, "migration", where=MIGRATION)
     writer.write_json(MIGRATION, report)
@@ -71,7 +71,7 @@ def write_migration(
 
 
 def imbalance(parts: Parts, count: int) -> float:
-    """Largest number of nodes in a partition over the ideal share."""
+    """Return the largest number of nodes in a partition divided by the ideal share."""
     sizes = np.bincount(parts, minlength=count)
     return round(float(sizes.max()) * count / len(parts), 6) if len(parts) else 1.0
 
@@ -89,7 +89,7 @@ def _node_type(before: Parts, now: Parts, row_bytes: int) -> Figures:
 
 
 def _row_bytes(problem: Problem) -> dict[str, int]:
-    """Bytes of all features of a node, by node type; none where the input is not at hand."""
+    """Return the bytes of all features of a node, by node type; 0 without the input."""
     found = dict.fromkeys(problem.metadata.node_types, 0)
     if problem.source is not None:
         readers = feature_readers(problem.source, problem.metadata)

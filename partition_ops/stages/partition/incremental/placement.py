@@ -65,12 +65,13 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
 def place_new(graph: Graph, constraints: Constraints, parts: Parts) -> None:
     """Give every new node a partition, in place.
 
-    Nodes with neighbours that have one go first, in several passes, because new nodes hang on new nodes.
-    What hangs on new nodes alone goes together, as far as there is room, to the emptiest partition.
+    Nodes with neighbours that have a partition go first, in several passes, because new nodes have new
+    neighbours. Nodes that are connected to new nodes only go together, as far as there is room, to the
+    emptiest partition.
 
     Args:
-        graph: With the new nodes.
-        constraints: Of its nodes.
+        graph: The graph with the new nodes.
+        constraints: Constraints on its nodes.
         parts: (nodes,) int32, `NOWHERE` for the new nodes; changed.
 
     Peak memory: 25 bytes a new node, and 8 bytes a node.
@@ -108,7 +109,7 @@ def _deck(have: npt.NDArray[np.int64], new: int, wanted: npt.NDArray[np.float64]
 
 @njit(cache=True, nogil=True)
 def _place(state: State, nodes: Integers, room: Integers) -> int:
-    """Place nodes that have neighbours with a partition; gives how many."""
+    """Place nodes that have neighbours with a partition; return how many."""
     placed = 0
     for i in range(len(nodes)):
         if _has_placed(state, nodes[i]):
@@ -119,7 +120,7 @@ def _place(state: State, nodes: Integers, room: Integers) -> int:
 
 @njit(cache=True, nogil=True)
 def _spread(state: State, nodes: Integers, room: Integers) -> None:
-    """Place nodes that hang on none that has a partition, each followed by those that hang on it."""
+    """Place nodes without a neighbour that has a partition, each followed by its own neighbours."""
     queue = np.empty(len(nodes), np.int64)
     queued = np.zeros(len(state.parts) if len(nodes) else 0, np.bool_)
     for i in range(len(nodes)):
@@ -150,7 +151,7 @@ def _has_placed(state: State, v: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _enter(state: State, v: int, room: Integers) -> None:
-    """Give a node the best partition that has room for it, or the emptiest of all."""
+    """Give a node the best partition that has room for it, or the emptiest one."""
     graph, parts, loads = state.graph, state.parts, state.loads
     sums, used = room[0], room[1]
     count = 0
@@ -180,7 +181,7 @@ def _enter(state: State, v: int, room: Integers) -> None:
 
 @njit(cache=True, nogil=True)
 def _emptiest(state: State, v: int) -> int:
-    """The partition with most room for the class of a node: with any at all, if there is one."""
+    """Return the partition with the most room for the class of a node, if possible one that has room."""
     column = state.constraints.classes[v]
     best = 0
     for part in range(1, len(state.loads)):

@@ -35,14 +35,14 @@ class PreviousAssignment:
 
 
 def check_previous(run: Store, destination: Store) -> VerifiedRun:
-    """Refuse, before any work, what cannot be followed.
+    """Raise an error, before any work, if the earlier run cannot be followed.
 
     Args:
         run: Root of the earlier run.
-        destination: Root of the run that is to follow it.
+        destination: Root of the run that follows it.
 
     Returns:
-        The earlier run, held against its manifest.
+        The earlier run, checked against its manifest.
 
     Raises:
         UsageError: Both are the same, or one lies in the other.
@@ -54,7 +54,7 @@ def check_previous(run: Store, destination: Store) -> VerifiedRun:
     for inner, outer in ((run, destination), (destination, run)):
         if inner.place.startswith(f"{outer.place}/"):
             raise UsageError(
-                "Of the output and the run before, one lies in the other",
+                "The output and the previous run lie one in the other",
                 found=f"{inner.uri} in {outer.uri}",
                 remedy=remedy,
             )
@@ -62,18 +62,18 @@ def check_previous(run: Store, destination: Store) -> VerifiedRun:
 
 
 class PreviousRun:
-    """What an earlier finished run knows of its nodes; all that is read is held against its manifest.
+    """An earlier finished run; everything that is read of it is checked against its manifest.
 
     Args:
         run: Its root.
 
     Attributes:
         store: Its root, see `VerifiedRun`.
-        counts: Of its input.
+        counts: Counts of its input.
         num_parts: Number of its partitions.
 
     Raises:
-        InvalidInputError: The run is not finished, or something in it is broken or not as it was written.
+        InvalidInputError: The run is not finished, or a file of it is damaged.
     """
 
     def __init__(self, run: Store) -> None:
@@ -84,10 +84,10 @@ class PreviousRun:
         self.num_parts = int(meta["num_parts"])
 
     def prove(self) -> None:
-        """Hold the assignment against the manifest now, not when it is read.
+        """Check the assignment against the manifest now, not when it is read.
 
         Raises:
-            InvalidInputError: A file of it is missing or not as it was written.
+            InvalidInputError: A file of it is missing or damaged.
         """
         for key in self.store.listed:
             if key.startswith(f"{layout.ASSIGNMENT}/"):
@@ -95,16 +95,16 @@ class PreviousRun:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its manifest, and so of all that it has written."""
+        """SHA-256 of its manifest, and so of everything that it has written."""
         return self.store.manifest_sha256
 
     def unusable(self, now: GraphCounts, num_parts: int, trainers: int) -> str | None:
-        """Why its assignment is no start for another graph, or None where it is one.
+        """Return why a run cannot begin from its assignment; None if it can.
 
         Args:
-            now: Of that graph.
-            num_parts: Partitions wanted.
-            trainers: Trainers wanted for each.
+            now: Counts of the graph now.
+            num_parts: Number of partitions now.
+            trainers: Number of trainers of each now.
         """
         if self.num_parts != num_parts:
             return f"the number of partitions has changed from {self.num_parts} to {num_parts}"
@@ -113,7 +113,7 @@ class PreviousRun:
         return find_id_change(self.counts, now)
 
     def read_parts(self) -> Parts:
-        """(old nodes,) int32, the partition of every old node, or its trainer where machines have several.
+        """Return (old nodes,) int32, the partition of each old node, or its trainer if machines have several.
 
         Raises:
             InvalidInputError: A file is missing or damaged.
@@ -142,16 +142,16 @@ class PreviousRun:
         return read_parts(self._assignment, self.counts.nodes, self.num_parts)
 
     def read_degrees(self) -> npt.NDArray[np.int32] | None:
-        """(old nodes,) int32, their numbers of neighbours; None where the run has not kept its graph.
+        """Return (old nodes,) int32, their numbers of neighbours; None if the run has not kept its graph.
 
         Raises:
-            InvalidInputError: They are not those of the run.
+            InvalidInputError: The file is not that of the run.
         """
         key = layout.PREPARED_GRAPH
         if key not in self.store.listed or not self.store.run.exists(key):
             return None
         expected = self.store.read_json(layout.PREPARED_STATS).get("degrees_sha256")
-        if expected is None:  # an older version: the digest of the whole file is all there is
+        if expected is None:  # of an older version: only the digest of the whole file is known
             degrees = read_degrees(self.store, key)
         else:
             degrees = read_degrees(self.store.run, key)
@@ -162,7 +162,7 @@ class PreviousRun:
 
     @property
     def edge_cut(self) -> float:
-        """Share of the neighbouring pairs that it cut; of a run that did not say so, of its edges."""
+        """Share of the neighbouring pairs that it cut; if it did not record that, share of its edges."""
         found = self._sidecar.get("edge_cut")
         if found is None:
             found = self.store.read_json(layout.QUALITY_REPORT)["edge_cut"]
@@ -179,7 +179,7 @@ class PreviousRun:
 
     @cached_property
     def migration(self) -> dict[str, Any] | None:
-        """Its own report on migration, if it followed another run."""
+        """Its report on migration, if it followed another run."""
         return read_migration(self.store)
 
     @property
@@ -188,7 +188,7 @@ class PreviousRun:
 
     @cached_property
     def _sidecar(self) -> dict[str, Any]:
-        """What made the assignment; nothing is known of one from elsewhere."""
+        """How the assignment was made; empty for one that was made elsewhere."""
         if not self._assignment.exists(layout.ASSIGNMENT_SIDECAR):
             return {}
         sidecar: dict[str, Any] = self._assignment.read_json(layout.ASSIGNMENT_SIDECAR)

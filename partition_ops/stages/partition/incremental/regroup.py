@@ -1,8 +1,8 @@
 """Follow a graph that has grown by moving whole clusters, where placing single nodes cuts too much.
 
 The multilevel way of adaptive repartitioning. Source: Schloegel, Karypis, Kumar, "A unified algorithm for
-load-balancing adaptive scientific simulations" (2000). What is ours is that partitions may hold too much
-while clusters are large; why so, and what was tried besides: docs/decisions/growth.md.
+load-balancing adaptive scientific simulations" (2000). Our own addition is that partitions may hold too
+much while clusters are large; docs/decisions/growth.md has the reasons, and what else was tried.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from partition_ops.stages.partition.multilevel.graph import (
 from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
 from partition_ops.stages.partition.problem import Parts, Problem
 
-SWEEPS = 5  # clusters that are placed as one may be larger than those that METIS cuts
-CLUSTERS = 32  # of the largest size would make a partition
+SWEEPS = 5  # clusters may be larger here than those that METIS cuts
+CLUSTERS = 32  # of the largest size make a partition
 FEW_CLUSTERS = 50  # for each partition; a graph with fewer nodes is not contracted
 MOST_LEVELS = 8
-LEAST_SHRINKING = 0.9  # clusters of more than this share of the nodes are not worth a level
-SLACK = 0.02  # share of a partition; so much more of each type it may hold on the smallest graph
-LESS_SLACK = 0.4  # times as much, level by level; none on the graph itself
-PRICES = (1.0, 0.3)  # times the migration price
+LEAST_SHRINKING = 0.9  # with more clusters than this share of the nodes, a level is not worthwhile
+SLACK = 0.02  # share of a partition: it may hold so much more of each type on the smallest graph
+LESS_SLACK = 0.4  # factor from level to level; there is no slack on the graph itself
+PRICES = (1.0, 0.3)  # multiples of the migration price
 NO_LABELS = np.zeros(0, np.int32)
 logger = logging.getLogger("partition_ops")
 
 
 class Level(NamedTuple):
-    """The graph, or one of its clusters.
+    """The graph, or a graph of its clusters.
 
     Attributes:
         graph: The graph.
-        constraints: Of its nodes.
-        homes: (nodes,) int32, the old partition of each, `NOWHERE` for those of new nodes.
-        labels: (nodes,) int32, of each the node in the next smaller graph; empty in the smallest.
+        constraints: Constraints on its nodes.
+        homes: (nodes,) int32, the old partition of each node, `NOWHERE` for new nodes.
+        labels: (nodes,) int32, the node of the next smaller graph for each node; empty in the smallest.
     """
 
     graph: Graph
@@ -56,18 +56,18 @@ class Level(NamedTuple):
 
 
 def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
-    """Clusters of old nodes of one partition, and of new nodes, move first, then single nodes.
+    """Yield assignments: clusters of old nodes of one partition, and of new nodes, move first, then nodes.
 
-    New clusters go where most of their edges lead, the largest first. What is too much then leaves: old or
-    new clusters, those that cost least for what they take along, by the edges cut and by the price of every
-    old node. All of it is done again at lower prices, as long as somebody asks.
+    New clusters go where most of their edges lead, the largest first. Then clusters leave partitions that
+    hold too much: those that cost least for their weight, by the edges cut and by the price of every old
+    node. Each further assignment is made at a lower price.
 
     Yields:
-        (nodes,) int32, partition by homogeneous ID. Nothing where balance cannot be restored, or where the
-        graph has too few nodes for clusters.
+        (nodes,) int32, partition by homogeneous ID. Nothing if balance cannot be restored, or if the graph
+        has too few nodes for clusters.
 
     Peak memory: 60 bytes a node, and 32 bytes a half-edge of the first graph of clusters, which has a tenth
-    of the graph's where that has communities; the graph itself stays mapped.
+    of the graph's if that has communities; the graph itself stays mapped.
     """
     logger.info("partition: whole clusters are moved, because moving single nodes was not enough")
     constraints = constraints_of(problem)
@@ -84,7 +84,7 @@ def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
 
 
 def _levels(problem: Problem, whole: Level) -> list[Level]:
-    """The graph, and what is left of it when clusters are contracted again and again."""
+    """Return the graph, and the graphs that repeated contraction of clusters makes of it."""
     levels = [whole]
     most = max(2, whole.graph.num_nodes // (CLUSTERS * problem.num_parts))
     while len(levels) < MOST_LEVELS:
@@ -103,13 +103,13 @@ def _levels(problem: Problem, whole: Level) -> list[Level]:
 
 
 def _refined(levels: list[Level], parts: Parts, kinds: int, price: float) -> Parts | None:
-    """Partitions of the graph, from those of the smallest; None where they are not balanced.
+    """Return partitions of the graph, from those of the smallest one; None if they are not balanced.
 
     Args:
-        levels: All, the graph first.
+        levels: All levels, the graph first.
         parts: (nodes of the smallest,) int32, changed.
-        kinds: How many things are balanced, of every type: nodes, and perhaps in-degrees.
-        price: Of an old node.
+        kinds: Number of columns for each type: 1 for nodes, 2 with in-degrees.
+        price: Price of an old node.
     """
     slack, balanced = SLACK, False
     for level in reversed(levels):
@@ -123,7 +123,7 @@ def _refined(levels: list[Level], parts: Parts, kinds: int, price: float) -> Par
 
 
 def _loosened(constraints: Constraints, kinds: int, slack: float) -> Constraints:
-    """A partition may hold more of each type, by a share of what it may hold of all types."""
+    """Return constraints with limits raised, for each type, by a share of the limit of all types."""
     most = constraints.most.reshape(len(constraints.most), kinds, -1)
     more = (slack * most.sum(axis=2, keepdims=True)).astype(np.int64)
     return constraints._replace(most=(most + more).reshape(constraints.most.shape))
@@ -134,9 +134,9 @@ def _place(level: Level, order: Integers, parts: Parts) -> None:
     """Give every cluster of new nodes the partition that most of its edges lead to, or the least full.
 
     Args:
-        level: Of clusters.
+        level: A graph of clusters.
         order: (nodes,) int64, all clusters, in the order in which they are placed.
-        parts: (nodes,) int32, `NOWHERE` for those of new nodes; changed.
+        parts: (nodes,) int32, `NOWHERE` for clusters of new nodes; changed.
     """
     graph, weights, most = level.graph, level.constraints.weights, level.constraints.most
     loads = np.zeros(most.shape, np.int64)

@@ -1,4 +1,4 @@
-"""Whether a run can follow the one before, and what becomes of it."""
+"""Decide whether a run can follow the one before, and partition the graph either way."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Outcome:
     """An assignment that follows an earlier one.
 
     Attributes:
-        parts: (nodes,) int32, partition by homogeneous ID; of trainers where machines have several.
-        before: (nodes,) int32, the old partition, -1 for new nodes; None where IDs do not hold any more.
-        incremental: Whether old nodes were kept where they were.
-        reason: Why it was a full run, or why none although the cut has drifted.
-        cut: Of these partitions; None for an engine that does not look at edges.
+        parts: (nodes,) int32, partition by homogeneous ID; of trainers if machines have several.
+        before: (nodes,) int32, the old partition, -1 for new nodes; None if old IDs are not valid any more.
+        incremental: Whether most old nodes stayed in their partitions.
+        reason: Why it is a full run, or why it is none although the cut has drifted.
+        cut: Cut of these partitions; None for an engine that does not look at edges.
         last_full: Share of edges cut by the last full run.
-        full: Of a full run on this graph, if there was one.
+        full: Cut of a full run on this graph, if there was one.
     """
 
     parts: Parts
@@ -46,11 +46,12 @@ class Outcome:
 
 
 def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) -> Outcome:
-    """Partition a graph, which may have been partitioned before, when it was smaller.
+    """Partition a graph that may have been partitioned before, when it was smaller.
 
-    A full run it is where the IDs of the old nodes or the number of partitions have changed, where balance
-    cannot be restored, or where the share of edges cut has drifted too far from that of the last full run in
-    every way to follow it. In the last case the full run is only taken if they have drifted as far from it.
+    It falls back to a full run if the IDs of the old nodes or the number of partitions have changed, if
+    balance cannot be restored, or if the share of edges cut has drifted too far from that of the last full
+    run in every assignment that the engine offers. In the last case it still keeps the first of these
+    assignments whose share is within the drift of that of the new full run.
 
     Args:
         problem: The graph as it is now.
@@ -66,7 +67,7 @@ def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) 
 
 
 class _Repartition:
-    """One graph at work."""
+    """Partitions one graph."""
 
     def __init__(self, problem: Problem, engine: Engine, previous: PreviousRun) -> None:
         self.problem = problem
@@ -97,7 +98,7 @@ class _Repartition:
         return self._kept(ways, self._full(f"the share of edges cut is {times:.3f} times {LAST}", before))
 
     def _full(self, reason: str, before: Parts | None) -> Outcome:
-        """Partition anew, with the numbers that keep most old nodes where they are."""
+        """Partition anew, and number the partitions so that most old nodes stay where they are."""
         if reason:
             logger.info("partition: a full run, because %s", reason)
         parts = self.engine.partition(self.problem)
@@ -108,7 +109,7 @@ class _Repartition:
         return Outcome(parts, before, False, reason, cut, cut.fraction if cut else None, cut)
 
     def _kept(self, ways: list[Outcome], full: Outcome) -> Outcome:
-        """Of the ways to follow, the first that has not drifted from the full run, or else the full run."""
+        """Return the first way to follow that has not drifted from the full run, or else the full run."""
         for outcome in ways:
             times = _times(outcome.cut, full.last_full)
             if times <= self.problem.config.drift:
@@ -121,7 +122,7 @@ class _Repartition:
         return full
 
     def _before(self) -> Parts | None:
-        """As `Outcome.before`, where the numbers of partitions or trainers have changed."""
+        """Return `Outcome.before` if the numbers of partitions or trainers have changed."""
         if find_id_change(self.previous.counts, self.now) is not None:
             return None
         parts = self.previous.read_machines()
@@ -138,28 +139,28 @@ class _Repartition:
 
 
 def _cut(problem: Problem, engine: Engine, parts: Parts) -> EdgeCut | None:
-    """Between machines, where they have several trainers each."""
+    """Return the cut, between machines if they have several trainers each."""
     if not engine.needs_graph:
         return None
     return edge_cut(Graph.of_input(problem.graph), parts // problem.config.num_trainers_per_machine)
 
 
 def _times(cut: EdgeCut | None, share: float | None) -> float:
-    """The share of edges cut over another."""
+    """Return the share of edges cut divided by another."""
     if cut is None or share is None or cut.pairs == 0:
         return 1.0
     return cut.fraction / share if share else float("inf")
 
 
 def renumbered(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
-    """The same partitions with numbers by which fewest nodes move: an assignment of maximum overlap.
+    """Return the same partitions, numbered so that fewest nodes move: an assignment of maximum overlap.
 
-    A partition keeps its share, so numbers change hands only where `target_shares` are the same.
+    A partition keeps its share, so only partitions with the same of `target_shares` swap numbers.
 
     Args:
         parts: (nodes,) int32, new partitions.
         before: (nodes,) int32, old ones; -1 for new nodes.
-        config: Number of partitions; beyond 4096 the numbers stay.
+        config: Number of partitions; beyond 4096 the numbers stay as they are.
 
     Returns:
         (nodes,) int32. Peak memory: 16 bytes a node, 16 bytes times the square of the number of partitions.
@@ -174,7 +175,7 @@ def renumbered(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
 
 
 def _numbers(overlaps: npt.NDArray[np.int64], shares: npt.NDArray[np.float64]) -> Parts:
-    """(parts,) int32, the old number for each new one."""
+    """Return (parts,) int32, the old number for each new one."""
     from scipy.optimize import linear_sum_assignment
 
     numbers = np.arange(len(shares), dtype=np.int32)

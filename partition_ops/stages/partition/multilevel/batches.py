@@ -1,4 +1,4 @@
-"""Work on nodes a batch at a time, so that any number of threads gives the same result."""
+"""Process nodes a batch at a time, so that any number of threads gives the same result."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LEAST_BATCHES = 64
 
 
 class Batches:
-    """Batches of the numbers below ``count``, each shared out among threads.
+    """Batches of the numbers below ``count``, each split among threads.
 
-    Threads of Python with compiled code that releases the lock, rather than numba's own: those spin while
-    they wait for one another, which takes several times as long where the machine has other work.
+    These are Python threads that run compiled code without the interpreter lock, rather than numba's own
+    threads, which spin while they wait and so take several times as long on a machine with other work.
 
     Args:
         count: How many numbers. The size of a batch depends on it alone, not on the machine.
@@ -40,7 +40,7 @@ class Batches:
         self._pool.shutdown()
 
     def of(self, work: Callable[[int, slice], None]) -> Iterator[slice]:
-        """Yield each batch after all of it has been worked on.
+        """Yield each batch after all of it has been processed.
 
         Args:
             work: Takes the number of the thread and its slice of the batch.
@@ -52,7 +52,7 @@ class Batches:
             yield slice(first, last)
 
     def share(self, first: int, last: int, work: Callable[[int, slice], None]) -> None:
-        """Work on the numbers from ``first`` to ``last``, every thread on as many."""
+        """Process the numbers from ``first`` to ``last``, an equal share in each thread."""
         places = [first + (last - first) * i // self.threads for i in range(self.threads + 1)]
         jobs = [self._pool.submit(work, i, slice(places[i], places[i + 1])) for i in range(self.threads)]
         for job in jobs:

@@ -1,8 +1,9 @@
 """Size-constrained label propagation: clusters of nodes that are tied to one another.
 
 Source: Meyerhenke, Sanders, Schulz, "Partitioning complex networks via size-constrained clustering" (2014).
-What is ours is the order: nodes are worked on a batch at a time, every proposal of a batch is made from the
-labels before it and all are then entered in one order, so that any number of threads gives the same labels.
+Our own addition is the order: nodes are processed a batch at a time. Every proposal of a batch is made from
+the labels before the batch, and then all are entered in one order; so any number of threads gives the same
+labels.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from partition_ops.stages.partition.multilevel.graph import (
     most_looked_up,
 )
 
-SWEEPS = 3  # more let large clusters swallow small ones that are better by themselves
-LITTLE = 0.03  # share of the nodes; a sweep that moves fewer was the last
+SWEEPS = 3  # with more sweeps, large clusters absorb small ones, which makes the result worse
+LITTLE = 0.03  # share of the nodes; after a sweep that moves fewer, no other follows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
 FREE = 0  # what untouched memory holds: a slot has its label and one
@@ -34,14 +35,14 @@ NO_HOMES = np.zeros(0, np.int32)
 def find_clusters(
     graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES, *, sweeps: int = SWEEPS
 ) -> Labels:
-    """The cluster of each node.
+    """Return the cluster of each node.
 
     Args:
         graph: Weighted or not.
         most: Weight that a cluster may reach, in nodes of the input graph.
-        seed: Decides between labels that are as good.
-        homes: (nodes,) int32; only nodes with the same come into one cluster. Empty where all may.
-        sweeps: How often every node may go to another cluster.
+        seed: Decides between labels that are equally good.
+        homes: (nodes,) int32; only nodes with the same home share a cluster. Empty for no such limit.
+        sweeps: How often every node may move to another cluster.
 
     Returns:
         (nodes,) int32, of values below the number of nodes.
@@ -72,20 +73,20 @@ def find_clusters(
 
 
 def _by_degree(graph: Graph) -> Integers:
-    """Nodes by the power of two in their degree, low ones first: they have the least choice."""
+    """Return the nodes by the power of two in their degree, low ones first: they have the least choice."""
     degrees = np.maximum(np.diff(graph.offsets), 1)
     return np.argsort(np.log2(degrees).astype(np.uint16), kind="stable")  # 16 bits: a radix sort
 
 
 def _tables(graph: Graph, threads: int) -> Integers:
-    """Room for a hash table of the largest degree: (threads, 3, slots)."""
+    """Allocate a hash table for the largest degree for each thread: (threads, 3, slots)."""
     most = max(largest_degree(graph.offsets), 1)
     return np.zeros((threads, 3, 1 << (4 * most).bit_length()), np.int64)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _mixed(label: int | np.int32, salt: int) -> Any:
-    """A number that looks random, for choosing among labels that are as good."""
+    """Return a pseudo-random number, to choose among labels that are equally good."""
     x = (np.uint64(label) * GOLDEN) ^ (np.uint64(salt) * STAFFORD)
     x ^= x >> np.uint64(29)
     x *= STAFFORD
@@ -96,17 +97,17 @@ def _mixed(label: int | np.int32, salt: int) -> Any:
 def _count_labels(
     graph: Graph, v: int, own: int | np.int32, around: Labels, table: Integers
 ) -> tuple[int, int]:
-    """Weights of the edges to each label around a node, into the table.
+    """Sum the weights of the edges to each label around a node in the table.
 
     Args:
         graph: The graph.
         v: The node.
-        own: Its label.
-        around: (neighbours,) int32, theirs.
+        own: The label of the node.
+        around: (neighbours,) int32, the labels of its neighbours.
         table: The hash table: labels, weights, and which slots are used.
 
     Returns:
-        How many slots of the table are used, and the weight of the edges to the node's own label.
+        The number of used slots, and the weight of the edges to the node's own label.
     """
     keys, sums, used = table[0], table[1], table[2]
     begin = graph.offsets[v]
@@ -115,7 +116,7 @@ def _count_labels(
         bits += 1
     shift, last = np.uint64(64 - bits), (1 << bits) - 1
     count = 0
-    for i in range(len(around)):  # without branches that nobody can foretell
+    for i in range(len(around)):  # without branches that the processor cannot predict
         label = around[i]
         slot = _slot(keys, label, shift, last)
         used[count] = slot
@@ -127,7 +128,7 @@ def _count_labels(
 
 @njit(cache=True, nogil=True, inline="always")
 def _slot(keys: Integers, label: int | np.int32, shift: Any, last: int) -> Any:
-    """Where a label is in the hash table, or would be."""
+    """Return the slot of a label in the hash table, used or not."""
     slot = np.int64((np.uint64(label) * GOLDEN) >> shift)
     while keys[slot] != FREE and keys[slot] != np.int64(label) + 1:
         slot = (slot + 1) & last
@@ -146,7 +147,7 @@ def _propose(
     room: tuple[Integers, Labels],
     proposed: Labels,
 ) -> None:
-    """The heaviest label around each of some nodes, if its cluster has room; else the node's own."""
+    """Propose for each node the heaviest label around it whose cluster has room, or else its own."""
     table, around = room
     keys, sums, used = table[0], table[1], table[2]
     most_around = min(LOOKED_UP, len(around))
@@ -188,7 +189,7 @@ def _propose(
 def _enter(
     nodes: Integers, proposed: Labels, node_weights: Integers, most: int, labels: Labels, sizes: Integers
 ) -> int:
-    """Give nodes the labels proposed for them, while their clusters have room; how many were given."""
+    """Give nodes their proposed labels while the clusters have room; return the number of changes."""
     moved = 0
     for i in range(len(nodes)):
         v = nodes[i]

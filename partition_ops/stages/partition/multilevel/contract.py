@@ -15,13 +15,13 @@ ENTRIES_AT_ONCE = 1 << 22
 
 
 class _Piece(NamedTuple):
-    """Some consecutive clusters at work.
+    """Some consecutive clusters, and what is found of them.
 
     Attributes:
         begin: The first cluster.
-        found: The neighbours of all, with gaps between.
-        weights: Of the edges to them.
-        sizes: (clusters of the graph,) how many neighbours each has.
+        found: Neighbours of all these clusters, with gaps between the clusters.
+        weights: Weights of the edges to them.
+        sizes: (clusters of the graph,) number of neighbours of each.
     """
 
     begin: int
@@ -31,15 +31,15 @@ class _Piece(NamedTuple):
 
 
 def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
-    """Make every cluster a node.
+    """Return the graph whose nodes are the clusters.
 
     Args:
         graph: Weighted or not.
         labels: (nodes,) int32, the cluster of each node, below the number of nodes.
 
     Returns:
-        The contracted graph, whose edges weigh what those between the two clusters weigh together, and the
-        number of each node's cluster in it, (nodes,) int32 from 0 without gaps.
+        The contracted graph, in which an edge weighs as much as all edges between the two clusters, and the
+        node of the contracted graph for each node, (nodes,) int32 from 0 without gaps.
 
     Peak memory: 16 bytes a node, twice 16 bytes an edge of the contracted graph, 50 MiB, and 12 bytes a
     cluster for each thread.
@@ -74,7 +74,7 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
 
 
 def _ends(bounds: Integers, count: int) -> list[int]:
-    """0, and where each piece of the clusters ends."""
+    """Return 0, and the end of each piece of the clusters."""
     ends = [0]
     while ends[-1] < count:
         end = int(np.searchsorted(bounds, bounds[ends[-1]] + ENTRIES_AT_ONCE, side="right")) - 1
@@ -91,7 +91,7 @@ def _dense(labels: Labels) -> tuple[Labels, int]:
 
 @njit(cache=True, nogil=True)
 def _members(labels: Labels, count: int) -> tuple[Integers, Integers]:
-    """The nodes of each cluster, end to end, and where each cluster's begin: a counting sort."""
+    """Return where the nodes of each cluster begin, and the nodes, cluster by cluster: a counting sort."""
     starts = np.zeros(count + 1, np.int64)
     for v in range(len(labels)):
         starts[labels[v] + 1] += 1
@@ -107,7 +107,7 @@ def _members(labels: Labels, count: int) -> tuple[Integers, Integers]:
 
 @njit(cache=True, nogil=True)
 def _bounds(offsets: Integers, labels: Labels, count: int) -> Integers:
-    """(clusters + 1,) int64, sums of how many neighbours each cluster can have at most."""
+    """Return (clusters + 1,) int64, cumulative sums of the most neighbours that each cluster can have."""
     bounds = np.zeros(count + 1, np.int64)
     for v in range(len(labels)):
         bounds[labels[v] + 1] += offsets[v + 1] - offsets[v]
@@ -117,7 +117,7 @@ def _bounds(offsets: Integers, labels: Labels, count: int) -> Integers:
 
 
 def _between(bounds: Integers, begin: int, span: slice) -> tuple[int, int]:
-    """The clusters whose first place is in a part of those from ``begin`` on."""
+    """Return the clusters whose first position is in a span of the positions from ``begin`` on."""
     places = bounds[begin] + np.array([span.start, span.stop])
     first, last = np.searchsorted(bounds, places)
     return int(first), int(last)
@@ -135,7 +135,7 @@ def _rows(
     last: int,
     sums: Integers,
 ) -> None:
-    """The neighbours of the clusters from ``first`` to ``last``, each at its place in ``bounds``."""
+    """Find the neighbours of the clusters from ``first`` to ``last``, each at its position in ``bounds``."""
     for label in range(first, last):
         at = bounds[label] - bounds[piece.begin]
         count = 0
@@ -156,7 +156,7 @@ def _rows(
 
 @njit(cache=True, nogil=True)
 def _packed(bounds: Integers, piece: _Piece, last: int) -> tuple[Integers, Integers]:
-    """Neighbours and weights without the gaps between the rows."""
+    """Return neighbours and weights without the gaps between the clusters."""
     total = piece.sizes[piece.begin : last].sum()
     neighbours = np.empty(total, np.int64)
     packed = np.empty(total, np.int64)

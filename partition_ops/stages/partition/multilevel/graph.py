@@ -15,7 +15,7 @@ from partition_ops.stages.partition.weights import METIS_TOLERANCE, shares
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
-LOOKED_UP = 1 << 11  # half-edges; what was looked up for so many stays in the first-level cache
+LOOKED_UP = 1 << 11  # half-edges; values looked up for so many stay in the first-level cache
 
 
 class Graph(NamedTuple):
@@ -24,9 +24,9 @@ class Graph(NamedTuple):
     Attributes:
         offsets: (nodes + 1,) int64, where the neighbours of each node begin.
         neighbours: (half-edges,) int64.
-        edge_weights: (half-edges,) int64, or empty where every edge weighs 1.
-        node_weights: (nodes,) int64, how many nodes of the input graph each one stands for, or empty where
-            that is 1.
+        edge_weights: (half-edges,) int64, or empty if every edge weighs 1.
+        node_weights: (nodes,) int64, how many nodes of the input graph each one stands for, or empty if that
+            is 1.
     """
 
     offsets: Integers
@@ -36,7 +36,7 @@ class Graph(NamedTuple):
 
     @classmethod
     def of_input(cls, graph: ParhipGraph) -> Graph:
-        """The graph that ``prepare`` wrote; its neighbours stay mapped."""
+        """Return the graph that ``prepare`` wrote; its neighbours stay mapped."""
         offsets, neighbours = (np.asarray(array, np.int64) for array in (graph.offsets, graph.neighbours))
         return cls(offsets, neighbours, NOTHING, NOTHING)
 
@@ -50,17 +50,17 @@ class Graph(NamedTuple):
 
 
 class Constraints(NamedTuple):
-    """What the nodes of a graph weigh in each thing to balance, and what a partition may hold of it.
+    """Weights of the nodes of a graph in each column to balance, and the limits of the partitions.
 
-    The nodes of the input graph have a class each: they weigh 1 in the column of their class and, where the
-    in-degrees are balanced too, their in-degree in a second column of the class. Those of a contracted
-    graph weigh something in every column.
+    A node of the input graph has a class: it weighs 1 in the column of its class and, if the in-degrees are
+    balanced too, its in-degree in a second column of the class. Nodes of a contracted graph have weights in
+    every column.
 
     Attributes:
         classes: (nodes,) int32, or empty in a contracted graph.
-        in_degrees: (nodes,) int64, or empty where they are not balanced.
+        in_degrees: (nodes,) int64, or empty if they are not balanced.
         weights: (nodes, columns) int64 in a contracted graph, else (0, columns).
-        most: (parts, columns) int64, what a partition may hold.
+        most: (parts, columns) int64, the limit of each partition.
     """
 
     classes: Labels
@@ -73,7 +73,7 @@ class Constraints(NamedTuple):
         return int(self.most.shape[1])
 
     def loads(self, parts: Labels) -> Integers:
-        """(parts, columns) int64, what each partition holds."""
+        """Return (parts, columns) int64, what each partition holds."""
         count, columns = self.most.shape
         loads = np.zeros((count, columns), np.int64)
         if len(self.weights):
@@ -90,7 +90,7 @@ class Constraints(NamedTuple):
         return loads
 
     def contracted(self, labels: Labels, count: int) -> Constraints:
-        """Those of the graph whose nodes are the clusters.
+        """Return the constraints on the graph whose nodes are the clusters.
 
         Args:
             labels: (nodes,) int32, the cluster of each node.
@@ -123,7 +123,7 @@ def constraints_of(problem: Problem) -> Constraints:
         largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
         sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
     wanted = shares(problem.config)[:, None] * sums
-    enough = np.ceil(wanted) + heaviest - 1  # what an even partition needs where nodes cannot be shared
+    enough = np.ceil(wanted) + heaviest - 1  # an even partition may need so much, as nodes cannot be split
     most = np.maximum(np.floor(wanted * (problem.config.tolerance or METIS_TOLERANCE)), enough).astype(
         np.int64
     )
@@ -131,13 +131,13 @@ def constraints_of(problem: Problem) -> Constraints:
 
 
 def most_looked_up(graph: Graph) -> int:
-    """Room for `LOOKED_UP` neighbours, or for those of the node that has most."""
+    """Return `LOOKED_UP`, or the largest degree if that is more."""
     return max(LOOKED_UP, largest_degree(graph.offsets))
 
 
 @njit(cache=True, nogil=True)
 def largest_degree(offsets: Integers) -> int:
-    """Without an array of all degrees."""
+    """Return the largest degree, without an array of all degrees."""
     largest = 0
     for v in range(len(offsets) - 1):
         largest = max(largest, offsets[v + 1] - offsets[v])
@@ -146,20 +146,20 @@ def largest_degree(offsets: Integers) -> int:
 
 @njit(cache=True, nogil=True, inline="always")
 def look_around(graph: Graph, v: int, numbers: npt.NDArray[Any], around: npt.NDArray[Any], at: int) -> int:
-    """Look up a number of each neighbour of a node.
+    """Look up the number of each neighbour of a node.
 
-    In a loop that does nothing else the processor waits for many of them at once, and not for one after the
-    other: several times as fast where the numbers are not in the cache.
+    In a loop that does nothing else, the processor waits for many of them at once instead of one after the
+    other: several times as fast if the numbers are not in the cache.
 
     Args:
         graph: The graph.
         v: The node.
         numbers: (nodes,) integers.
-        around: Written to from ``at`` on, in the order of the neighbours.
-        at: The first place.
+        around: Output from position ``at`` on, in the order of the neighbours.
+        at: The first position.
 
     Returns:
-        The place behind the last.
+        The position after the last one.
     """
     for j in range(graph.offsets[v], graph.offsets[v + 1]):
         around[at] = numbers[graph.neighbours[j]]

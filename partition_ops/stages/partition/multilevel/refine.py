@@ -1,7 +1,7 @@
-"""Refinement: nodes at the border of a partition move where they cut fewer edges, within every constraint.
+"""Refinement: nodes at the border of a partition move if that cuts fewer edges, within every constraint.
 
-As in `cluster`, nodes are worked on a batch at a time, and any number of threads gives the same result. A
-proposal is looked at again before it is entered, so no move makes the cut larger but those that make room.
+As in `cluster`, nodes are processed a batch at a time, and any number of threads gives the same result. A
+proposal is checked again before it is entered, so only moves that restore balance can make the cut larger.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from partition_ops.stages.partition.multilevel.graph import (
 )
 
 SWEEPS = 12
-LITTLE = 2e-4  # share of the nodes; a sweep that moves fewer was the last
+LITTLE = 2e-4  # share of the nodes; after a sweep that moves fewer, no other follows
 TIMES_BALANCED = 3
-MOST_NARROW = 127  # partitions; a quarter of the memory, so that more of it is in the cache
+MOST_NARROW = 127  # partitions that fit 8 bits: a quarter of the memory, so more of it is in the cache
 NEVER = np.inf
 NOWHERE = -1
 NO_HOMES = np.zeros(0, np.int32)
@@ -36,15 +36,16 @@ Parts = npt.NDArray[Any]
 
 
 class State(NamedTuple):
-    """Partitions at work.
+    """The partitions that are being refined.
 
     Attributes:
         graph: The graph.
-        constraints: Of its nodes.
+        constraints: Constraints on its nodes.
         parts: (nodes,) int8 or int32.
         loads: (parts, columns) int64, what each partition holds.
-        homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; or empty.
-        price: How many edges it must save to leave its home, for each node of the input graph in it.
+        homes: (nodes,) int32, the partition that each node should rather stay in, `NOWHERE` for none; or
+            empty.
+        price: Edges that a node must save to leave its home, for each node of the input graph in it.
     """
 
     graph: Graph
@@ -56,15 +57,15 @@ class State(NamedTuple):
 
     @property
     def too_full(self) -> Integers:
-        """The partitions that hold more of something than they may."""
+        """Numbers of the partitions that exceed a limit."""
         return np.flatnonzero((self.loads > self.constraints.most).any(axis=1))
 
 
 class Room(NamedTuple):
-    """What one thread works with.
+    """Scratch arrays of one thread.
 
     Attributes:
-        sums: (parts,) int64 of zeros; so it is left.
+        sums: (parts,) int64, zeros between calls.
         used: (parts,) int64.
         around: (`LOOKED_UP` or the largest degree,) of the dtype of the partitions.
     """
@@ -80,7 +81,7 @@ class Room(NamedTuple):
         return cls(np.zeros(count, np.int64), np.empty(count, np.int64), around)
 
     def another(self) -> Room:
-        """For another thread."""
+        """Return scratch arrays for another thread."""
         return Room(np.zeros_like(self.sums), np.empty_like(self.used), np.empty_like(self.around))
 
 
@@ -95,22 +96,23 @@ def refine(
 ) -> bool:
     """Move nodes to the partition that most of their edges lead to, in place.
 
-    Where a partition holds more than it may, the nodes whose going costs least go first.
+    If a partition holds more than it may, those nodes leave first whose leaving costs least.
 
     Args:
         graph: Weighted or not.
-        constraints: Of its nodes.
+        constraints: Constraints on its nodes.
         parts: (nodes,) int32, changed.
-        homes: (nodes,) int32, where each node should rather stay, `NOWHERE` for none; empty for no such node.
-        price: How many edges it must save to leave its home, for each node of the input graph in it.
-        active: (nodes,) bool, those to look at first, changed; the neighbours of what moves follow. None
-            means all.
+        homes: (nodes,) int32, the partition that each node should rather stay in, `NOWHERE` for none; empty
+            if no node has one.
+        price: Edges that a node must save to leave its home, for each node of the input graph in it.
+        active: (nodes,) bool, nodes to process first, changed; the neighbours of nodes that move follow.
+            None means all.
 
     Returns:
-        Whether no partition holds more than it may.
+        Whether every partition is within its limits.
 
-    Peak memory: 9 bytes a node, 12 with more than 127 partitions, 16 or more where in-degrees are balanced;
-    where partitions must be balanced, 24 bytes a node of theirs.
+    Peak memory: 9 bytes a node, 12 with more than 127 partitions, 16 or more if in-degrees are balanced;
+    to restore balance, 24 bytes for each node of a partition that is too full.
     """
     narrow = parts.astype(np.int8 if len(constraints.most) <= MOST_NARROW else np.int32)
     state = State(graph, constraints, narrow, constraints.loads(parts), homes, float(price))
@@ -150,7 +152,7 @@ def _improve(state: State, active: Flags, rooms: list[Room]) -> None:
 
 
 def _balance(state: State, active: Flags, room: Room) -> bool:
-    """Move nodes out of partitions that hold too much; whether any could be. Wakes their neighbours."""
+    """Move nodes out of partitions that hold too much, and activate neighbours; return if any moved."""
     moved = 0
     for part in state.too_full:
         candidates = np.flatnonzero(state.parts == part)
@@ -163,7 +165,7 @@ def _balance(state: State, active: Flags, room: Room) -> bool:
 
 @njit(cache=True, nogil=True, inline="always")
 def fits(state: State, v: int, part: int | np.int64) -> bool:
-    """Whether a partition has room for a node."""
+    """Return whether a partition has room for a node."""
     weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
     if len(weights):
         for column in range(weights.shape[1]):
@@ -181,7 +183,7 @@ def fits(state: State, v: int, part: int | np.int64) -> bool:
 
 @njit(cache=True, nogil=True, inline="always")
 def _helps(state: State, v: int) -> bool:
-    """Whether the partition of a node holds too much of something of which it would hold less without it."""
+    """Return whether the partition of a node exceeds a limit to which the node contributes."""
     weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
     part = state.parts[v]
     if len(weights):
@@ -199,6 +201,7 @@ def _helps(state: State, v: int) -> bool:
 
 @njit(cache=True, nogil=True, inline="always")
 def add(state: State, v: int, part: int | np.int64, sign: int) -> None:
+    """Add a node to the load of a partition, or take it away with ``sign`` -1."""
     weights, loads = state.constraints.weights, state.loads
     if len(weights):
         for column in range(weights.shape[1]):
@@ -218,8 +221,8 @@ def _move(state: State, v: int, part: int | np.int64) -> None:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _wake(graph: Graph, v: int, active: Flags) -> None:
-    """A node and its neighbours are to be looked at again."""
+def _activate(graph: Graph, v: int, active: Flags) -> None:
+    """Activate a node and its neighbours."""
     active[v] = True
     for j in range(graph.offsets[v], graph.offsets[v + 1]):
         active[graph.neighbours[j]] = True
@@ -227,16 +230,16 @@ def _wake(graph: Graph, v: int, active: Flags) -> None:
 
 @njit(cache=True, nogil=True)
 def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tuple[np.int64, float]:
-    """The partition that a node should go to, and what that gains; its own and 0 if to none.
+    """Return the partition that a node should move to, and the gain; its own and 0 if it should stay.
 
-    What it gains is the edges that are cut no more, less the price where the node leaves its home.
+    The gain is the number of edges that are no longer cut, less the price if the node leaves its home.
 
     Args:
         state: The partitions.
         v: The node.
         around: (neighbours,) the partitions of its neighbours.
-        room: Of the thread.
-        must_go: Whatever it costs, if need be where the node has no neighbours.
+        room: Scratch of the thread.
+        must_go: Leave at any cost, if necessary to a partition without neighbours of the node.
     """
     graph, loads, sums, used = state.graph, state.loads, room.sums, room.used
     own = np.int64(state.parts[v])
@@ -259,7 +262,7 @@ def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tup
             continue
         gain = sums[part] + (price if home == part else 0.0) - stays
         better = gain > best_gain or (must_go and best == own)
-        if gain == best_gain:  # as good: the emptier one
+        if gain == best_gain:  # equally good: take the emptier one
             better |= loads[part, column] + (best == own) < loads[best, column]
         if better and fits(state, v, part):
             best, best_gain = part, gain
@@ -276,14 +279,14 @@ def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tup
 
 @njit(cache=True, nogil=True)
 def _best_now(state: State, v: int, room: Room, must_go: bool) -> tuple[np.int64, float]:
-    """`_best` of one node by itself."""
+    """Return `_best` of one node with the partitions as they are now."""
     end = look_around(state.graph, v, state.parts, room.around, 0)
     return _best(state, v, room.around[:end], room, must_go)
 
 
 @njit(cache=True, nogil=True)
 def _propose(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> None:
-    """Where each active node from ``begin`` to ``end`` should go."""
+    """Propose a partition for each active node from ``begin`` to ``end``."""
     offsets, most = state.graph.offsets, min(LOOKED_UP, len(room.around))
     first = begin
     while first < end:
@@ -307,7 +310,7 @@ def _propose(state: State, active: Flags, begin: int, end: int, room: Room, prop
 
 @njit(cache=True, nogil=True)
 def _enter(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> int:
-    """Move the nodes that should go, if that still holds; gives how many went."""
+    """Move the nodes with proposals that still pay; return how many moved."""
     moved = 0
     active[begin:end] = False
     for v in range(begin, end):
@@ -317,16 +320,16 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Room, propos
         if best != state.parts[v]:
             _move(state, v, best)
             moved += 1
-            _wake(state.graph, v, active)
+            _activate(state.graph, v, active)
     return moved
 
 
 @njit(cache=True, nogil=True)
 def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64]:
-    """What it costs that each of some nodes leaves its partition; `NEVER` where that helps nothing.
+    """Return the cost of each node's leaving its partition; `NEVER` if that does not help.
 
-    Of clusters that have homes, it is what it costs over what it takes away: a few large ones that are worth
-    it go before many small ones.
+    For clusters that have homes, it is the cost divided by the relief: a few large clusters that are worth it
+    leave before many small ones.
     """
     losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
@@ -342,7 +345,7 @@ def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64
 
 @njit(cache=True, nogil=True, inline="always")
 def _relief(state: State, v: int) -> float:
-    """What a partition holds too much of and a cluster takes away, as shares of what it may hold, summed."""
+    """Return the excess of a partition that leaves with a cluster, as shares of the limits, summed."""
     relief, part = 0.0, state.parts[v]
     for column in range(state.loads.shape[1]):
         most = state.constraints.most[part, column]
@@ -354,13 +357,13 @@ def _relief(state: State, v: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _make_room(state: State, nodes: Integers, active: Flags, room: Room) -> int:
-    """Let nodes leave their partition, in their order, while it holds too much; gives how many did."""
+    """Move nodes out of their partition, in order, while it holds too much; return how many moved."""
     moved = 0
     for i in range(len(nodes)):
         if _helps(state, nodes[i]):
             best, _ = _best_now(state, nodes[i], room, True)
             if best != state.parts[nodes[i]]:
                 _move(state, nodes[i], best)
-                _wake(state.graph, nodes[i], active)
+                _activate(state.graph, nodes[i], active)
                 moved += 1
     return moved
