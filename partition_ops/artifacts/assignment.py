@@ -1,4 +1,4 @@
-"""Reading an assignment: the partition of every node."""
+"""The assignment, which holds the partition of every node, and its readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from partition_ops.storage.store import sha256_of
 from partition_ops.system.json_documents import check_document
 
 NUMBER = re.compile(rb"\s*-?[0-9]{1,18}\s*")
-LINES = "Line i is for the node of this type with the ID i, counted from 0: one partition number each."
+LINES = "Line i, counted from 0, has the partition number of the node of this type with the ID i."
 Parts = npt.NDArray[np.int32]
 
 
@@ -41,23 +41,23 @@ class Assignment:
     parts: Parts
 
     def digest(self) -> str:
-        """SHA-256 of the number of partitions and the assignment."""
+        """Return the SHA-256 of the number of partitions and the assignment, in hex."""
         digest = hashlib.sha256(f"{self.num_parts} {self.algo_name} ".encode())
         digest.update(self.parts.data)
         return digest.hexdigest()
 
 
 def read_assignment(folder: Store, metadata: GraphMetadata) -> Assignment:
-    """Read an assignment in DGL's text format, or its binary twin where that is known to be the same.
+    """Read an assignment in DGL's text format, or its binary copy if that is up to date.
 
     Args:
         folder: Folder with ``partition_meta.json`` and ``<node type>.txt``.
         metadata: The graph's metadata.
 
     Raises:
-        InvalidInputError: A file is missing, a node has no partition or one that is out of range.
+        InvalidInputError: A file is missing, or a node has no partition or one that is out of range.
 
-    Peak memory: 4 bytes a node, and the text of one type.
+    Peak memory: 4 bytes per node, and the text of one type.
     """
     meta = read_meta(folder)
     num_parts = int(meta["num_parts"])
@@ -66,19 +66,27 @@ def read_assignment(folder: Store, metadata: GraphMetadata) -> Assignment:
 
 
 def num_parts_of(folder: Store) -> int:
-    """The number of partitions of an assignment, of which nothing else is read.
+    """Return the number of partitions of an assignment, from ``partition_meta.json`` alone.
 
     Raises:
-        InvalidInputError: ``partition_meta.json`` is missing or broken.
+        InvalidInputError: ``partition_meta.json`` is missing or damaged.
     """
     return int(read_meta(folder)["num_parts"])
 
 
 def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Parts:
-    """As `read_assignment`, by the number of nodes of each type.
+    """Read the partitions of an assignment.
+
+    Args:
+        folder: As in `read_assignment`.
+        counts: Number of nodes by node type, in the order of the type IDs.
+        num_parts: Number of partitions.
 
     Returns:
         (nodes,) int32, partition by homogeneous ID.
+
+    Raises:
+        InvalidInputError: As in `read_assignment`.
     """
     parts = np.empty(sum(counts.values()), np.int32)
     digests = _text_digests(folder)
@@ -95,7 +103,7 @@ def read_meta(folder: Store) -> dict[str, Any]:
 
 
 def _text_digests(folder: Store) -> dict[str, str]:
-    """SHA-256 of each text file when its binary twin was written; empty for one made elsewhere."""
+    """Return the SHA-256 of each text file when its binary copy was written; empty if there are no copies."""
     if not folder.exists(layout.ASSIGNMENT_SIDECAR):
         return {}
     sidecar = folder.read_json(layout.ASSIGNMENT_SIDECAR)
@@ -107,18 +115,18 @@ def _text_digests(folder: Store) -> dict[str, str]:
 def _read_type(folder: Store, node_type: str, nodes: int, num_parts: int, digest: str | None) -> Parts:
     key = layout.assignment_text(node_type)
     path = folder.local_copy(key)
-    twin = layout.assignment_binary(node_type)
-    # somebody may have edited the text since: only the one that the twin was made with will do
+    binary = layout.assignment_binary(node_type)
+    # the text may have been edited since the binary copy was written
     parts = None
-    if digest is not None and folder.exists(twin) and sha256_of(path) == digest:
-        parts = _read_twin(folder.local_copy(twin), nodes)
+    if digest is not None and folder.exists(binary) and sha256_of(path) == digest:
+        parts = _read_binary(folder.local_copy(binary), nodes)
     if parts is None:
         parts = _parse(path.read_bytes(), folder.uri_of(key), node_type, nodes, num_parts)
     return _checked(parts, folder.uri_of(key), node_type, nodes, num_parts)
 
 
-def _read_twin(path: Path, nodes: int) -> Parts | None:
-    """What is in the binary twin; None where it is damaged: the text says the same."""
+def _read_binary(path: Path, nodes: int) -> Parts | None:
+    """Return the partitions in the binary copy; None if it is damaged, because the text has them too."""
     try:
         parts = read_numpy(path, str(path))
     except InvalidInputError:
@@ -132,20 +140,20 @@ def _parse(text: bytes, where: str, node_type: str, nodes: int, num_parts: int) 
         parts = np.array(words, dtype="S20").astype(np.int64).clip(-1, 2**31 - 1).astype(np.int32)
     except (ValueError, OverflowError) as error:
         raise _bad_line(text, where, node_type, num_parts) from error
-    # as many lines as nodes, and yet not as many numbers: a line is blank, or has two
+    # the number of lines is right, but a line is blank or has two numbers
     if len(words) != nodes and len(text.splitlines()) == nodes:
         raise _bad_line(text, where, node_type, num_parts)
     return parts
 
 
 def _bad_line(text: bytes, where: str, node_type: str, num_parts: int) -> InvalidInputError:
-    """The error for the first line that is not one number."""
+    """Return the error for the first line that is not one number."""
     lines = text.splitlines()
     bad = next(i for i, line in enumerate(lines) if not NUMBER.fullmatch(line))
     return InvalidInputError(
-        f"{where}: line {bad + 1} (node type {node_type!r}, ID {bad}) is no partition number",
+        f"{where}: line {bad + 1} (node type {node_type!r}, ID {bad}) is not a partition number",
         found=repr(lines[bad][:50].decode(errors="replace")),
-        expected=f"a whole number from 0 to {num_parts - 1}",
+        expected=f"an integer from 0 to {num_parts - 1}",
         remedy=LINES,
     )
 
@@ -153,7 +161,7 @@ def _bad_line(text: bytes, where: str, node_type: str, num_parts: int) -> Invali
 def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:
     if parts.shape != (nodes,):
         raise InvalidInputError(
-            f"{where}: the number of lines is not the number of nodes of type {node_type!r}",
+            f"{where}: the number of lines differs from the number of nodes of type {node_type!r}",
             found=f"{parts.shape[0] if parts.ndim else 0}",
             expected=f"{nodes}",
             remedy=LINES,
@@ -162,7 +170,7 @@ def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: in
     if len(wrong):
         node = int(wrong[0])
         raise InvalidInputError(
-            f"{where}: line {node + 1} (node type {node_type!r}, ID {node}) names no partition",
+            f"{where}: line {node + 1} (node type {node_type!r}, ID {node}) has no valid partition",
             found=f"{int(parts[node])}",
             expected=f"0 to {num_parts - 1}",
             remedy=f"Correct the line, or num_parts in {layout.ASSIGNMENT_META}.",

@@ -1,7 +1,7 @@
-"""The ParHIP binary graph format, which KaMinPar reads as it is and which METIS can map.
+"""The ParHIP binary graph format, which KaMinPar reads and which can be memory-mapped for METIS.
 
 Format: three uint64 (version, number of nodes n, number of half-edges m), n+1 uint64 byte offsets into
-the file, m uint64 neighbours. Version 3: no weights, 64 bits everywhere. Source: the KaHIP user guide.
+the file, m uint64 neighbours. Version 3 means no weights and 64-bit numbers. Source: the KaHIP user guide.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ParhipGraph:
     """A symmetric graph on homogeneous IDs, without duplicates and self-loops.
 
     Attributes:
-        offsets: (n + 1,) int64 or narrower, where the neighbours of each node begin.
-        neighbours: (m,) int64 mapped from the file, or narrower.
+        offsets: (n + 1,) int64 or narrower, position of the first neighbour of each node.
+        neighbours: (m,) int64 or narrower, homogeneous IDs; memory-mapped by `open_parhip`.
     """
 
     offsets: npt.NDArray[Any]
@@ -46,7 +46,7 @@ class ParhipGraph:
 
 
 def header_bytes(nodes: int) -> int:
-    """The position of the first neighbour."""
+    """Return the offset of the first neighbour in a file, in bytes."""
     return (HEADER_WORDS + nodes + 1) * WORD
 
 
@@ -54,8 +54,8 @@ def write_header(stream: BinaryIO, offsets: Words) -> None:
     """Write everything before the neighbours.
 
     Args:
-        stream: At its beginning.
-        offsets: (n + 1,) int64, counted in neighbours.
+        stream: The file, at its beginning.
+        offsets: (n + 1,) int64, position of the first neighbour of each node.
     """
     nodes = len(offsets) - 1
     np.array([VERSION, nodes, offsets[-1]], np.uint64).tofile(stream)
@@ -65,12 +65,12 @@ def write_header(stream: BinaryIO, offsets: Words) -> None:
 
 
 def open_parhip(path: Path) -> ParhipGraph:
-    """Map a ParHIP file of version 3.
+    """Memory-map a ParHIP file of version 3.
 
-    Peak memory: 8 bytes a node; the neighbours stay on the disk.
+    Peak memory: 8 bytes per node; the neighbours stay on disk.
 
     Raises:
-        InvalidInputError: The file is none, or is cut short.
+        InvalidInputError: The file is not a ParHIP file, or is truncated.
     """
     empty = path.stat().st_size < HEADER_WORDS * WORD
     words: Words = np.zeros(1, np.int64) if empty else np.memmap(path, np.int64, mode="c")
@@ -80,17 +80,17 @@ def open_parhip(path: Path) -> ParhipGraph:
     first = HEADER_WORDS + nodes + 1
     if len(words) != first + half_edges:
         raise InvalidInputError(
-            f"{path} is not whole", found=f"{len(words)} words", expected=f"{first + half_edges}"
+            f"{path} is truncated", found=f"{len(words)} words", expected=f"{first + half_edges}"
         )
     offsets = (np.asarray(words[HEADER_WORDS:first]) - first * WORD) // WORD
     return ParhipGraph(offsets, np.asarray(words[first:]))
 
 
 def read_degrees(store: Store, key: str) -> Words:
-    """(nodes,) int64, the degree of every node; nothing else of the file is read.
+    """Return the degree of every node, (nodes,) int64, without reading the neighbours.
 
     Raises:
-        InvalidInputError: The file is none, or is cut short.
+        InvalidInputError: The file is not a ParHIP file, or is truncated.
     """
     version, nodes, _ = _words(store, key, 0, HEADER_WORDS).tolist()
     if version != VERSION:
@@ -100,20 +100,20 @@ def read_degrees(store: Store, key: str) -> Words:
 
 
 def read_parhip_slice(store: Store, key: str, begin: int, end: int, dtype: np.dtype[Any]) -> ParhipGraph:
-    """Read some consecutive nodes and their neighbours, and nothing else.
+    """Read the nodes from ``begin`` up to ``end`` and their neighbours, without the rest of the file.
 
     Args:
-        store: Where the file is.
-        key: Its key.
+        store: Store of the file.
+        key: Key of the file.
         begin: First node.
-        end: The one behind the last.
-        dtype: Integers to read into; the caller knows that the graph fits them.
+        end: End of the range of nodes.
+        dtype: Integer type of the result; the caller ensures that all numbers fit.
 
     Returns:
-        Offsets from 0, (end - begin + 1,), and neighbours by their ID in the whole graph.
+        The slice: (end - begin + 1,) offsets, from 0, and neighbours by their homogeneous ID.
 
     Raises:
-        InvalidInputError: The file is none, or is cut short.
+        InvalidInputError: The file is not a ParHIP file, or is truncated.
 
     Peak memory: the slice, and 64 MiB.
     """
@@ -132,8 +132,8 @@ def _words(store: Store, key: str, begin: int, end: int) -> Words:
     words = np.frombuffer(store.read_range(key, begin * WORD, end * WORD), np.int64)
     if len(words) != end - begin:
         raise InvalidInputError(
-            f"{store.uri_of(key)} is not whole",
+            f"{store.uri_of(key)} is truncated",
             found=f"{begin + len(words)} words",
-            expected=f"more than {end - 1}",
+            expected=f"at least {end}",
         )
     return words

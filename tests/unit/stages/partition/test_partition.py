@@ -225,10 +225,13 @@ def test_an_assignment_made_elsewhere_is_brought_in(tmp_path: Path) -> None:
     [
         ("1\n", r"b\.txt.*number of lines.*'b'.*Found: 1.*Expected: 2"),
         ("1\n3\n", r"line 2 \(node type 'b', ID 1\).*Found: 3.*0 to 2.*num_parts in partition_meta"),
-        ("\n1\n", r"line 1 \(node type 'b', ID 0\) is no partition number.*Found: ''.*0 to 2.*Line i is for"),
-        ("1\n1 2\n", r"line 2 \(node type 'b', ID 1\) is no partition number.*Found: '1 2'"),
+        (
+            "\n1\n",
+            r"line 1 \(node type 'b', ID 0\) is not a partition number.*Found: ''.*0 to 2.*Line i, counted",
+        ),
+        ("1\n1 2\n", r"line 2 \(node type 'b', ID 1\) is not a partition number.*Found: '1 2'"),
         ("-1\n0\n", r"line 1 \(node type 'b', ID 0\).*Found: -1"),
-        ("0\nx\n", r"line 2 \(node type 'b', ID 1\) is no partition number.*'x'"),
+        ("0\nx\n", r"line 2 \(node type 'b', ID 1\) is not a partition number.*'x'"),
         ("0\n1.0\n", r"line 2 .*'1\.0'"),
         ("0\n99999999999999999999999\n", r"line 2 "),
     ],

@@ -88,5 +88,5 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     prepare_graph(PrepareConfig(), source, destination)
     path = destination.local_copy(layout.PREPARED_GRAPH)
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(InvalidInputError, match="not whole"):
+    with pytest.raises(InvalidInputError, match="truncated"):
         open_parhip(path)
