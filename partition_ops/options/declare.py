@@ -83,6 +83,16 @@ class Option:
         return "--" + (self.flag or self.name).replace("_", "-")
 
     @property
+    def form_name(self) -> str:
+        """Name in the form and in Airflow's operators."""
+        return str((self.form or {}).get("name", self.name))
+
+    @property
+    def form_section(self) -> str:
+        """Section in the form."""
+        return str((self.form or {}).get("section", self.section))
+
+    @property
     def allowed(self) -> tuple[str, ...]:
         """The allowed values; empty if there is no list of them."""
         return tuple(self.choices() if callable(self.choices) else self.choices)
@@ -152,11 +162,11 @@ def options_of(*classes: type) -> tuple[Option, ...]:
     return tuple(found.values())
 
 
-def by_section(options: Sequence[Option]) -> dict[str, list[Option]]:
-    """Return options by their section, in the order of `SECTIONS`."""
+def by_section(options: Sequence[Option], *, form: bool = False) -> dict[str, list[Option]]:
+    """Return options by their section, or by that in the form, in the order of `SECTIONS`."""
     found: dict[str, list[Option]] = {section: [] for section in SECTIONS}
     for one in options:
-        found.setdefault(one.section, []).append(one)
+        found.setdefault(one.form_section if form else one.section, []).append(one)
     return {section: members for section, members in found.items() if members}
 
 

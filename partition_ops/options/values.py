@@ -27,8 +27,8 @@ def parse_settings(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         cls: Class of the configuration.
-        settings: Values by the names of options or params: text, or values of their types. Empty text and
-            None leave an option out.
+        settings: Values by the names in the form: text, or values of their types. Empty text and None leave
+            an option out.
 
     Returns:
         Values by the names of options, for `build`.
@@ -37,7 +37,9 @@ def parse_settings(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: A text has no value of its option.
     """
     given = {name: value for name, value in settings.items() if value is not None and value != ""}
-    values = {one.name: parse_value(one, given[one.name]) for one in options_of(cls) if one.name in given}
+    values = {
+        one.name: parse_value(one, given[one.form_name]) for one in options_of(cls) if one.form_name in given
+    }
     for one in options_of(cls):
         keys = {} if one.by_key is None else one.by_key()
         chosen = {key: given[choice.name] for key, choice in keys.items() if choice.name in given}

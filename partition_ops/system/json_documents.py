@@ -39,21 +39,25 @@ def _validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(schema_document(name))
 
 
-def check_document(document: Any, schema: str, *, where: str) -> None:
+def check_document(
+    document: Any, schema: str, *, where: str, definition: dict[str, Any] | None = None
+) -> None:
     """Check a JSON document against ``schemas/<schema>.schema.json``.
 
     Args:
         document: The parsed document.
         schema: Name of the schema.
         where: URI of the document, for the message.
+        definition: The schema itself, if it is made by code and the file is only a copy for readers.
 
     Raises:
         InvalidInputError: The document violates the schema; the message has the path inside the document.
     """
-    digest = hashlib.sha256(json.dumps([schema, document]).encode()).digest()
+    digest = hashlib.sha256(json.dumps([schema, definition, document]).encode()).digest()
     if digest in _valid:
         return
-    error = best_match(_validator(schema).iter_errors(document))
+    validator = _validator(schema) if definition is None else Draft202012Validator(definition)
+    error = best_match(validator.iter_errors(document))
     if error is None:
         _valid.add(digest)
         return

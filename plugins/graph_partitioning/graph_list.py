@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.options import graph_settings_schema
 
 VARIABLE = "variable:"
 
 
 def read_graph_list(place: str, storage_conn_id: str | None) -> list[dict[str, Any]]:
-    """The settings of every graph, by the names of the params of `partition_graph`.
+    """Return the settings of every graph, by the names of the params of `partition_graph`.
 
     Args:
         place: Path or URI of a YAML file, or ``variable:NAME``.
         storage_conn_id: Airflow connection that reaches the file.
 
     Raises:
-        InvalidInputError: There is no such list, or it is not as ``schemas/graphs.schema.json`` says.
+        InvalidInputError: There is no such list, or it violates ``schemas/graphs.schema.json`` or
+            ``schemas/graph_settings.schema.json``.
     """
     from partition_ops.system.json_documents import check_document
 
@@ -26,7 +28,7 @@ def read_graph_list(place: str, storage_conn_id: str | None) -> list[dict[str, A
     defaults = document.get("defaults", {})
     graphs = [{**defaults, **graph} for graph in document["graphs"]]
     for graph in graphs:
-        check_document(graph, "graph_settings", where=place)
+        check_document(graph, "graph_settings", where=place, definition=graph_settings_schema())
     _check_once(graphs, place)
     return graphs
 

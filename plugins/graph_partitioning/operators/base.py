@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
@@ -13,7 +14,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
 from graph_partitioning.metrics import report_metrics
+from graph_partitioning.options import COMMON
 from graph_partitioning.runs import XCOM_KEY, GraphRun, run_root
+from partition_ops.options.declare import REQUIRED, options_of
+from partition_ops.options.values import build, parse_settings
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -25,10 +29,15 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 LATEST_RUN = "latest"
+Config = TypeVar("Config")
 
 
 class GraphRunOperator(BaseOperator):
-    """Does something with one run of one graph.
+    """Works on one run of one graph.
+
+    A subclass names the dataclasses of its options: ``class MyOperator(GraphStageOperator,
+    options=(PartitionConfig,))``. Every declared option becomes an argument, an attribute and a template
+    field; `config` makes the configuration from them.
 
     Args:
         input_uri: Root of the graph, where its ``metadata.json`` is: a local path or ``s3://…``.
@@ -42,6 +51,19 @@ class GraphRunOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("input_uri", "output_uri", "graph_name", "run_id", "storage_conn_id")
     ui_color = "#e3eef9"
+    declared: ClassVar[Mapping[str, Any]] = {}
+    """The arguments that are declared options, with their defaults."""
+
+    def __init_subclass__(
+        cls, *, options: tuple[type, ...] = (), defaults: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        taken = {one.form_name: one.default for one in options_of(*options) if one.name not in COMMON}
+        taken |= defaults or {}
+        cls.declared = {**cls.declared, **taken}
+        cls.template_fields = (*cls.template_fields, *taken)
+        if taken:
+            _take_arguments(cls, taken)
 
     def __init__(
         self,
@@ -53,7 +75,10 @@ class GraphRunOperator(BaseOperator):
         storage_conn_id: str | None = GraphStorageHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
+        declared = {name: kwargs.pop(name, default) for name, default in self.declared.items()}
         super().__init__(**kwargs)
+        for name, value in declared.items():
+            setattr(self, name, value)
         self.input_uri = input_uri
         self.output_uri = output_uri
         self.graph_name = graph_name
@@ -76,6 +101,18 @@ class GraphRunOperator(BaseOperator):
         ):
             check_folder(destination)
             yield source, destination
+
+    def config(self, cls: type[Config], **more: Any) -> Config:
+        """Make a configuration from the arguments of the operator.
+
+        Args:
+            cls: Class of the configuration.
+            more: Values of fields that are not arguments of the operator.
+
+        Raises:
+            UsageError: A value is wrong.
+        """
+        return build(cls, {**parse_settings(cls, vars(self)), **more})
 
     def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
         """The root of the graph, above that of a run that has a ``run_id``."""
@@ -164,15 +201,32 @@ class GraphStageOperator(GraphRunOperator):
                 known = None
             yield store if known else None
 
-    @property
-    def graph(self) -> dict[str, Any]:
-        """The options that every stage takes."""
-        return {"graph_name": self.graph_name or None}
-
     def _leave(self, context: Context, root: str, record: str | None = None) -> None:
         """Leave in XCom what the page with the artifacts needs, also when the stage fails after this."""
         run = GraphRun(root=root, record=record, storage_conn_id=self.storage_conn_id or None)
         context["ti"].xcom_push(key=XCOM_KEY, value=run.to_json())
+
+
+def _take_arguments(cls: type[GraphRunOperator], taken: Mapping[str, Any]) -> None:
+    """Give the constructor a signature with the declared options.
+
+    Airflow reads it to apply ``default_args``, to require arguments, and to check those of ``partial`` and
+    ``expand``. This runs before Airflow wraps the constructor, and only that of the class itself is wrapped.
+    """
+    own = cls.__dict__.get("__init__")
+
+    def __init__(self: GraphRunOperator, **kwargs: Any) -> None:
+        (own.__get__(self) if own is not None else super(cls, self).__init__)(**kwargs)
+
+    written = inspect.signature(own or __init__).parameters.values()
+    *first, last = written
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, keyword, default=inspect.Parameter.empty if default is REQUIRED else default)
+        for name, default in taken.items()
+    ]
+    __init__.__signature__ = inspect.Signature([*first, *added, last])  # type: ignore[attr-defined]
+    cls.__init__ = __init__  # type: ignore[method-assign]
 
 
 @contextmanager

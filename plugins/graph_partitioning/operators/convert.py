@@ -6,42 +6,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.operators.base import GraphStageOperator, count_partitions
-from graph_partitioning.settings import whole_number
+from partition_ops.stages.convert.options import ConvertConfig
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from partition_ops.artifacts.tasks import StageResult
-    from partition_ops.stages.convert.options import ConvertConfig
     from partition_ops.storage import Store
     from partition_ops.system.progress import Progress
 
 
-class ConvertOperator(GraphStageOperator):
-    """What the tasks of ``convert`` have in common; all of a run must be given the same.
+class ConvertOperator(GraphStageOperator, options=(ConvertConfig,)):
+    """What the tasks of ``convert`` have in common; all tasks of a run must have the same options.
 
-    Args:
-        num_hops: How far the halo of a partition goes.
-        graph_formats: Sparse formats in ``graph.dgl``: ``coo``, ``csr``, ``csc``, with commas between them.
-        kwargs: As for `GraphStageOperator`.
+    Args: As for `GraphStageOperator`, and the options of `ConvertConfig`, as values or as text from
+        templates, such as ``graph_formats="coo,csc"``.
     """
 
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "num_hops", "graph_formats")
-
-    def __init__(self, *, num_hops: int | str = 1, graph_formats: str = "coo", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.num_hops = num_hops
-        self.graph_formats = graph_formats
-
     @property
-    def config(self) -> ConvertConfig:
-        from partition_ops.stages.convert.options import ConvertConfig
-
-        return ConvertConfig(
-            **self.graph,
-            num_hops=whole_number("num_hops", self.num_hops),
-            graph_formats=tuple(word.strip() for word in self.graph_formats.split(",")),
-        )
+    def options(self) -> ConvertConfig:
+        """The options of the stage."""
+        return self.config(ConvertConfig)
 
 
 class PlanConversionOperator(ConvertOperator):
@@ -70,7 +55,7 @@ class PlanConversionOperator(ConvertOperator):
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.stages.convert.plan import plan_conversion
 
-        return plan_conversion(self.config, source, destination, progress=progress)
+        return plan_conversion(self.options, source, destination, progress=progress)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> list[int]:
         return list(range(result.counters["groups"]))
@@ -103,8 +88,8 @@ class ScatterEdgesOperator(ConvertOperator):
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.stages.convert.scatter import scatter_edges
 
-        group = whole_number("group", self.group)
-        return scatter_edges(self.config, source, destination, group=group, progress=progress)
+        group = int(self.group)
+        return scatter_edges(self.options, source, destination, group=group, progress=progress)
 
 
 class GatherPartitionOperator(ConvertOperator):
@@ -124,8 +109,8 @@ class GatherPartitionOperator(ConvertOperator):
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.stages.convert.gather import gather_partition
 
-        part = whole_number("part", self.part)
-        return gather_partition(self.config, source, destination, part=part, progress=progress)
+        part = int(self.part)
+        return gather_partition(self.options, source, destination, part=part, progress=progress)
 
 
 class WritePartitionConfigOperator(ConvertOperator):
@@ -137,4 +122,4 @@ class WritePartitionConfigOperator(ConvertOperator):
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.stages.convert.write_book import write_book
 
-        return write_book(self.config, source, destination, progress=progress)
+        return write_book(self.options, source, destination, progress=progress)

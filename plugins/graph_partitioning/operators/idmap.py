@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
+from partition_ops.stages.idmap.options import IdMapConfig
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 
-class ExportIdMapsOperator(GraphStageOperator):
+class ExportIdMapsOperator(GraphStageOperator, options=(IdMapConfig,)):
     """Writes the tables from original to new IDs. It comes after ``convert``.
 
     Example::
@@ -24,11 +25,10 @@ class ExportIdMapsOperator(GraphStageOperator):
             run_id="{{ run_id }}",
         )
 
-    Args: As for `GraphStageOperator`.
+    Args: As for `GraphStageOperator`, and the options of `IdMapConfig`.
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.stages.idmap.export import export_id_maps
-        from partition_ops.stages.idmap.options import IdMapConfig
 
-        return export_id_maps(IdMapConfig(**self.graph), source, destination, progress=progress)
+        return export_id_maps(self.config(IdMapConfig), source, destination, progress=progress)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
 from graph_partitioning.operators.base import GraphStageOperator, count_partitions
+from partition_ops.stages.publish.options import PublishConfig
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,10 +45,9 @@ class PublishRunOperator(GraphStageOperator):
         super().__init__(outlets=[PARTITIONED_GRAPHS, PUBLISHED, *outlets], **kwargs)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.publish.options import PublishConfig
         from partition_ops.stages.publish.publish import publish_run
 
-        config = PublishConfig(**self.graph, run_id=self.run_id or None)
+        config = replace(self.config(PublishConfig), run_id=self.run_id or None)
         with ExitStack() as stack:
             latest = None
             if self.run_id:

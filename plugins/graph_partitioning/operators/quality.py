@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
+from partition_ops.stages.quality.options import QualityConfig
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -30,9 +31,8 @@ class ReportQualityOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.quality.options import QualityConfig
         from partition_ops.stages.quality.quality import report_quality
 
-        config = QualityConfig(**self.graph)
+        config = self.config(QualityConfig)
         with self.open_published(destination) as previous:
             return report_quality(config, source, destination, previous=previous, progress=progress)

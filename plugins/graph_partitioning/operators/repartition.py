@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import LATEST_RUN, failures_explained
+from graph_partitioning.options import is_true, run_config
 from graph_partitioning.runs import graph_root
-from graph_partitioning.settings import is_true, run_config
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
+from partition_ops.stages.schema.options import SchemaConfig
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -28,7 +29,6 @@ class WriteSchemaOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.schema.options import SchemaConfig
         from partition_ops.stages.schema.schema import write_schema
 
-        return write_schema(SchemaConfig(**self.graph), source, destination, progress=progress)
+        return write_schema(self.config(SchemaConfig), source, destination, progress=progress)

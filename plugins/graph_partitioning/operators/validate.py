@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
-from graph_partitioning.settings import is_true, run_config
+from graph_partitioning.options import is_true, run_config
+from partition_ops.stages.partition.options import PreviousRun
+from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 
-class ValidateGraphOperator(GraphStageOperator):
+class ValidateGraphOperator(
+    GraphStageOperator,
+    options=(ValidateConfig, ExpectationSuites, PreviousRun),
+    defaults={"data_docs": True},
+):
     """Checks a graph before anything is computed from it.
 
     Example::
@@ -30,84 +37,65 @@ class ValidateGraphOperator(GraphStageOperator):
         )
 
     Args:
-        on_defect: What to do about duplicate and self-loop edges: ``fail``, ``exclude``, ``drop`` or
-            ``warn``; or a dict with the action of each check of `partition_ops.stages.validate.checks`.
-        expectations_uri: Folder with expectation suites of your own, local or ``s3://…``; None or ``""``
-            for none.
-        data_docs: Whether to write Data Docs where there are no expectations of your own.
-        planned: Options of the whole job, as of `RunConfig`, of which memory and disk of this worker are
-            looked at first: ``num_parts`` and what else there is. A job for which they are estimated not to
-            suffice is refused, and so are options that do not fit the graph. None refuses nothing. The other
-            tasks are taken to run on workers like it.
-        ignore_estimate: Do not refuse for memory and disk; text such as ``"true"`` means it too.
-        previous: The earlier run that ``partition`` is to follow, as there; one that is not finished is
-            refused here, unless it is ``latest``, which is not known before the graph is locked.
-        kwargs: As for `GraphStageOperator`.
+        planned: Options of the whole job, by the names of the params of `partition_graph`. A job for which
+            memory or disk of this worker are estimated to be too small is rejected, and so are options that
+            do not fit the graph. None skips both. The other tasks are expected to run on similar workers.
+        ignore_estimate: Do not reject a job because of memory and disk; may be text such as ``"true"``.
+        kwargs: As for `GraphStageOperator`, and the options of `ValidateConfig`, with Data Docs by default,
+            as values or as text from templates. ``on_defect`` may be a dict with the action of each check.
+            ``expectations_uri`` is a folder with suites of your own. ``previous`` is the earlier run that
+            ``partition`` is to continue; one that is not finished is rejected, except ``latest``, which
+            is not known before the graph is locked.
     """
 
-    template_fields: Sequence[str] = (
-        *GraphStageOperator.template_fields,
-        "on_defect",
-        "expectations_uri",
-        "planned",
-        "ignore_estimate",
-        "previous",
-    )
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "planned", "ignore_estimate")
     operator_extra_links = (*GraphStageOperator.operator_extra_links, DataDocsLink())
 
     def __init__(
         self,
         *,
-        on_defect: str | Mapping[str, str] = "fail",
-        expectations_uri: str | None = None,
-        data_docs: bool = True,
         planned: Mapping[str, Any] | None = None,
         ignore_estimate: bool | str = False,
-        previous: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.on_defect = on_defect
-        self.expectations_uri = expectations_uri
-        self.data_docs = data_docs
         self.planned = planned
         self.ignore_estimate = ignore_estimate
-        self.previous = previous
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.validate.options import ValidateConfig
         from partition_ops.stages.validate.validate import validate_graph
 
-        self._check_plan(source, destination)
+        config = self.config(ValidateConfig)
+        self._check_plan(config, source, destination)
         self._check_previous(destination)
-        config = ValidateConfig(**self.graph, on_defect=self.on_defect, data_docs=self.data_docs)
         with self._expectations() as suites:
             return validate_graph(config, source, destination, expectations=suites, progress=progress)
 
-    def _check_plan(self, source: Store, destination: Store) -> None:
-        """Refuse at the start what would be refused, or killed, later on."""
+    def _check_plan(self, config: ValidateConfig, source: Store, destination: Store) -> None:
+        """Reject at the start what would be rejected, or killed, later on."""
         from partition_ops.chunked.metadata import load_metadata
         from partition_ops.jobs.estimate import check_job
         from partition_ops.stages.partition.partition import check_options
 
         if self.planned is None:
             return
-        planned = run_config({**self.planned, **self.graph, "data_docs": self.data_docs})
+        asked = run_config({**self.planned, "graph_name": self.graph_name})
+        planned = replace(asked, data_docs=config.data_docs)
         check_options(planned.partition, load_metadata(source, graph_name=planned.graph_name), source)
         if not is_true(self.ignore_estimate):
             check_job(planned, source, destination)
 
     def _check_previous(self, destination: Store) -> None:
-        """Refuse an earlier run that cannot be followed."""
+        """Reject an earlier run that cannot be continued."""
         from partition_ops.stages.partition.incremental.previous_run import check_previous
 
-        if self.previous != LATEST_RUN:
-            with self.open_previous(destination, self.previous) as previous:
+        uri = self.config(PreviousRun).previous or ""
+        if uri != LATEST_RUN:
+            with self.open_previous(destination, uri) as previous:
                 if previous is not None:
                     check_previous(previous, destination)
 
     def _expectations(self) -> AbstractContextManager[Store | None]:
         """The folder with the user's suites."""
-        if not self.expectations_uri:
-            return nullcontext()
-        return GraphStorageHook(self.storage_conn_id).open(self.expectations_uri)
+        uri = self.config(ExpectationSuites).expectations
+        return GraphStorageHook(self.storage_conn_id).open(uri) if uri else nullcontext()

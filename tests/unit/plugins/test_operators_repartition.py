@@ -24,8 +24,8 @@ from graph_partitioning.operators.lock import LockGraphOperator, ReleaseGraphOpe
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.repartition import LookForChangesOperator
 from graph_partitioning.operators.retain import RetainRunsOperator
+from graph_partitioning.options import run_config
 from graph_partitioning.runs import run_root
-from graph_partitioning.settings import run_config
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError

@@ -1,0 +1,159 @@
+"""Options of the DAGs and operators: those of the library, and what only Airflow has.
+
+`FORM` is everything that the form of `partition_graph` and the list of `repartition_graph` offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from partition_ops.jobs.options import RunConfig
+from partition_ops.options.declare import Option, Options, option, options_of, own_options
+from partition_ops.options.json_schema import form_fields, settings_schema
+from partition_ops.options.values import build, parse_settings
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.partition.options import PartitionConfig, PreviousRun
+from partition_ops.stages.validate.options import ExpectationSuites
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphLocation(Options):
+    """Where the graph is, where its runs go, and how to reach them."""
+
+    input_uri: str = option(
+        help="Folder with the graph's metadata.json: s3://bucket/prefix, or a path on the workers.",
+        title="Input graph",
+        form={"minLength": 1},
+    )
+    output_uri: str = option(
+        help="The run writes to <output root>/<graph>/runs/<run>/.",
+        title="Output root",
+        form={"minLength": 1},
+    )
+    storage_conn_id: str | None = option(
+        "aws_default",
+        help="Airflow connection of type aws that reaches s3://.",
+        title="Storage connection",
+        section="More",
+        empty="boto3's own chain of credentials",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval(Options):
+    """What happens to partitions that do not pass the quality gate."""
+
+    approval: bool = option(
+        False,
+        help="Partitions that are worse than allowed wait for a person's approval, instead of failing.",
+        title="Ask a person",
+        section="Publishing",
+    )
+    approval_hours: float = option(
+        24,
+        help="Hours to wait for approval; after that the run fails.",
+        title="Hours to wait for approval",
+        section="Publishing",
+        above=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention(Options):
+    """Which older runs of the graph are removed."""
+
+    keep: int | None = option(
+        None,
+        help="Number of published runs of the graph to keep; older ones are removed.",
+        title="Runs to keep",
+        section="Publishing",
+        minimum=1,
+        empty="all runs are kept",
+    )
+    grace_days: float = option(
+        7,
+        help="Runs that are younger than so many days are not removed.",
+        title="Days of grace",
+        section="Publishing",
+        minimum=0,
+    )
+
+
+FORM = (GraphLocation, PreviousRun, ExpectationSuites, RunConfig, Approval, Retention)
+
+
+def form(*classes: type, defaults: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """Return the arguments of ``Param`` for every option in the form of `partition_graph`, by its name.
+
+    Args:
+        classes: Dataclasses with declared options; `FORM` if left out.
+        defaults: Values that the form begins with, where they differ from the declared ones.
+    """
+    fields = form_fields(*options_of(*(classes or FORM)))
+    for name, value in (defaults or {}).items():
+        fields[name]["default"] = value
+    return fields
+
+
+def graph_settings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a graph's settings in the list of `repartition_graph`."""
+    return settings_schema(
+        options_of(*FORM),
+        name="graph_settings.schema.json",
+        title="settings of a graph in the list of repartition_graph; their names are those of the params of"
+        " partition_graph",
+    )
+
+
+def templates(*classes: type) -> dict[str, Any]:
+    """Return a template of the param for every option in the form, by the name of the operator's argument.
+
+    `GraphRunOperator` takes the graph's name and location itself, so they are left out.
+    """
+    found: dict[str, Any] = {}
+    for one in options_of(*classes):
+        if one.form is None or one.name in COMMON:
+            continue
+        if one.by_key is None:
+            found[one.form_name] = _template(one)
+        else:
+            found[one.form_name] = {key: _template(choice) for key, choice in one.by_key().items()}
+    return found
+
+
+def planned_templates() -> dict[str, Any]:
+    """Return templates of the options that a plan of the whole job is checked with.
+
+    They do not include how MPI is started: the worker that validates need not have it.
+    """
+    planned = {one.name for one in (*own_options(PartitionConfig), *own_options(ConvertConfig))} | {"probe"}
+    return {name: template for name, template in templates(RunConfig).items() if name in planned}
+
+
+COMMON = ("graph_name", *(one.name for one in options_of(GraphLocation)))
+
+
+def _template(one: Option) -> str:
+    name = f"params.{one.form_name}"
+    return f"{{{{ '' if {name} is none else {name} }}}}" if one.nullable else f"{{{{ {name} }}}}"
+
+
+def run_config(settings: Mapping[str, Any]) -> RunConfig:
+    """Return the options that a DAG run with these params takes; empty ones are as in the form.
+
+    Args:
+        settings: Values by the names of the params, as they are or as text from templates; those that are not
+            options of the whole job are ignored.
+
+    Raises:
+        UsageError: A value is wrong.
+    """
+    num_parts = form(RunConfig)["num_parts"]["default"]
+    return build(RunConfig, {"num_parts": num_parts, **parse_settings(RunConfig, settings)})
+
+
+def is_true(value: object) -> bool:
+    """Return a truth value that may be text from a template."""
+    return str(value).lower() == "true"
