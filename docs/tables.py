@@ -1,18 +1,57 @@
 """Write the tables in docs/ that follow from the code, between their markers: ``make reference``.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end of table -->``; `TABLES` makes its lines.
+``schemas/graph_settings.schema.json`` is written too.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from graph_partitioning.options import Approval, GraphLocation, Retention, graph_settings_schema
+
+from partition_ops.formats.parmetis.options import ConvertPartitionConfig
+from partition_ops.jobs.options import RetentionConfig, RunConfig
+from partition_ops.options.declare import options_of
+from partition_ops.options.table import option_table
+from partition_ops.stages.convert.options import ForeignAssignment
+from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
+from partition_ops.stages.partition.options import PreviousRun
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.probe.options import ProbeConfig
+from partition_ops.stages.quality.options import EarlierReport
 from partition_ops.stages.validate.checks import docs_table
+from partition_ops.stages.validate.options import ExpectationSuites
 
 DOCS = Path(__file__).parent
-TABLES: dict[str, Callable[[], list[str]]] = {"checks": docs_table}
+SETTINGS = DOCS.parent / "schemas" / "graph_settings.schema.json"
+
+
+def options_table(*classes: type, command_line: bool = True, form: bool = False) -> list[str]:
+    """Return the table of the options of dataclasses, without the graph's name, which every stage takes."""
+    options = [one for one in options_of(*classes) if form or one.name != "graph_name"]
+    return option_table(options, command_line=command_line, form=form)
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "checks": docs_table,
+    "options-run": partial(options_table, PreviousRun, RunConfig, ExpectationSuites, form=True),
+    "options-airflow": partial(
+        options_table, GraphLocation, Approval, Retention, command_line=False, form=True
+    ),
+    "options-prepare": partial(options_table, PrepareConfig),
+    "options-convert": partial(options_table, ForeignAssignment),
+    "options-idmap-export": partial(options_table, IdMapConfig),
+    "options-idmap-restore": partial(options_table, RemapConfig, OwnIds),
+    "options-quality": partial(options_table, EarlierReport),
+    "options-probe": partial(options_table, ProbeConfig),
+    "options-retain": partial(options_table, RetentionConfig),
+    "options-convert-partition": partial(options_table, ConvertPartitionConfig),
+}
 MARKED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -21,8 +60,14 @@ def with_tables(text: str) -> str:
     return MARKED.sub(lambda found: f"{found[1]}\n" + "\n".join(TABLES[found[2]]()) + f"\n\n{found[3]}", text)
 
 
+def settings_document() -> str:
+    """Return the content of `SETTINGS`."""
+    return json.dumps(graph_settings_schema(), indent=2) + "\n"
+
+
 def main() -> None:
-    """Write every page that has changed."""
+    """Write every page that has changed, and the schema."""
+    SETTINGS.write_text(settings_document())
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text()
         if with_tables(text) != text:
