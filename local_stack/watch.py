@@ -50,7 +50,7 @@ class RunWatch:
             state = self.api.run_state(self.dag_id, self.run_id)
             tasks = self.api.tasks(self.dag_id, self.run_id)
             for task in tasks:
-                self._tell(task, tasks)
+                self._show(task, tasks)
             if state == "success":
                 return tasks
             if state == "failed":
@@ -59,14 +59,14 @@ class RunWatch:
                 raise StackError(f"The run {self.run_id} did not end within {seconds:.0f} s.")
             time.sleep(POLL_SECONDS)
 
-    def _tell(self, task: TaskState, tasks: list[TaskState]) -> None:
+    def _show(self, task: TaskState, tasks: list[TaskState]) -> None:
         now = (task.state, task.try_number)
         key = (task.task_id, task.map_index)
-        if self._told.get(key) == now:
+        if self._shown.get(key) == now:
             return
-        self._told[key] = now
+        self._shown[key] = now
         if task.state == "success":
-            done = sum(state in FINISHED for state, _ in self._told.values())
+            done = sum(state in FINISHED for state, _ in self._shown.values())
             self._line(f"{task.name} done in {task.seconds:.1f} s  ({done} of {len(tasks)})")
         elif task.state in WORDS:
             again = f" (try {task.try_number})" if task.try_number > 1 else ""

@@ -1,3 +1,3 @@
-"""The Python environment this runs in as a heterogeneous graph: input for the demo, without a download."""
+"""The running Python environment as a heterogeneous graph: input for the demo, without a download."""
 
 GRAPH_NAME = "python_environment"

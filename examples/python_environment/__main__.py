@@ -18,7 +18,7 @@ from partition_ops.system.progress import terminal_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build the graph; returns the exit code."""
+    """Build the graph and return the exit code."""
     options = _parser().parse_args(arguments)
     mistake = _mistake(options)
     if mistake:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     progress = terminal_progress()
     modules = parse_environment(environment, options.workers, progress)
     if not modules:
-        print("No Python modules found. Name the folder they are in with --site-packages.", file=sys.stderr)
+        print("No Python modules found. Name their folder with --site-packages.", file=sys.stderr)
         return 1
     classes = previous_classes(options.previous) if options.previous else None
     graph = build_graph(environment, modules, seed=options.seed, classes=classes, progress=progress)
@@ -51,10 +51,16 @@ def _parser() -> argparse.ArgumentParser:
         description="Turn a Python environment into a heterogeneous graph in DGL's chunked format.",
     )
     parser.add_argument(
-        "output", type=Path, metavar="OUTPUT_DIR", help="folder of the graph; replaced if it is one"
+        "output",
+        type=Path,
+        metavar="OUTPUT_DIR",
+        help="folder of the graph; an earlier graph there is replaced",
     )
     parser.add_argument(
-        "--workers", type=_positive, default=_cores(), help="processes that parse (default: one a core)"
+        "--workers",
+        type=_positive,
+        default=_cores(),
+        help="number of processes that parse files (default: one for each core)",
     )
     parser.add_argument(
         "--site-packages",
@@ -71,7 +77,9 @@ def _parser() -> argparse.ArgumentParser:
         help="distributions to read, for a smaller graph (default: all)",
     )
     parser.add_argument("--chunks", type=_positive, default=4, help="files of each type (default: 4)")
-    parser.add_argument("--seed", type=int, default=0, help="of the split into train, validation and test")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the split into training, validation and test set"
+    )
     parser.add_argument(
         "--previous", type=Path, metavar="DIR", help="an earlier graph whose node IDs are kept"
     )
@@ -94,9 +102,9 @@ def _mistake(options: argparse.Namespace) -> str:
         if not folder.is_dir():
             return f"{folder} is no folder."
     if options.previous and not (options.previous / "names" / "label.parquet").is_file():
-        return f"{options.previous} holds no graph of this program: names/label.parquet is missing."
+        return f"{options.previous} is not a graph of this program: names/label.parquet is missing."
     if not may_replace(options.output):
-        return f"{options.output} holds something else than a graph of this program, and is left alone."
+        return f"{options.output} is not a graph of this program, and is not replaced."
     return ""
 
 
@@ -106,7 +114,7 @@ def _summary(graph: Graph, skipped: int, seconds: float) -> str:
     edge_rows = [(name, len(table.src)) for name, table in graph.edges.items()]
     rows += [*edge_rows, ("all edges", sum(count for _, count in edge_rows))]
     rows += [(f"call sites {outcome}", count) for outcome, count in graph.calls.items()]
-    rows += [("files skipped, because they do not parse", skipped)]
+    rows += [("files skipped, because they cannot be parsed", skipped)]
     lines = [f"{name:<42}{count:>12,}" for name, count in rows]
     return "\n".join([*lines, f"{'seconds':<42}{seconds:>12.1f}"])
 

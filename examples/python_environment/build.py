@@ -14,7 +14,7 @@ from partition_ops.system.progress import Progress
 
 
 def parse_environment(environment: Environment, workers: int, progress: Progress) -> list[ParsedModule]:
-    """The modules that parse, sorted by name."""
+    """Return the modules that can be parsed, sorted by name."""
     parsed = []
     with progress.step("parse", len(environment.files), "files") as advance:
         for module in parse_files(environment.files, workers):
@@ -34,13 +34,13 @@ def build_graph(
     """Resolve names and lay out the graph.
 
     Args:
-        environment: What is installed.
+        environment: The installed distributions.
         modules: Its modules, sorted by name.
-        seed: Of the split into train, validation and test.
-        classes: Distributions that the labels stand for; the largest if left out.
-        progress: Shows how far it is.
+        seed: Seed of the split into training, validation and test set.
+        classes: Distributions that the labels stand for; default: the largest.
+        progress: Shows the progress.
 
-    Peak memory: what is in `modules`, and twice the graph.
+    Peak memory: `modules`, and twice the graph.
     """
     resolver = Resolver(modules)
     with progress.step("resolve", len(modules), "modules") as advance:

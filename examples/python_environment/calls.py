@@ -1,4 +1,4 @@
-"""The edges of the graph that are calls, and what became of the calls that are not."""
+"""The call edges of the graph, and counts of the calls that were not resolved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTCOMES = ("resolved", "built in", "outside the environment", "not resolvable b
 
 @dataclass(frozen=True)
 class Calls:
-    """What became of the call sites of every function.
+    """The resolved calls of every function.
 
     Attributes:
         calls: ``function:calls:function``, with the number of call sites.
@@ -33,7 +33,7 @@ class Calls:
 
 
 def resolve_calls(resolver: Resolver, advance: Advance) -> Calls:
-    """Resolve what functions call, as far as names tell; advances by a module at a time."""
+    """Resolve the calls of functions by name; advances by one a module."""
     caller, target, count = _rows(resolver, advance)
     is_recursive = np.zeros(resolver.first_function[-1], bool)
     is_recursive[caller[caller == target]] = True
@@ -51,7 +51,7 @@ def resolve_calls(resolver: Resolver, advance: Advance) -> Calls:
 
 
 def _rows(resolver: Resolver, advance: Advance) -> tuple[Ints, Ints, Ints]:
-    """Caller, target (a class as ``-1 - number``) and number of call sites, of all modules."""
+    """Return caller, target (a class as ``-1 - number``) and number of call sites of all modules."""
     blocks: list[Ints] = [np.zeros((0, 3), np.int64)]
     for number, module in enumerate(resolver.modules):
         targets = np.array([_target(resolver, number, ref) for ref in module.refs], np.int64)

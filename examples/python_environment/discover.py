@@ -1,4 +1,4 @@
-"""What is installed: distributions, what they require, and their Python files.
+"""Installed distributions, their requirements, and their Python files.
 
 Nothing is imported or run: everything is read from the ``*.dist-info`` folders and the file system.
 """
@@ -25,9 +25,9 @@ class Installed:
     Attributes:
         name: Its normalised name.
         version: Its version as its metadata gives it.
-        requires: Normalised names of what it requires, and whether only one of its extras does.
-        num_files: Its files, compiled Python aside.
-        has_compiled_code: Whether it brings libraries of machine code.
+        requires: Normalised names of required distributions, and whether only an extra requires them.
+        num_files: Number of its files, without compiled Python.
+        has_compiled_code: Whether it contains shared libraries.
         modules: Dotted names of the modules among its files.
     """
 
@@ -50,20 +50,20 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Environment:
-    """Distributions sorted by name, files sorted by the name of their module."""
+    """The installed distributions, sorted by name, and their files, sorted by module name."""
 
     distributions: tuple[Installed, ...]
     files: tuple[SourceFile, ...]
 
 
 def installation_folders() -> list[Path]:
-    """Folders of the running interpreter that distributions are installed in, in the order of imports."""
+    """Return the folders in which the running interpreter finds distributions, in the order of imports."""
     named = (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages"))
     return list(dict.fromkeys(folder.resolve() for folder in named if folder.is_dir()))
 
 
 def discover(folders: Sequence[Path], packages: Sequence[str] = ()) -> Environment:
-    """Read what is installed in some folders; what an earlier folder has hides the same in a later one.
+    """Read the distributions in some folders; those in earlier folders hide those in later ones.
 
     Args:
         folders: Where distributions are installed.
@@ -92,13 +92,13 @@ def discover(folders: Sequence[Path], packages: Sequence[str] = ()) -> Environme
 
 
 def _distributions(folder: Path) -> list[metadata.Distribution]:
-    """Sorted, because two left-over versions of one distribution come in the order of the file system."""
+    """Return distributions, sorted, because the file system gives versions of one in any order."""
     readable = [found for found in metadata.distributions(path=[str(folder)]) if found.metadata["Name"]]
     return sorted(readable, key=lambda found: (canonicalize_name(found.name), found.version or ""))
 
 
 def _paths(distribution: metadata.Distribution) -> list[PurePosixPath]:
-    """Its files, compiled Python aside: whether that is recorded depends on the installer."""
+    """Return its files, without compiled Python, which not every installer records."""
     record = distribution.read_text("RECORD")
     if record is None:
         paths: Iterable[PurePosixPath] = distribution.files or ()
@@ -108,7 +108,7 @@ def _paths(distribution: metadata.Distribution) -> list[PurePosixPath]:
 
 
 def _modules(folder: Path, paths: Iterable[PurePosixPath]) -> Iterator[SourceFile]:
-    """Files that an import statement could reach: below the folder, with identifiers for names."""
+    """Return the files that can be imported: below the folder, with identifiers as names."""
     for path in paths:
         parts = path.with_suffix("").parts
         if path.suffix != ".py" or not all(part.isidentifier() for part in parts):
@@ -136,13 +136,13 @@ def _describe(
 
 
 def _requires(distribution: metadata.Distribution) -> dict[str, bool]:
-    """Required names, and whether only an extra requires them; what other platforms need is left out."""
+    """Return required names, and whether only an extra requires them, for this platform."""
     extras = distribution.metadata.get_all("Provides-Extra") or []
     required: dict[str, bool] = {}
     for text in distribution.requires or ():
         try:
             requirement = Requirement(text)
-        except InvalidRequirement:  # old distributions hold anything; pip ignores those lines too
+        except InvalidRequirement:  # old distributions have malformed lines; pip ignores them too
             continue
         marker, name = requirement.marker, canonicalize_name(requirement.name)
         if marker is None or marker.evaluate({"extra": ""}):

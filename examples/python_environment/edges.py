@@ -81,7 +81,7 @@ def _classes(resolver: Resolver, module: int) -> range:
 
 
 def _imported(resolver: Resolver, source: str, name: str) -> int | None:
-    """The module that an import takes a name from, or the module that the name is."""
+    """Return the module that an import takes a name from, or the module with that name."""
     if name:
         symbol = resolver.attribute(Symbol(MODULE, -1, source), name)
         if symbol and symbol.kind == MODULE and symbol.number >= 0:

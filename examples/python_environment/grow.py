@@ -1,7 +1,7 @@
-"""A graph of an environment that has grown, with the type-wise IDs of the graph before.
+"""A graph of an environment that has grown, with the type-wise IDs of the previous graph.
 
-Nodes keep their IDs by name, new ones come after them. A node that is gone keeps its ID, without edges and
-with features of zeros, because the IDs of a type have no gaps.
+Nodes keep their IDs by name, and new nodes are appended. A removed node keeps its ID, without edges and with
+zeros as features, because the IDs of a type have no gaps.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from examples.python_environment.tables import Array, Edges, Graph, Ints, Nodes
 
 
 def previous_classes(previous: Path) -> list[str]:
-    """What the labels of an earlier graph stand for."""
+    """Return the distributions that the labels of an earlier graph stand for."""
     classes: list[str] = pq.read_table(previous / "names" / "label.parquet")["distribution"].to_pylist()
     return classes
 
 
 def keep_ids(graph: Graph, previous: Path) -> Graph:
-    """The same graph with the IDs of an earlier one."""
+    """Return the same graph with the IDs of an earlier graph."""
     new_ids: dict[str, Ints] = {}
     nodes = {}
     for node_type, table in graph.nodes.items():

@@ -1,4 +1,4 @@
-"""The nodes of the graph: names, features, labels, and which of them to train on."""
+"""The nodes of the graph: names, features, labels and masks of the split."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from examples.python_environment.parse import ParsedModule
 from examples.python_environment.resolve import Resolver
 from examples.python_environment.tables import Array, Ints, Nodes
 
-NUM_CLASSES = 16  # and one more for all the others
-TRAIN, VALIDATION = 60, 20  # in a hundred; the rest is for the test
+NUM_CLASSES = 16  # and one more label for all others
+TRAIN, VALIDATION = 60, 20  # in percent; the rest is the test set
 
 
 def distribution_nodes(found: Sequence[Installed]) -> Nodes:
@@ -54,7 +54,7 @@ def function_nodes(modules: Sequence[ParsedModule]) -> Nodes:
 
 
 def largest(environment: Environment, modules: Sequence[ParsedModule]) -> list[str]:
-    """The distributions with most functions, which are the classes of the labels."""
+    """Return the distributions with the most functions, which are the labels."""
     size = Counter[str]()
     functions = {module.name: len(module.functions) for module in modules}
     for name, owner in _owners(environment).items():
@@ -73,7 +73,7 @@ def labels(environment: Environment, modules: Sequence[ParsedModule], classes: S
 def add_label(nodes: Nodes, label: Ints, seed: int) -> None:
     """Add a label and the three masks of a random split.
 
-    The split depends on the name of a node alone, so that it stays when an environment grows.
+    The split depends only on the names of nodes, so that it stays the same when an environment grows.
     """
     dice = np.array([zlib.crc32(f"{seed}:{name}".encode()) % 100 for name in nodes.names], np.int64)
     nodes.features["label"] = label
@@ -83,12 +83,12 @@ def add_label(nodes: Nodes, label: Ints, seed: int) -> None:
 
 
 def of_functions(resolver: Resolver, of_modules: Ints) -> Ints:
-    """What is known of modules, for the functions in them."""
+    """Properties of modules for the functions in them."""
     return np.repeat(of_modules, np.diff(resolver.first_function))
 
 
 def _owners(environment: Environment) -> dict[str, int]:
-    """The distribution of each module, the first of several."""
+    """Return the distribution of each module; of several, the first."""
     owners: dict[str, int] = {}
     for number, found in enumerate(environment.distributions):
         for module in found.modules:

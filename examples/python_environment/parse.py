@@ -1,4 +1,4 @@
-"""From source files to what the graph needs of them, in parallel and small enough to hand over."""
+"""Parse source files in parallel into small summaries for the graph."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from examples.python_environment.scopes import BUILTIN, UNKNOWN, Definition, Ref
 from examples.python_environment.syntax import dotted_name, has_docstring
 from examples.python_environment.walk import Walk
 
-FILES_AT_ONCE = 32  # handed to a process together: fewer messages, still even work
+FILES_AT_ONCE = 32  # files in one message to a process: few messages, still even work
 Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedModule:
-    """What the graph needs of one module. Numbers of classes and functions count within the module.
+    """The summary of one module. Numbers of classes and functions count within the module.
 
     Attributes:
         name: Dotted name.
@@ -39,10 +39,10 @@ class ParsedModule:
         bases: By class, what its bases lead to.
         stars: Modules that everything is imported from.
         imports: How many names are imported from where: (module, name or nothing).
-        refs: Everything that is called, once.
+        refs: All called names, without duplicates.
         calls: Rows of function, position in `refs`, number of call sites; int64.
-        lost_calls: By function, call sites of built-in functions and of what names do not tell.
-        module_features: One row a feature.
+        lost_calls: By function, call sites of built-in functions and of unknown targets.
+        module_features: Features, one row each.
         class_features: A row a class.
         function_features: A row a function.
     """
@@ -66,11 +66,11 @@ class ParsedModule:
 
 
 def parse_files(files: Sequence[SourceFile], workers: int) -> Iterator[ParsedModule | None]:
-    """Parse files in their order; None for those that do not parse.
+    """Parse files in their order; None for files that cannot be parsed.
 
     Args:
-        files: What to parse.
-        workers: Processes; with one, the work is done in this one.
+        files: Files to parse.
+        workers: Number of processes; with one, no other process is started.
     """
     if workers == 1:
         yield from map(parse_file, files)
@@ -81,11 +81,11 @@ def parse_files(files: Sequence[SourceFile], workers: int) -> Iterator[ParsedMod
 
 
 def parse_file(file: SourceFile) -> ParsedModule | None:
-    """Parse one file; None if it cannot be read as Python of this version."""
+    """Parse one file; return None if it is not valid Python of this version."""
     try:
         source = file.path.read_bytes()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes and the like are not ours to report
+            warnings.simplefilter("ignore")  # do not report invalid escapes and the like
             tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -1,7 +1,7 @@
-"""What names lead to across modules: imports, re-exports, star imports, attributes of classes.
+"""Resolve names across modules: imports, re-exports, star imports, attributes of classes.
 
-Names are resolved as the source has them, nothing is run. What is set at run time (attributes of objects,
-``__getattr__`` of modules, classes made by functions) stays unresolved.
+Only the source is read; no code is run. Names that are set at run time (attributes of objects,
+``__getattr__`` of modules, classes made by functions) stay unresolved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODULE, CLASS, FUNCTION = "module", "class", "function"
 
 
 class Symbol(NamedTuple):
-    """Something in the environment.
+    """A module, class or function of the environment.
 
     Attributes:
         kind: `MODULE`, `CLASS` or `FUNCTION`.
@@ -53,11 +53,11 @@ class Resolver:
         self._bases: dict[int, list[int]] = {}
 
     def knows(self, ref: Ref) -> bool:
-        """Whether what a reference begins with is in the environment."""
+        """Return whether the first name of a reference is in the environment."""
         return ref.anchor != ABSOLUTE or re.split("[.:]", ref.path)[0] in self._names
 
     def resolve(self, module: int, ref: Ref) -> Symbol | None:
-        """What a reference in a module leads to; None if it cannot be told."""
+        """Resolve a reference in a module; None if it is unknown."""
         start, _, path = ref.path.rpartition(":")
         parts = path.split(".") if path else []
         if ref.anchor == ABSOLUTE:
@@ -72,15 +72,15 @@ class Resolver:
         return found
 
     def attribute(self, owner: Symbol, name: str) -> Symbol | None:
-        """What an attribute of something leads to."""
+        """Resolve an attribute of a target."""
         if owner.kind == MODULE:
             return self._of_module(owner.name, name)
         return self._inherited(owner.number, name) if owner.kind == CLASS else None
 
     def bases(self, number: int) -> list[int]:
-        """Direct bases of a class that are in the environment, without itself."""
+        """Return the direct bases of a class that are in the environment, without the class itself."""
         if number not in self._bases:
-            self._bases[number] = []  # a class that seems to inherit from itself has no bases meanwhile
+            self._bases[number] = []  # ends the recursion for a class that seems to inherit from itself
             module = self._module_of_class[number]
             refs = self.modules[module].bases[number - self.first_class[module]]
             found = (self.resolve(module, ref) for ref in refs)
@@ -107,7 +107,7 @@ class Resolver:
         return self._attributes[key]
 
     def _bound(self, number: int, name: str) -> Symbol | None:
-        """What the code of a module binds a name to, by itself or by a star import."""
+        """Return what a module binds a name to, by itself or by a star import."""
         module = self.modules[number]
         if name in module.bindings:
             return self.resolve(number, module.bindings[name])
@@ -119,7 +119,7 @@ class Resolver:
         return None
 
     def _inherited(self, number: int, name: str, skip: int = 0) -> Symbol | None:
-        """An attribute of a class or of the nearest base that has it."""
+        """Return an attribute of a class or of the nearest base that has it."""
         for owner in self._line(number)[skip:]:
             module = self._module_of_class[owner]
             members = self.modules[module].members[owner - self.first_class[module]]
@@ -128,13 +128,13 @@ class Resolver:
         return None
 
     def _line(self, number: int) -> tuple[int, ...]:
-        """A class and its bases in the order of the search for attributes.
+        """Return a class and its bases in the order in which attributes are searched.
 
         Depth first, each class where it comes last: that is Python's order wherever bases are listed in
         a consistent order, without its errors for those that are not.
         """
         if number not in self._lines:
-            self._lines[number] = (number,)  # a circle of bases, in code that could not run, ends here
+            self._lines[number] = (number,)  # ends a circle of bases, in code that cannot run
             below = [base for direct in self.bases(number) for base in self._line(direct)]
             last_first = dict.fromkeys(reversed(below))
             last_first.pop(number, None)
@@ -143,7 +143,7 @@ class Resolver:
 
 
 def _with_packages(modules: dict[str, int]) -> set[str]:
-    """Names of modules and of the packages around them, some of which have no file."""
+    """Return the names of modules and of their packages, some of which have no file."""
     names = set(modules)
     for name in modules:
         parent = name.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Scopes of a module: what each name in them is bound to, and what a dotted name leads to."""
+"""Scopes of a module: bindings of names, and resolution of dotted names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BUILTINS = frozenset(dir(builtins))
 
 
 class Ref(NamedTuple):
-    """What a name leads to, as far as its own module can tell.
+    """The target of a name, as far as its own module determines it.
 
     Attributes:
         anchor: A definition of the module by its number, `ABSOLUTE`, or ``-2 - number`` for the bases of
             a class.
-        path: Attributes to follow from there, with dots between. For `ABSOLUTE`, a module and a colon come
+        path: Attributes to follow from there, separated by dots. For `ABSOLUTE`, a module and a colon come
             first: ``import a.b`` finds the module, whatever ``a`` calls ``b`` (sympy has many such pairs).
     """
 
@@ -28,12 +28,12 @@ class Ref(NamedTuple):
     path: str
 
     def then(self, attributes: str) -> Ref:
-        """The same with further attributes to follow."""
+        """Return the same with further attributes to follow."""
         between = "." if attributes and self.path and not self.path.endswith(":") else ""
         return Ref(self.anchor, self.path + between + attributes)
 
 
-UNKNOWN = Ref(ABSOLUTE, "")  # bound to something that names do not tell
+UNKNOWN = Ref(ABSOLUTE, "")  # bound to an unknown target
 BUILTIN = Ref(ABSOLUTE, "builtins:")
 
 
@@ -48,7 +48,7 @@ class Scope:
         bindings: What each name is bound to. A definition or an import counts for more than an assignment
             (``try: import x; except ImportError: x = None``), a later one for more than an earlier one.
         calls: Call sites by the dotted name they call.
-        other_calls: Call sites that call something else than a dotted name.
+        other_calls: Call sites of expressions that are not dotted names.
         syntax: Count of nodes by kind.
         receiver: Name of the first parameter of a method.
         receiver_is_class: Whether that parameter is the class, not an instance.
@@ -76,19 +76,19 @@ class Definition:
 
 
 def refer(scope: Scope, dotted: str, module: str) -> Ref:
-    """What a dotted name leads to in a scope; `UNKNOWN` or `BUILTIN` if it leads nowhere."""
+    """Resolve a dotted name in a scope; `UNKNOWN` or `BUILTIN` if it has no target."""
     first, _, rest = dotted.partition(".")
     if first == "super()":
         owner = _method_around(scope)
         return Ref(-2 - owner.parent.owner, rest) if owner and owner.parent else UNKNOWN
     found = _look_up(scope, first, rest)
-    if found is None:  # a name of no scope: built in, or from a star import of the module
+    if found is None:  # in no scope: built in, or from a star import of the module
         found = BUILTIN if first in BUILTINS else Ref(ABSOLUTE, f"{module}:{first}")
     return found if found in (UNKNOWN, BUILTIN) else found.then(rest)
 
 
 def _look_up(scope: Scope, name: str, rest: str) -> Ref | None:
-    """Like Python: from the inside out, but functions do not see the class body around them."""
+    """Search like Python: from the inside out, but functions do not see the class body around them."""
     at: Scope | None = scope
     while at is not None:
         if at is scope or not at.is_class:

@@ -1,4 +1,4 @@
-"""Facts about Python's syntax tree: which kinds of nodes there are, and how to read some of them."""
+"""Kinds of nodes in Python's syntax tree, and functions to read some of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-# The kinds that are counted one by one; everything else shares a slot at the end.
+# The kinds with a counter of their own; all others share the last one.
 # fmt: off
 NODE_KINDS = [
     "Name", "Constant", "Attribute", "Call", "Assign", "arg", "keyword", "BinOp", "Tuple", "Expr", "Compare",
@@ -47,7 +47,7 @@ CHILD_FIELDS, SLOT_OF = _tables()  # by kind of node: fields with children, last
 
 
 def dotted_name(node: ast.AST) -> str:
-    """``a.b.c`` for attributes of a name, ``super().m`` for those of super, nothing for all else."""
+    """Return ``a.b.c`` for attributes of a name, ``super().m`` for those of super, else nothing."""
     attributes: list[str] = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)
@@ -62,7 +62,7 @@ def dotted_name(node: ast.AST) -> str:
 
 
 def _is_super(node: ast.AST) -> bool:
-    """Only without arguments: ``super(Other, self)`` begins at a class of its own."""
+    """Return whether it is ``super()`` without arguments: ``super(Other, self)`` begins at another class."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -72,7 +72,7 @@ def _is_super(node: ast.AST) -> bool:
 
 
 def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
-    """All parameters, in the order of the source."""
+    """Return all parameters in the order of the source."""
     for group in parameter_groups(arguments):
         yield from group
 
@@ -89,7 +89,7 @@ def parameter_groups(arguments: ast.arguments) -> tuple[list[ast.arg], ...]:
 
 
 def receiver(node: Function) -> tuple[str, bool]:
-    """Name of the parameter through which a method sees its object, and whether that is the class."""
+    """Return the name of a method's first parameter, and whether it is the class."""
     decorators = {dotted_name(decorator) for decorator in node.decorator_list}
     positional = [*node.args.posonlyargs, *node.args.args]
     if not positional or "staticmethod" in decorators:
@@ -98,7 +98,7 @@ def receiver(node: Function) -> tuple[str, bool]:
 
 
 def has_docstring(body: list[ast.stmt]) -> bool:
-    """Whether a body begins with a string."""
+    """Return whether a body begins with a string."""
     return (
         bool(body)
         and isinstance(body[0], ast.Expr)

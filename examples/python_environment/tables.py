@@ -1,4 +1,4 @@
-"""The graph in memory, on its way from the modules to the files."""
+"""The graph in memory, between the modules and the files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Graph:
         nodes: By node type.
         edges: By edge type.
         classes: The distributions that labels stand for, by label; empty for all the others.
-        calls: Call sites by what became of them.
+        calls: Numbers of call sites by outcome.
     """
 
     nodes: dict[str, Nodes]
@@ -60,14 +60,14 @@ class Graph:
 def unique_edges(
     src: Ints, dst: Ints, sums: Ints, *, same_type: bool, feature: str = "", dtype: type = np.int32
 ) -> Edges:
-    """Edges sorted by source and destination, equal ones merged.
+    """Return edges sorted by source and destination, with equal ones merged.
 
     Args:
         src: Sources, with repetitions.
         dst: Destinations.
-        sums: What the feature of a merged edge is the sum of.
+        sums: Values whose sum is the feature of a merged edge.
         same_type: Sources and destinations are of one type: self-loops are left out.
-        feature: Name of the feature; none if left out.
+        feature: Name of the feature; default: no feature.
         dtype: Its dtype.
     """
     if same_type:
@@ -85,6 +85,6 @@ def unique_edges(
 def edges_of_rows(
     rows: Iterable[tuple[int, int, int]], *, same_type: bool, feature: str = "", dtype: type = np.int32
 ) -> Edges:
-    """The same from rows of source, destination and summand."""
+    """Return the same from rows of source, destination and summand."""
     src, dst, sums = np.array(list(rows), np.int64).reshape(-1, 3).T
     return unique_edges(src, dst, sums, same_type=same_type, feature=feature, dtype=dtype)

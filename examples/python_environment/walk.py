@@ -1,7 +1,7 @@
-"""One walk over the syntax tree of a module: what it defines, imports, binds and calls.
+"""Walk over the syntax tree of a module, and collect its definitions, imports, bindings and calls.
 
 The walk is iterative, because generated code nests expressions deeper than functions can recurse, and
-visits each node once, because there are tens of millions in a usual environment.
+visits each node once, because a usual environment has tens of millions.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Walk:
         self._names: Counter[str] = Counter()
 
     def run(self, tree: ast.Module) -> Walk:
-        """Visit everything once."""
+        """Visit every node once."""
         self._visit(self.scopes[0], tree.body)
-        for definition in self.definitions:  # grows while it is walked over
+        for definition in self.definitions:  # grows during the loop
             self._visit(definition.body, definition.node.body)
         return self
 
     def _visit(self, scope: Scope, body: list[ast.stmt]) -> None:
-        """In the order of the source, because the last of several definitions is the one that counts."""
+        """Visit in the order of the source, because the last of several definitions counts."""
         stack: list[ast.AST] = body[::-1]  # type: ignore[assignment]
         syntax, bindings = scope.syntax, scope.bindings
         while stack:
@@ -78,7 +78,7 @@ class Walk:
             _bind_parameters(body, node)
 
     def _unique_name(self, scope: Scope, name: str) -> str:
-        """The qualified name as Python has it, numbered where a module defines it several times."""
+        """Return the qualified name, numbered if a module defines it several times."""
         if scope.owner >= 0:
             inside = "." if scope.is_class else ".<locals>."
             name = self.definitions[scope.owner].name + inside + name
@@ -103,7 +103,7 @@ class Walk:
                 scope.bindings[alias.asname or alias.name] = Ref(ABSOLUTE, f"{source}:{alias.name}")
 
     def _absolute(self, node: ast.ImportFrom) -> str:
-        """The module that is imported from; nothing if the dots lead out of the top package."""
+        """Return the module that is imported from; nothing if the dots lead out of the top package."""
         if node.level == 0:
             return node.module or ""
         kept = len(self._package) - node.level + 1
@@ -117,7 +117,7 @@ class Walk:
             scope.other_calls += 1
 
     def _lambda(self, scope: Scope, node: ast.Lambda) -> None:
-        """Its parameters hide names of the scope around it, as if they were bound there."""
+        """Bind its parameters, which hide names of the enclosing scope."""
         for parameter in parameters(node.args):
             scope.bindings.setdefault(parameter.arg, UNKNOWN)
 

@@ -1,4 +1,4 @@
-"""The graph as a folder in DGL's chunked format, in a mixture of file formats."""
+"""Write the graph as a folder in DGL's chunked format, in a mixture of file formats."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ SUFFIXES = {"numpy": ".npy", "parquet": ".parquet", "csv": ".csv"}
 
 
 def write_graph(graph: Graph, output: Path, *, chunks: int, progress: Progress) -> None:
-    """Write the graph to a new folder, or in the place of the graph that is there.
+    """Write the graph to a new folder, or replace an earlier graph.
 
-    The folder appears whole or not at all: it is written beside its place, under a hidden name.
+    The folder appears complete or not at all: it is written under a hidden name beside its place.
 
     Args:
-        graph: What to write.
+        graph: The graph.
         output: The folder.
-        chunks: Files of every type and feature; fewer where there are fewer rows.
-        progress: Shows how far it is.
+        chunks: Number of files of every type and feature; fewer if there are fewer rows.
+        progress: Shows the progress.
     """
     partial = output.with_name(f".{output.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -68,7 +68,7 @@ def write_graph(graph: Graph, output: Path, *, chunks: int, progress: Progress) 
 
 
 def may_replace(output: Path) -> bool:
-    """Whether a folder is missing, empty, or a graph that this program wrote."""
+    """Return whether a folder is missing, empty, or a graph of this program."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return True
     try:
@@ -79,13 +79,13 @@ def may_replace(output: Path) -> bool:
 
 
 def chunk_bounds(rows: int, chunks: int) -> list[tuple[int, int]]:
-    """Half-open ranges of rows, as even as can be; one empty range for no rows."""
+    """Return half-open ranges of rows of nearly equal size; one empty range for no rows."""
     count = max(1, min(chunks, rows))
     return [(rows * i // count, rows * (i + 1) // count) for i in range(count)]
 
 
 def _replace(partial: Path, output: Path) -> None:
-    """Two renames: a kill between them leaves both the old and the new folder, under hidden names."""
+    """Replace a folder by two renames; a kill between them leaves both folders, under hidden names."""
     old = output.with_name(f".{output.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if output.exists():
@@ -95,7 +95,7 @@ def _replace(partial: Path, output: Path) -> None:
 
 
 class _Folder:
-    """Writes the files of a graph and collects what ``metadata.json`` says of them."""
+    """Writes the files of a graph and collects their entries in ``metadata.json``."""
 
     def __init__(self, root: Path, chunks: int, advance: Advance) -> None:
         self._root = root
@@ -123,7 +123,7 @@ class _Folder:
         return [end - begin for begin, end in chunk_bounds(rows, self._chunks)]
 
     def _write_names(self, graph: Graph) -> None:
-        """Beside the graph, for people, and for ``partition-ops idmap restore --ids-from``."""
+        """Write the names of nodes, for people and for ``partition-ops idmap restore --ids-from``."""
         folder = self._root / "names"
         folder.mkdir(parents=True)
         for node_type, table in graph.nodes.items():
@@ -189,6 +189,6 @@ def _column(values: Array) -> pa.Array:
 
 
 def _columns(values: Array) -> Iterator[tuple[str, Array]]:
-    """The columns of a table for a vector or a matrix."""
+    """Return the columns of a table for a vector or a matrix."""
     for number, column in enumerate(np.atleast_2d(values.T)):
         yield f"value_{number}", column

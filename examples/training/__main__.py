@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--model", choices=CONVOLUTIONS, default="sage")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--cache", type=Path, help="folder of the cache")
-    parser.add_argument("--compare", action="store_true", help="train on the graph in memory too")
+    parser.add_argument("--compare", action="store_true", help="also train on the graph in memory")
     given = parser.parse_args()
     with PartitionedGraph(given.output, cache=given.cache) as graph:
         splits = {name: split(graph, f"{name}_mask") for name in ("train", "test")}

@@ -33,7 +33,7 @@ class Model(nn.Module):
     Args:
         kind: ``sage`` or ``rgcn``.
         widths: Width of the input feature by node type.
-        etypes: The relations that messages go along.
+        etypes: The relations that pass messages.
         target: Node type that is classified.
         classes: Number of classes.
         width: Of the hidden layers.
@@ -61,7 +61,7 @@ class Model(nn.Module):
         self.classify = nn.Linear(width, classes)
 
     def forward(self, blocks: Sequence[Any], features: Mapping[str, Any]) -> Any:
-        """Logits of the outputs of the last block: (n, classes) float32."""
+        """Return logits of the outputs of the last block: (n, classes) float32."""
         hidden = {ntype: torch.relu(self.project[ntype](rows)) for ntype, rows in features.items()}
         for block, layer, own in zip(blocks, self.layers, self.own, strict=True):
             outputs = {ntype: rows[: block.num_dst_nodes(ntype)] for ntype, rows in hidden.items()}

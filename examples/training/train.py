@@ -1,4 +1,4 @@
-"""Which distribution does a function come from? Learned from mini-batches of a `PartitionedGraph`."""
+"""Predict the distribution of functions, trained on mini-batches of a `PartitionedGraph`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FANOUT, BATCH = 5, 1024
 
 
 def split(graph: PartitionedGraph, mask: str) -> Any:
-    """Type-wise IDs of the functions of a split."""
+    """Return the type-wise IDs of the functions of a split."""
     everyone = np.arange(graph.num_nodes(TARGET))
     return torch.from_numpy(np.flatnonzero(graph.node_rows(mask, TARGET).take(everyone)))
 
 
 def in_memory(graph: PartitionedGraph) -> Any:
-    """The same graph as a ``DGLGraph`` with the features that are used, to compare with."""
+    """Return the same graph as a ``DGLGraph`` with the used features, for comparison."""
     edges = {t: graph.find_edges(torch.arange(graph.num_edges(t)), t) for t in graph.canonical_etypes}
     made = dgl.heterograph(edges, {ntype: graph.num_nodes(ntype) for ntype in graph.ntypes})
     for ntype, name in [*FEATURES.items(), (TARGET, "label")]:
@@ -38,12 +38,12 @@ def in_memory(graph: PartitionedGraph) -> Any:
 
 
 def relations(graph: Any) -> list[tuple[str, str, str]]:
-    """Edge types between nodes that have features."""
+    """Return the edge types between nodes with features."""
     return [t for t in graph.canonical_etypes if t[0] in FEATURES and t[2] in FEATURES]
 
 
 def loader(graph: Any, seeds: Any, *, shuffle: bool) -> Any:
-    """Mini-batches with features and labels."""
+    """Yield mini-batches with features and labels."""
     used = relations(graph)
     fanout = {etype: FANOUT if etype in used else 0 for etype in graph.canonical_etypes}
     sampler = dgl.dataloading.NeighborSampler(
@@ -65,8 +65,8 @@ def train(graph: Any, kind: str, splits: Mapping[str, Any], *, epochs: int, seed
         graph: A `PartitionedGraph` or a ``DGLGraph``.
         kind: ``sage`` or ``rgcn``.
         splits: Type-wise IDs of the functions to learn from (``train``) and to test with (``test``).
-        epochs: How often everything is seen.
-        seed: Of parameters, order and neighbours.
+        epochs: Number of epochs.
+        seed: Seed of parameters, order and neighbours.
 
     Returns:
         ``accuracy`` on the test split, ``seconds`` and ``batches``.
@@ -96,7 +96,7 @@ def train(graph: Any, kind: str, splits: Mapping[str, Any], *, epochs: int, seed
 
 @torch.no_grad()
 def accuracy(graph: Any, model: Model, seeds: Any) -> float:
-    """Share of the functions whose distribution is found."""
+    """Return the share of functions whose distribution is predicted correctly."""
     right = 0
     for _, _, blocks in loader(graph, seeds, shuffle=False):
         found = model(blocks, inputs(blocks[0])).argmax(dim=1)
