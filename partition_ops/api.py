@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.latest import run_at
 from partition_ops.artifacts.tasks import StageResult
+from partition_ops.formats.format import main_config
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -25,7 +27,8 @@ class RunResult:
 
     Attributes:
         output: URI of the output.
-        partition_config: URI of ``partitions/<graph>.json``, which ``dgl.distributed`` loads.
+        partition_config: URI of the file that the first output format is loaded by: for ``dgl``,
+            ``partitions/<graph>.json``.
         tasks: The result of each task, in the order in which they ended.
         quality: The content of ``quality/report.json``.
     """
@@ -97,7 +100,7 @@ def run(
             progress=progress,
         )
         quality = destination.read_json(layout.QUALITY_REPORT)
-        partition_config = destination.uri_of(layout.partition_config(quality["graph_name"]))
+        partition_config = destination.uri_of(main_config(read_book(destination)))
         return RunResult(destination.uri, partition_config, tuple(results), quality)
 
 

@@ -177,7 +177,7 @@ def _damaged(where: str, found: str) -> InvalidInputError:
 
 
 def _rebuilt(output: Store) -> Book:
-    """The book of an output of version 0.1.0, from its manifest or records and from the counts."""
+    """The book of an output without one, from its manifest or records and from the counts."""
     graph_name, num_parts, options = _listed(output) if output.exists(layout.MANIFEST) else _recorded(output)
     stats = read_all_stats(output, num_parts)
     return Book(
@@ -187,7 +187,7 @@ def _rebuilt(output: Store) -> Book:
         part_method=str(read_meta(output.child(layout.ASSIGNMENT))["algo_name"]),
         node_counts=_by_type(stats, "inner_nodes"),
         edge_counts=_by_type(stats, "edges"),
-        formats=(OLD_FORMAT,),
+        formats=tuple(options.get("formats", [OLD_FORMAT])),
     )
 
 

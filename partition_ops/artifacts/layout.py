@@ -115,6 +115,11 @@ def partition_stats(part: int) -> str:
     return f"{partition_folder(part)}/stats.json"
 
 
+def is_partition_stats(key: str) -> bool:
+    """Return whether an object is the `partition_stats` of a partition, which no output format owns."""
+    return key.startswith(f"{PARTITIONS}/part") and key.endswith("/stats.json")
+
+
 CONVERT_PLAN = f"{SCRATCH}/convert/plan.json"
 BUCKETS = f"{SCRATCH}/convert/buckets"  # folder of what is between scatter and gather
 

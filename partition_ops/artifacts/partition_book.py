@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.id_map import IdMap, IdMaps
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.partition_ranges import PartRanges
 from partition_ops.chunked.id_converter import Ids, InvalidIdError, TypeNames, check_range, read_ids
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document
 
 
 class PartitionBook:
-    """Answers the questions of DGL's ``GraphPartitionBook`` from a finished output, and those about
-    original IDs.
+    """The methods of DGL's ``GraphPartitionBook``, and lookups of original IDs, from a finished output.
 
-    Methods that are named as in dgl 1.1.3 give the same numbers. IDs are given as an int, a list, a NumPy
-    array or a torch tensor, and answered in the same form. *New IDs* without a type are homogeneous; with a
+    It reads ``convert/book.json`` and the ID maps, whatever the output formats. Methods that are named as in
+    dgl 1.1.3 return the same numbers. IDs are given as an int, a list, a NumPy array or a torch tensor, and
+    answered in the same form. *New IDs* without a type are homogeneous; with a
     type they are type-wise, as ``DistGraph`` takes and gives them. A type is a name or a type ID; an edge
     type also a triple, or its relation where only one edge type has it. One book knows all partitions.
 
@@ -33,8 +33,8 @@ class PartitionBook:
         graph_name: Name of the graph; that of ``manifest.json`` where it is left out.
 
     Raises:
-        InvalidInputError: From the constructor: there is no finished output, or its partition config is
-            broken. From the methods about original IDs: the ID map is missing or broken.
+        InvalidInputError: From the constructor: there is no finished output, or its book is damaged. From
+            the methods about original IDs: the ID map is missing or broken.
         InvalidIdError: From every method, and a ValueError too: an ID is outside its range, or a type is
             unknown.
 
@@ -43,14 +43,10 @@ class PartitionBook:
 
     def __init__(self, output: Store, *, graph_name: str | None = None) -> None:
         name = graph_name or str(read_manifest(output)["graph_name"])
-        where = output.uri_of(layout.partition_config(name))
-        config = output.read_json(layout.partition_config(name))
-        check_document(config, "partition_config", where=where)
-        self.graph_name: str = config["graph_name"]
-        num_parts = config["num_parts"]
-        node_types, edge_types = (sorted(config[key], key=config[key].get) for key in ("ntypes", "etypes"))
-        self.nodes = PartRanges(TypeNames("node", node_types), config["node_map"], num_parts, where)
-        self.edges = PartRanges(TypeNames("edge", edge_types), config["edge_map"], num_parts, where)
+        book = read_book(output, name)
+        self.graph_name: str = book.graph_name
+        self.nodes = PartRanges(TypeNames("node", book.node_types), book.node_counts)
+        self.edges = PartRanges(TypeNames("edge", book.edge_types), book.edge_counts)
         self._maps = IdMaps(output)
 
     def __enter__(self) -> PartitionBook:

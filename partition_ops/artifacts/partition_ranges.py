@@ -1,14 +1,13 @@
-"""The ranges of new IDs: by partition, and by type inside a partition."""
+"""Ranges of new IDs: by partition, and by type inside a partition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from partition_ops.artifacts.book import Counts
 from partition_ops.chunked.id_converter import Ids, TypeNames, check_range, read_ids
-from partition_ops.errors import InvalidInputError
 
 
 class PartRanges:
@@ -19,39 +18,18 @@ class PartRanges:
 
     Args:
         names: The types.
-        ranges: By type name, the half-open range of new IDs of each partition.
-        num_parts: Number of partitions.
-        where: URI of the partition config, for messages.
-
-    Raises:
-        InvalidInputError: The ranges do not tile the IDs by partition and by type inside a partition.
+        counts: Numbers of nodes or edges, by type and partition, as a book has them.
 
     Peak memory: 24 bytes for each type and partition.
     """
 
-    def __init__(
-        self, names: TypeNames, ranges: Mapping[str, Sequence[Sequence[int]]], num_parts: int, where: str
-    ) -> None:
+    def __init__(self, names: TypeNames, counts: Counts) -> None:
         self.names = names
-        try:
-            bounds = np.array([ranges[name] for name in names.names], np.int64)
-            bounds = bounds.reshape(len(names), num_parts, 2).transpose(1, 0, 2)
-        except (KeyError, ValueError) as error:
-            raise InvalidInputError(
-                f"{where}: not every {names.kind} type has a range for each of {num_parts} partitions"
-            ) from error
-        self.starts: Ids = bounds[:, :, 0]
-        self.ends: Ids = bounds[:, :, 1]
-        if not np.array_equal(np.concatenate([[0], self.ends.reshape(-1)[:-1]]), self.starts.reshape(-1)):
-            raise InvalidInputError(
-                f"{where}: the ranges of {names.kind} IDs leave gaps or overlap",
-                expected="ranges that follow each other by partition, and by type inside a partition",
-            )
-        counts = self.ends - self.starts
-        if (counts < 0).any():
-            raise InvalidInputError(f"{where}: a range of {names.kind} IDs ends before it begins")
-        self.typed_ends: Ids = np.cumsum(counts, axis=0)
-        self.typed_starts: Ids = self.typed_ends - counts
+        by_part: Ids = np.array([counts[name] for name in names.names], np.int64).T  # (partitions, types)
+        self.ends: Ids = np.cumsum(by_part).reshape(by_part.shape)
+        self.starts: Ids = self.ends - by_part
+        self.typed_ends: Ids = np.cumsum(by_part, axis=0)
+        self.typed_starts: Ids = self.typed_ends - by_part
 
     @property
     def num_parts(self) -> int:

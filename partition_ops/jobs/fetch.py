@@ -1,4 +1,4 @@
-"""From storage to the disk of a machine that serves a partition: one partition's files, verified."""
+"""Copy partitions from storage to the disk of a machine that serves them, and verify their files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import Book, read_book
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
+from partition_ops.formats.format import Format, get_formats
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
 from partition_ops.system.progress import Advance, NoProgress, Progress
@@ -20,59 +22,98 @@ Entry = dict[str, Any]
 
 
 def fetch_partitions(
-    output: Store, parts: Sequence[int], folder: Path, *, progress: Progress | None = None
+    output: Store,
+    parts: Sequence[int],
+    folder: Path,
+    *,
+    formats: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Copy some partitions of a finished output to a local folder, as DGL's servers read them.
+    """Copy some partitions of a finished output to a local folder, in all or some of its output formats.
 
-    The folder gets ``part<i>/`` with `layout.PARTITION_FILES` and, last, ``<graph>.json``: the partition
-    config, whose paths are relative to it. Every file is compared with the size and the SHA-256 that the
-    manifest lists. A partition appears whole or not at all; one that is there already and has the listed
-    content is not fetched again. After an error the folder is what it was before, but for whole partitions.
+    For the format ``dgl`` the folder gets ``part<i>/`` and, last, ``<graph>.json``, as DGL's servers read
+    them. Any other format keeps its place in the output: ``formats/<name>/part<i>/`` and its config files; if
+    it has none, ``convert/book.json`` is copied too. Every file is compared with the size and the SHA-256
+    that the manifest lists. The folder of a partition appears whole or not at all; one that is there already
+    and has the listed content is not fetched again. After an error, only whole folders have been added.
 
     Args:
         output: Root of the output.
         parts: Which partitions.
         folder: Where to; it may hold other partitions of the same output.
+        formats: Names of the formats to copy; all if there are none.
         progress: Shows the bytes.
 
     Returns:
-        The path of the partition config, the partitions, and the number of bytes that were fetched.
+        ``partition_config``, the path of the file that the first of the formats is loaded by; the formats,
+        the partitions, and the number of bytes that were fetched.
 
     Raises:
         InvalidInputError: The output is not finished, or lacks a file that its manifest lists.
-        UsageError: There is no such partition, or the folder holds partitions of another output.
+        UsageError: There is no such partition or format, or the folder holds partitions of another output.
         StorageError: The folder cannot be written.
         TransientStorageError: A file is not what the manifest lists: perhaps the run is being done again.
 
     Peak memory: a few MiB. Disk: twice the partitions while they are fetched from S3.
     """
-    manifest = read_manifest(output)
-    graph_name = manifest["graph_name"]
-    entries = {entry["key"]: entry for entry in manifest["artifacts"]}
-    config_key = layout.partition_config(graph_name)
-    config = _read_config(output, entries, config_key)
-    _check_parts(parts, output.read_json(config_key)["num_parts"])
-    target = folder / f"{graph_name}.json"
-    _check_folder(target, config, output.uri)
-    wanted = {part: _missing(folder, part, entries) for part in dict.fromkeys(parts)}
-    total = sum(entry["size"] for files in wanted.values() for entry in files)
+    entries = {entry["key"]: entry for entry in read_manifest(output)["artifacts"]}
+    book = read_book(output)
+    _check_parts(parts, book.num_parts)
+    chosen = _chosen(book, formats)
+    keys = _config_keys(book, chosen)
+    configs = {_place(key): _read_checked(output, _listed(entries, key)) for key in keys}
+    _check_folder(folder, configs, output.uri)
+    folders = [form.part_folder(part) for part in dict.fromkeys(parts) for form in chosen]
+    wanted = {_place(key): _missing(folder, key, entries) for key in folders}
+    total = sum(entry["size"] for files in wanted.values() for entry in files.values())
     with (
         _refused(folder),
         _scratch(folder) as scratch,
         (progress or NoProgress()).step(f"Fetching from {output.uri}", total, "bytes") as advance,
     ):
-        for part, files in wanted.items():
+        for place, files in wanted.items():
             if files:
-                _fetch_part(output, files, scratch / f"part{part}", advance)
-                _replace(scratch / f"part{part}", folder / f"part{part}", scratch)
-        (scratch / target.name).write_bytes(config)
-        (scratch / target.name).replace(target)
-    return {"partition_config": str(target), "parts": list(wanted), "bytes": total}
+                _fetch_part(output, files, scratch / place, advance)
+                _replace(scratch / place, folder / place, scratch)
+        for place, data in configs.items():
+            path = folder / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (scratch / path.name).write_bytes(data)
+            (scratch / path.name).replace(path)
+    return {
+        "partition_config": str(folder / next(iter(configs))),
+        "formats": [form.name for form in chosen],
+        "parts": list(dict.fromkeys(parts)),
+        "bytes": total,
+    }
 
 
-def _read_config(output: Store, entries: dict[str, Entry], key: str) -> bytes:
-    _check_content(output, _listed(entries, key), output.local_copy(key))
-    return output.read_bytes(key)
+def _chosen(book: Book, names: Sequence[str]) -> list[Format]:
+    unknown = [name for name in names if name not in book.formats]
+    if unknown:
+        raise UsageError(
+            f"The output does not have the format {unknown[0]!r}",
+            expected="one or more of " + ", ".join(book.formats),
+        )
+    return get_formats(names or book.formats)
+
+
+def _config_keys(book: Book, chosen: Sequence[Format]) -> list[str]:
+    """Keys of the files that describe all partitions, of each format in turn."""
+    keys = []
+    for form in chosen:
+        keys += [f"{form.folder}/{name}" for name in form.config_files(book)] or [layout.BOOK]
+    return keys
+
+
+def _place(key: str) -> str:
+    """Where an artifact goes in the local folder: DGL's files directly into it."""
+    return key.removeprefix(f"{layout.PARTITIONS}/")
+
+
+def _read_checked(output: Store, entry: Entry) -> bytes:
+    _check_content(output, entry, output.local_copy(entry["key"]))
+    return output.read_bytes(entry["key"])
 
 
 def _listed(entries: dict[str, Entry], key: str) -> Entry:
@@ -89,23 +130,37 @@ def _check_parts(parts: Sequence[int], num_parts: int) -> None:
         )
 
 
-def _check_folder(target: Path, config: bytes, uri: str) -> None:
-    """Partitions of two runs must not meet: DGL's servers would not notice."""
-    others = [path for path in target.parent.glob("*.json") if path != target]
-    if others or (target.exists() and target.read_bytes() != config):
+def _check_folder(folder: Path, configs: dict[str, bytes], uri: str) -> None:
+    """Reject a folder with partitions of another run: readers would not notice."""
+    strays = [path for path in folder.glob("*.json") if path.name not in configs]
+    others = [
+        folder / place
+        for place, data in configs.items()
+        if (folder / place).exists() and (folder / place).read_bytes() != data
+    ]
+    if strays and any("/" not in place for place in configs):
+        others += strays
+    if others:
         raise UsageError(
-            f"{target.parent} holds partitions of another output",
-            found=str(others[0] if others else target),
+            f"{folder} holds partitions of another output",
+            found=str(others[0]),
             expected=f"an empty folder, or partitions of {uri}",
             remedy="Fetch to another folder, or remove this one first.",
         )
 
 
-def _missing(folder: Path, part: int, entries: dict[str, Entry]) -> list[Entry]:
-    """The files of a partition, unless all are there with the content that the manifest lists."""
-    files = [_listed(entries, layout.partition_file(part, name)) for name in layout.PARTITION_FILES]
-    if all(_is_same(entry, folder / f"part{part}" / Path(entry["key"]).name) for entry in files):
-        return []
+def _missing(folder: Path, key: str, entries: dict[str, Entry]) -> dict[str, Entry]:
+    """The files of a folder by path inside it; none if all are there as the manifest lists them."""
+    prefix = f"{key}/"
+    files = {
+        name.removeprefix(prefix): entry
+        for name, entry in entries.items()
+        if name.startswith(prefix) and not layout.is_partition_stats(name)
+    }
+    if not files:
+        raise InvalidInputError(f"The manifest lists nothing below {key}", remedy="Publish the run again.")
+    if all(_is_same(entry, folder / _place(key) / name) for name, entry in files.items()):
+        return {}
     return files
 
 
@@ -137,10 +192,10 @@ def _scratch(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fetch_part(output: Store, files: list[Entry], folder: Path, advance: Advance) -> None:
-    folder.mkdir()
-    for entry in files:
-        path = folder / Path(entry["key"]).name
+def _fetch_part(output: Store, files: dict[str, Entry], folder: Path, advance: Advance) -> None:
+    for name, entry in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(output.local_copy(entry["key"]), path)
         _check_content(output, entry, path)
         advance(entry["size"])
@@ -158,6 +213,7 @@ def _check_content(output: Store, entry: Entry, path: Path) -> None:
 
 
 def _replace(new: Path, folder: Path, scratch: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
     if folder.exists():
-        folder.rename(scratch / f"old-{folder.name}")
+        folder.rename(scratch / f"old-{secrets.token_hex(8)}")
     new.rename(folder)

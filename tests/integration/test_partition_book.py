@@ -227,17 +227,17 @@ def test_unfinished_and_broken_outputs(output: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="not a finished output"):
         PartitionBook(open_store(str(tmp_path)))
     broken = open_store(str(tmp_path / "broken"))
-    config = open_store(str(output)).read_json("partitions/small.json")
-    config["node_map"]["paper"][0][1] += 1
-    broken.write_json("partitions/small.json", config)
-    with pytest.raises(InvalidInputError, match="leave gaps or overlap"):
+    book = open_store(str(output)).read_json(layout.BOOK)
+    del book["nodes"]["paper"][0]
+    broken.write_json(layout.BOOK, book)
+    with pytest.raises(InvalidInputError, match=r"book\.json is damaged"):
         PartitionBook(broken, graph_name="small")
 
 
 @pytest.mark.parametrize("orig", [[0, 0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3, 5], [-1, 0, 1, 2, 3]])
 def test_a_map_that_is_no_bijection_is_refused(output: Path, tmp_path: Path, orig: list[int]) -> None:
     store = open_store(str(tmp_path))
-    store.write_bytes("partitions/small.json", (output / "partitions/small.json").read_bytes())
+    store.write_bytes(layout.BOOK, (output / layout.BOOK).read_bytes())
     path = tmp_path / layout.node_id_map("venue")
     path.parent.mkdir(parents=True)
     new = np.arange(len(orig))

@@ -16,6 +16,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part", metavar="I", type=int, nargs="+", required=True, help="Partitions to copy, from 0."
     )
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        nargs="+",
+        default=[],
+        help="Output formats to copy. Default: all formats of OUTPUT.",
+    )
     parser.add_argument("--to", metavar="DIR", required=True, help="Local folder to copy to.")
 
 
@@ -24,7 +31,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
     folder = local_folder(arguments.to, "--to")
     with open_run(arguments.output, arguments) as output:
-        result = fetch_partitions(output, arguments.part, folder, progress=terminal_progress())
+        result = fetch_partitions(
+            output, arguments.part, folder, formats=arguments.format, progress=terminal_progress()
+        )
     fetched = f"{result['bytes']:,} bytes" if result["bytes"] else "nothing, all there already"
     console.line(f"fetched {fetched}; partition config {result['partition_config']}")
     return result
@@ -34,9 +43,10 @@ VERB = Verb(
     name="fetch",
     summary="copy a partition to the machine that serves it",
     description="""\
-Copy partitions of a finished output to a local folder, as DGL's servers read them: <graph>.json and
-part<i>/. Every file is compared with the SHA-256 in the manifest. A partition appears whole or not at all,
-and one that is there already is not fetched again.""",
+Copy partitions of a finished output to a local folder: those of the format dgl as DGL's servers read them,
+<graph>.json and part<i>/, those of other formats in formats/<name>/. Every file is compared with the SHA-256
+in the manifest. A partition appears whole or not at all, and one that is there already is not fetched
+again.""",
     add_arguments=add_arguments,
     execute=execute,
 )

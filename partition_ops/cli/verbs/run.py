@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RunConfig)
+    from partition_ops.artifacts.book import read_book
+    from partition_ops.formats.format import main_config
     from partition_ops.jobs.whole_job import run_job
 
     def report(result: StageResult) -> None:
@@ -56,7 +58,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             report=report,
         )
         quality = destination.read_json(layout.QUALITY_REPORT)
-        partition_config = destination.uri_of(layout.partition_config(quality["graph_name"]))
+        partition_config = destination.uri_of(main_config(read_book(destination)))
         page = destination.uri_of(layout.QUALITY_PAGE)
     for line in (
         "",

@@ -171,15 +171,11 @@ class Conversion:
             CONFIG_TASK,
             self.destination,
             work,
-            options=self._format_options(),
+            options=self.config.task_options(),
             inputs=self.inputs[:1],  # metadata.json, which names the graph
             after=["partition", *map(part_task, range(self.num_parts))],
             outputs=[layout.BOOK, *(f"{form.folder}/" for form in self.formats)],
         )
 
-    def _format_options(self) -> dict[str, Any]:
-        versions = {form.name: form.version for form in self.formats}
-        return {**self.config.options(), "format_versions": versions}
-
     def _options(self) -> dict[str, Any]:
-        return {**self._format_options(), "dropped": self.dropped.digests}
+        return {**self.config.task_options(), "dropped": self.dropped.digests}

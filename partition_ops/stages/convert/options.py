@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from partition_ops.formats.format import format_names
+from partition_ops.formats.format import format_names, get_formats
 from partition_ops.options.declare import Options, option
 from partition_ops.options.stage_config import MOST_PARTS, StageConfig
 from partition_ops.options.values import parse_size
@@ -67,6 +67,14 @@ class ConvertConfig(StageConfig):
         options = asdict(self)
         del options["memory"]
         return {**options, "graph_formats": list(self.graph_formats), "formats": list(self.formats)}
+
+    def task_options(self) -> dict[str, Any]:
+        """Return the same, and the version of each output format.
+
+        Raises:
+            UsageError: A format is not installed.
+        """
+        return {**self.options(), "format_versions": {f.name: f.version for f in get_formats(self.formats)}}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,34 +6,38 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.dropped_edges import DroppedEdges, DroppedSelfLoops
-from partition_ops.artifacts.manifest import read_partition_config
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     ArtifactWriter,
+    Counters,
     StageResult,
+    Task,
     conversion_tasks,
     read_record,
-    run_task,
 )
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.dgl.array_places import ArrayPlace, read_file_at, tensor_places
+from partition_ops.formats.columns import StoredArray, in_group
+from partition_ops.formats.format import Format, reading_format
 from partition_ops.stages.idmap.dropped import write_dropped_edges
 from partition_ops.stages.idmap.followed import write_carry_over
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.idmap.targets import ParquetTarget, PartMapTarget, Target, VectorTarget
 from partition_ops.storage import Store
-from partition_ops.system.parallel import unordered_in_threads
+from partition_ops.storage.store import REQUESTS
+from partition_ops.system.parallel import map_in_threads, unordered_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
+
+Ranges = dict[str, list[list[int]]]
 
 
 def export_id_maps(
@@ -45,7 +49,7 @@ def export_id_maps(
     (type-wise, counted over the partitions), ``part_id``; sorted by ``new_id``, a row group or more for
     each partition. The options add arrays; see `IdMapConfig`. Files appear when all those of nodes, or of
     edges, are whole. Edges that validation has dropped are in files of their own; see `write_dropped_edges`.
-    Where the run has followed an earlier one, so are the old nodes; see `write_carry_over`.
+    In an incremental run, so are the old nodes; see `write_carry_over`.
 
     Args:
         config: Options.
@@ -57,46 +61,49 @@ def export_id_maps(
         The number of rows of all maps, of dropped edges, and of old nodes.
 
     Raises:
-        InvalidInputError: A partition is missing, or is not the one that the partition config describes; or
-            the run that this one has followed is not there any more.
+        UsageError: The first output format is not installed.
+        InvalidInputError: A partition is missing, or is not the one that the book describes; or the previous
+            run of an incremental run is gone.
 
     Peak memory: 60 MiB for each core, and 8 bytes a dropped edge; as many open files as there are types. In
     an incremental run also that of `write_carry_over`.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
-    book = read_partition_config(destination, metadata.graph_name)
+    read_record(destination, CONFIG_TASK)  # says so if convert has not been done
+    book = read_book(destination, metadata.graph_name)
+    form = reading_format(book)
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
     followed = read_migration(destination)
 
-    def work(task: ArtifactWriter) -> dict[str, Any]:
+    def work(task: ArtifactWriter) -> Counters:
         types = (*metadata.node_types, *metadata.edge_types)
         with (progress or NoProgress()).step("Exporting ID maps", len(types), "types") as advance:
             nodes = NODES.targets(config, task, metadata.node_types, metadata.num_nodes)
-            rows = _Export(task, NODES.orig_ids, book["node_map"], advance).run(nodes)
+            rows = _Export(task, form, NODES.orig_ids, book.node_ranges(), advance).run(nodes)
             edge_types = [str(edge_type) for edge_type in metadata.edge_types]
             edges = EDGES.targets(config, task, edge_types, metadata.num_edges)
-            rows += _Export(task, EDGES.orig_ids, book["edge_map"], advance).run(edges)
+            rows += _Export(task, form, EDGES.orig_ids, book.edge_ranges(), advance).run(edges)
         carried = {"carried_over": write_carry_over(task, metadata)} if followed else {}
         return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata), **carried}
 
-    return run_task(
+    return Task(
         "idmap",
         destination,
+        work,
         options={**config.options(), "dropped": dropped, **_of_followed(followed)},
-        after=conversion_tasks(book["num_parts"]),
-        work=work,
-    )
+        after=conversion_tasks(book.num_parts),
+        outputs=[f"{layout.IDMAP}/", layout.NODE_MAP, layout.EDGE_MAP],
+    ).run()
 
 
 def _of_followed(migration: dict[str, Any] | None) -> dict[str, Any]:
-    """What the carry-over maps depend on besides the new partitions."""
+    """Return the options of the carry-over maps; none unless the run is incremental."""
     return {"previous": migration["previous"]["manifest_sha256"]} if migration else {}
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """What differs between nodes and edges: the file of a partition that is read, and what is written."""
+    """What differs between nodes and edges: the group of columns that is read, and the files written."""
 
     orig_ids: str
     id_map: Callable[[str], str]
@@ -115,8 +122,8 @@ class _Kind:
         return found
 
 
-NODES = _Kind("orig_nids.dgl", layout.node_id_map, layout.node_id_vector, layout.NODE_MAP)
-EDGES = _Kind("orig_eids.dgl", layout.edge_id_map, layout.edge_id_vector, layout.EDGE_MAP)
+NODES = _Kind("node_orig_ids", layout.node_id_map, layout.node_id_vector, layout.NODE_MAP)
+EDGES = _Kind("edge_orig_ids", layout.edge_id_map, layout.edge_id_vector, layout.EDGE_MAP)
 
 
 class _Export:
@@ -124,29 +131,33 @@ class _Export:
 
     Args:
         task: Knows the run.
-        file: File of a partition that holds them.
+        form: The format of the partitions.
+        group: The group of columns that holds them.
         ranges: By type, the half-open range of new IDs of each partition.
         advance: Called for each type.
     """
 
     def __init__(
-        self, task: ArtifactWriter, file: str, ranges: dict[str, list[list[int]]], advance: Advance
+        self, task: ArtifactWriter, form: Format, group: str, ranges: Ranges, advance: Advance
     ) -> None:
         self._store = task.destination
-        self._file = file
+        self._form = form
+        self._group = group
         self._ranges = ranges
         self._advance = advance
 
     def run(self, targets: list[Target]) -> int:
         """Fill the targets, several types at a time; the number of IDs."""
         totals = {name: sum(end - begin for begin, end in ranges) for name, ranges in self._ranges.items()}
-        parts = [self._open(part) for part in range(len(next(iter(self._ranges.values()))))]
+        num_parts = len(next(iter(self._ranges.values())))
+        parts = [*map_in_threads(self._arrays, range(num_parts), workers=REQUESTS)]
 
         def fill(type_name: str) -> None:
-            for part, file in enumerate(parts):
-                orig_ids = file.orig_ids(type_name, self._ranges[type_name][part])
+            for part, arrays in enumerate(parts):
+                begin, end = self._ranges[type_name][part]
+                orig_ids = self._orig_ids(part, type_name, arrays.get(type_name), end - begin)
                 for target in targets:
-                    target.append(type_name, orig_ids, self._ranges[type_name][part][0], part)
+                    target.append(type_name, orig_ids, begin, part)
             self._advance(1)
 
         with ExitStack() as stack:
@@ -156,33 +167,21 @@ class _Export:
                 pass
         return sum(totals.values())
 
-    def _open(self, part: int) -> _PartFile:
-        key = layout.partition_file(part, self._file)
-        path, where = self._store.local_copy(key), self._store.uri_of(key)
-        return _PartFile(path, where, tensor_places(read_file_at(path), where))
+    def _arrays(self, part: int) -> dict[str, StoredArray]:
+        return in_group(self._form.arrays(self._store, part, group=self._group), self._group)
 
-
-@dataclass(frozen=True)
-class _PartFile:
-    """The original IDs of one partition, in DGL's tensor file."""
-
-    path: Path
-    where: str
-    places: dict[str, ArrayPlace]
-
-    def orig_ids(self, type_name: str, expected: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Those of one type, mapped; ``expected`` is the range of their new IDs."""
-        begin, end = expected
-        place = self.places.get(type_name)
-        found = place.shape[0] if place is not None and place.shape else 0
-        if found != end - begin:
+    def _orig_ids(
+        self, part: int, type_name: str, stored: StoredArray | None, expected: int
+    ) -> npt.NDArray[np.int64]:
+        """The original IDs of one type in one partition, mapped."""
+        found = stored.shape[0] if stored is not None and stored.shape else 0
+        if found != expected:
+            folder = self._form.part_folder(part)
             raise InvalidInputError(
-                f"{self.where} is not of the partition that the partition config describes",
+                f"{self._store.uri_of(stored.key if stored else folder)} is not of the partition that"
+                " the book describes",
                 found=f"{found} original IDs of type {type_name!r}",
-                expected=f"{end - begin}",
+                expected=f"{expected}",
                 remedy="Run convert again.",
             )
-        if place is None or not found:
-            return np.empty(0, np.int64)
-        mapped = np.memmap(self.path, np.uint8, "r", place.offset, (place.num_bytes,))
-        return mapped.view(np.int64)
+        return np.empty(0, np.int64) if stored is None else stored.map(self._store)

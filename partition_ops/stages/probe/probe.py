@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.manifest import read_partition_config
+from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     ArtifactWriter,
@@ -97,7 +97,7 @@ def probe_run(
     """
     name = load_metadata(source, graph_name=config.graph_name).graph_name
     read_record(destination, CONFIG_TASK)  # says so where convert has not been done
-    num_parts = read_partition_config(destination, name)["num_parts"]
+    num_parts = read_book(destination, name).num_parts
 
     def sample() -> Probed:
         with ExitStack() as stack:

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.latest import check_still_latest, point_at
-from partition_ops.artifacts.manifest import read_manifest, read_partition_config, read_validation_report
+from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     Record,
@@ -25,6 +26,7 @@ from partition_ops.artifacts.tasks import (
 )
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
+from partition_ops.formats.format import main_config
 from partition_ops.stages.publish.gate import enforce_gate
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.storage import Store, StoredObject
@@ -135,15 +137,15 @@ class PublishTask:
         return expected_manifest(metadata.graph_name, self.source.uri, self.destination)
 
     def _pointer(self, manifest: Manifest) -> dict[str, Any]:
-        name = manifest["graph_name"]
+        book = read_book(self.destination, manifest["graph_name"])
         return {
             "version": MANIFEST_VERSION,
-            "graph_name": name,
+            "graph_name": book.graph_name,
             "run_id": self.config.run_id,
             "run": self.destination.uri,
             "manifest": self.destination.uri_of(layout.MANIFEST),
-            "partition_config": self.destination.uri_of(layout.partition_config(name)),
-            "num_parts": read_partition_config(self.destination, name)["num_parts"],
+            "partition_config": self.destination.uri_of(main_config(book)),
+            "num_parts": book.num_parts,
         }
 
 
@@ -159,8 +161,8 @@ def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Ma
         InvalidInputError: A task has not been done or is stale, the input changed between two tasks, or an
             artifact is missing or has another size than when it was written.
     """
-    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
-    tasks = _tasks(destination, read_partition_config(destination, graph_name)["num_parts"])
+    read_record(destination, CONFIG_TASK)  # says so if convert has not been done
+    tasks = _tasks(destination, read_book(destination, graph_name).num_parts)
 
     def checked_record(name: str) -> Record:
         return Task.recorded(destination, name).check_done()

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.manifest import read_partition_config
+from partition_ops.artifacts.book import read_all_stats, read_book
 from partition_ops.artifacts.tasks import (
     CONFIG_TASK,
     ArtifactWriter,
     StageResult,
+    Task,
     conversion_tasks,
     forget_task,
     part_task,
     read_record,
-    run_task,
-    still_done,
 )
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import InvalidInputError
 from partition_ops.stages.quality.history import (
     Entry,
     as_input,
@@ -69,7 +69,7 @@ def report_quality(
         InvalidInputError: A partition is missing.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
+    read_record(destination, CONFIG_TASK)  # says so if convert has not been done
     earlier = earlier_entries(previous) if previous is not None else []
     return _write_report(config, metadata.graph_name, destination, earlier)
 
@@ -82,20 +82,18 @@ def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> 
 def _write_report(
     config: QualityConfig, graph_name: str, destination: Store, earlier: list[Entry]
 ) -> StageResult:
-    book = read_partition_config(destination, graph_name)
-    parts = range(book["num_parts"])
-    after = conversion_tasks(book["num_parts"])
-    if not still_done(destination, "probe", after):
-        forget_task(destination, "probe")  # of other partitions than these
+    book = read_book(destination, graph_name)
+    parts = range(book.num_parts)
+    after = conversion_tasks(book.num_parts)
     migration = read_migration(destination)
-    probed = ["probe"] if destination.exists(layout.record("probe")) else []
+    probed = ["probe"] if _is_probed(destination) else []
 
     def work(task: ArtifactWriter) -> dict[str, Any]:
         # matplotlib takes a while to import
         from partition_ops.stages.quality.page import quality_page, time_chart
         from partition_ops.stages.quality.probe import speed_chart
 
-        stats = [_read_stats(destination, part) for part in parts]
+        stats = read_all_stats(destination, book.num_parts)
         report = _report(graph_name, stats, [_bytes(destination, part) for part in parts])
         if probed:
             report["probe"] = _probe(destination)
@@ -119,7 +117,28 @@ def _write_report(
 
     after = [*after, *probed, *(["partition"] if migration else [])]
     inputs = [as_input(earlier)] if earlier else []
-    return run_task("quality", destination, options=config.options(), inputs=inputs, after=after, work=work)
+    return Task(
+        "quality",
+        destination,
+        work,
+        options=config.options(),
+        inputs=inputs,
+        after=after,
+        outputs=[layout.QUALITY_REPORT, layout.QUALITY_HISTORY, layout.QUALITY_PAGE],
+    ).run()
+
+
+def _is_probed(destination: Store) -> bool:
+    """Return whether the partitions have been probed; forget the figures of other partitions."""
+    if not destination.exists(layout.record("probe")):
+        return False
+    try:
+        fits = Task.recorded(destination, "probe").status().done
+    except InvalidInputError:  # a broken record
+        fits = False
+    if not fits:
+        forget_task(destination, "probe")
+    return fits
 
 
 def _probe(destination: Store) -> Stats:
@@ -129,17 +148,10 @@ def _probe(destination: Store) -> Stats:
     return {key: document[key] for key in PROBED}
 
 
-def _read_stats(destination: Store, part: int) -> Stats:
-    key = layout.partition_stats(part)
-    stats: Stats = destination.read_json(key)
-    check_document(stats, "partition_stats", where=destination.uri_of(key))
-    return stats
-
-
 def _bytes(destination: Store, part: int) -> int:
-    files = {layout.partition_file(part, name) for name in layout.PARTITION_FILES}
+    """Return the size of a partition in all output formats."""
     written = read_record(destination, part_task(part))["artifacts"]
-    return sum(entry["size"] for entry in written if entry["key"] in files)
+    return sum(entry["size"] for entry in written if entry["key"] != layout.partition_stats(part))
 
 
 def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:

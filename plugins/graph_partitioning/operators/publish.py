@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
-from graph_partitioning.operators.base import GraphStageOperator, count_partitions
+from graph_partitioning.operators.base import GraphStageOperator
 from partition_ops.stages.publish.options import PublishConfig
 
 if TYPE_CHECKING:
@@ -55,19 +55,21 @@ class PublishRunOperator(GraphStageOperator):
             return publish_run(config, source, destination, latest=latest, progress=progress)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
-        from partition_ops.artifacts.layout import MANIFEST, partition_config
+        from partition_ops.artifacts.book import read_book
+        from partition_ops.artifacts.layout import MANIFEST
+        from partition_ops.formats.format import main_config
 
-        graph_name = destination.read_json(MANIFEST)["graph_name"]
+        book = read_book(destination)
         extra = {
-            "graph_name": graph_name,
-            "num_parts": count_partitions(destination),
+            "graph_name": book.graph_name,
+            "num_parts": book.num_parts,
             "run": destination.uri,
-            "partition_config": destination.uri_of(partition_config(graph_name)),
+            "partition_config": destination.uri_of(main_config(book)),
             "manifest": destination.uri_of(MANIFEST),
         }
         events = context["outlet_events"]
         events[PARTITIONED_GRAPHS].extra = extra
         if self.run_id:
             output_uri = destination.uri.rsplit("/", 3)[0]
-            events[PUBLISHED].add(published_graph(output_uri, graph_name), extra=extra)
+            events[PUBLISHED].add(published_graph(output_uri, book.graph_name), extra=extra)
         return result.to_json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,23 +27,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _rename(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "graph_name": "other"}))
+
+
+def _lose_a_count(path: Path) -> None:
+    document = json.loads(path.read_text())
+    next(iter(document["nodes"].values())).pop()
+    path.write_text(json.dumps(document))
+
+
 @pytest.mark.parametrize("verb", [["quality"], ["publish"], ["idmap", "export"]])
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         (lambda path: path.write_text("{}"), "is a required property"),
         (lambda path: path.write_text("[]"), "is not of type 'object'"),
-        (lambda path: path.unlink(), "the --graph-name that 'convert' was given"),
+        (_rename, "the --graph-name that 'convert' was given"),
+        (_lose_a_count, "convert/book.json is damaged"),
     ],
 )
-def test_a_partition_config_that_is_none_is_told(
+def test_a_damaged_book_is_reported(
     folder: Path,
     verb: list[str],
     change: Callable[[Path], None],
     told: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = folder / "out/partitions/small.json"
+    path = folder / "out/convert/book.json"
     before = path.read_bytes()
     change(path)
     try:
