@@ -23,7 +23,7 @@ class RunConfig(ValidateConfig, ConvertConfig, PartitionConfig):
     """Options of the whole job: those of the stages, and its own.
 
     The stages' options are inherited, so that a stage declares each of them once. `validate`, `partition` and
-    `convert` are the configurations of the stages.
+    `convert` are the configurations of the stages. ``docs/options.md`` describes every option.
     """
 
     memory: int | None = option(
