@@ -36,7 +36,7 @@ class RunWatch:
     run_id: str
     say: Callable[[str], None]
     check: Callable[[], None] = lambda: None
-    _told: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
+    _shown: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
 
     def until_done(self, *, seconds: float) -> list[TaskState]:

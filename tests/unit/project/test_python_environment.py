@@ -349,7 +349,7 @@ def test_files_that_do_not_parse_are_counted(
     site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build(tmp_path / "out", "--site-packages", site, "--workers", 1)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "do not parse" in line]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "cannot be parsed" in line]
     assert line.split()[-1] == "1"
 
 
