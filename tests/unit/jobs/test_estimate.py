@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import signal
-import subprocess
-import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +31,7 @@ from partition_ops.stages.partition.weights import feature_classes
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import upload_folder
-from partition_ops.system.temporary_folders import remove_abandoned
+from tests.command_line import Called
 from tests.graphs import Layout, Values, library
 
 GIB = 1 << 30
@@ -101,14 +97,6 @@ def test_disk_is_what_a_real_job_then_takes(
         real = left(prefix)
         assert expected <= FACTOR * real + HEADERS, name
         assert real <= FACTOR * expected + HEADERS, name
-
-
-def test_no_code_of_a_stage_is_imported() -> None:
-    names = ("validate.validate", "prepare.prepare", "partition.partition", "convert.convert", "idmap.export")
-    stages = [f"partition_ops.stages.{name}" for name in names]
-    code = f"import sys, partition_ops.jobs.estimate; print([m for m in {stages} if m in sys.modules])"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"
 
 
 def test_nothing_is_refused_where_there_is_plenty(tmp_path: Path) -> None:
@@ -280,25 +268,6 @@ def with_ages(folder: Path, file_format: str, files: list[bytes], counts: list[i
     return source
 
 
-KILLED = """
-import os, signal
-from partition_ops.chunked import feature_formats
-from partition_ops.chunked.metadata import FileFormat
-feature_formats.read_csv = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
-feature_formats.read_csv_head(b"1", FileFormat("csv"), "")
-"""
-
-
-def test_the_beginning_of_a_csv_goes_with_a_killed_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    assert subprocess.run([sys.executable, "-c", KILLED]).returncode == -signal.SIGKILL
-    remove_abandoned()
-    assert not [*tmp_path.iterdir()]
-
-
 def test_counts_that_cannot_be_do_not_fill_the_memory(tmp_path: Path) -> None:
     source = graph_of(tmp_path / "in", 2**61, 2**61)
     assert not estimate_job(RunConfig(num_parts=2), source, LocalStore(tmp_path / "out"), room=PLENTY).fits
@@ -406,32 +375,27 @@ def test_ranges_have_every_half_edge(nodes: int, edges: int) -> None:
     assert sum(ranges) == pytest.approx(2 * edges * (1 if nodes >= 10 else 0.5), rel=1e-6, abs=len(ranges))
 
 
-def call(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "partition_ops.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def test_the_verb_says_it_to_people_and_machines(tmp_path: Path) -> None:
+def test_the_verb_says_it_to_people_and_machines(called: Called, tmp_path: Path) -> None:
     source = graph_of(tmp_path / "in", 10**6, 10**7).root
-    said = call("estimate", source, "--num-parts", 4, "--output", tmp_path / "out")
+    said = called("estimate", source, "--num-parts", 4, "--output", tmp_path / "out")
     assert said.returncode == 0, said.stderr
     for words in ("10,000,000 edges", "partition", "whole job", "It should fit."):
         assert words in said.stdout
-    document = json.loads(call("estimate", source, "--num-parts", 4, "--json").stdout)
+    document = json.loads(called("estimate", source, "--num-parts", 4, "--json").stdout)
     assert document["fits"]
     assert document["room"]["output"] is None
     assert {one["stage"] for one in document["stages"]} >= {"validate", "prepare", "partition", "convert"}
 
 
-def test_run_refuses_at_the_start_and_goes_on_when_told_to(tmp_path: Path) -> None:
+def test_run_refuses_at_the_start_and_goes_on_when_told_to(called: Called, tmp_path: Path) -> None:
     source, out = graph_of(tmp_path / "in", 10**9, 10**11).root, tmp_path / "out"
-    done = call("run", source, out, "--num-parts", 4)
+    done = called("run", source, out, "--num-parts", 4)
     assert done.returncode == 1
     assert "GiB of memory, for prepare" in done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
     assert "Correct the counts" in done.stderr
     (source / "metadata.json").write_text(json.dumps(described(10**3, 10**12)))
-    done = call("run", source, out, "--num-parts", 4, "--ignore-estimate")
+    done = called("run", source, out, "--num-parts", 4, "--ignore-estimate")
     assert done.returncode == 3, done.stderr
     assert "likes.parquet" in done.stderr
