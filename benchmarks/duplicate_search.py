@@ -1,9 +1,9 @@
-"""What other libraries need to read the edges of a graph, or to count duplicates among them.
+"""Read the edges of a graph with other libraries, or count duplicates among them.
 
     python -m benchmarks.duplicate_search pyarrow|pandas|duckdb|polars GRAPH
 
-``pyarrow`` only reads and converts, on all cores; the others count the edges that repeat an earlier one of
-their type, and nothing else. Prints the seconds after the imports, and what was counted, as JSON.
+``pyarrow`` only reads and converts, on all cores. The others count only the edges that repeat an earlier one
+of their type. Prints the seconds after the imports and the count, as JSON.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class EdgeFiles:
 
 
 def edge_types(graph: Path) -> Iterator[EdgeFiles]:
-    """The edge types that ``metadata.json`` lists; CSV files have no header."""
+    """Return the edge types in ``metadata.json``; CSV files have no header."""
     for spec in json.loads((graph / "metadata.json").read_text())["edges"].values():
         paths = [str(graph / key) for key in spec["data"]]
         yield EdgeFiles(spec["format"]["name"], spec["format"].get("delimiter", " "), paths)
 
 
 class PyArrow:
-    """Reads and converts; counts rows."""
+    """Read and convert the edges; count rows."""
 
     def __init__(self) -> None:
         import pyarrow
@@ -80,7 +80,7 @@ class Pandas:
 
 
 class DuckDB:
-    """Groups by both ends."""
+    """Group by both ends."""
 
     def __init__(self) -> None:
         import duckdb
@@ -97,7 +97,7 @@ class DuckDB:
 
 
 class Polars:
-    """Groups by both ends, with the streaming engine."""
+    """Group by both ends, with the streaming engine."""
 
     def __init__(self) -> None:
         import polars

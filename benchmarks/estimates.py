@@ -1,12 +1,12 @@
-"""What ``partition-ops estimate`` says of a graph, next to what each stage is then measured to take.
+"""Compare ``partition-ops estimate`` with measurements of each stage.
 
     python -m benchmarks.estimates GRAPH [--num-parts 4] [--engine auto] [--num-hops 1] [--graph-formats coo]
 
-Every stage runs in a process of its own, with a folder of its own for temporary files, and then the whole job
-in one process. Memory is the peak resident set of the process (``ru_maxrss``); files that it maps count.
-Disk is what the stage leaves behind, scratch included; temporary files are looked at every 20 ms. The last
-columns are the estimate over what was measured: beyond 1.5, or below its inverse, the figure is marked. Exit
-code 1 means that one was; memory and temporary files below 16 MiB and disk below 1 MiB are not judged.
+Every stage runs in its own process with its own temporary folder, and then the whole job runs in one process.
+Memory is the peak resident set of the process (``ru_maxrss``), mapped files included. Disk is the size of the
+files that the stage leaves, scratch included; temporary files are sampled every 20 ms. The last columns are
+the estimate over the measurement. Ratios above 1.5 or below its inverse are marked, and the exit code is then
+1; memory and temporary files below 16 MiB and disk below 1 MiB are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROGRAM = (sys.executable, "-m", "partition_ops.cli")
 
 @dataclass(frozen=True)
 class Measured:
-    """What a process took; bytes and seconds."""
+    """Resources that a process used; bytes and seconds."""
 
     memory: int
     disk: int
@@ -39,7 +39,7 @@ class Measured:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of the files below a folder, some of which may go while it is looked at."""
+    """Return the bytes of the files below a folder; files may disappear meanwhile."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -51,7 +51,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def nameless_bytes(pid: int, folder: str) -> int:
-    """Bytes of the files of a folder that a process has open and that have no name any more."""
+    """Return the bytes of deleted files of a folder that a process still has open."""
     total = 0
     for link in Path(f"/proc/{pid}/fd").glob("*"):
         try:
@@ -64,7 +64,7 @@ def nameless_bytes(pid: int, folder: str) -> int:
 
 
 def run(command: list[str], output: Path) -> Measured:
-    """One verb, in a process of its own.
+    """Run one verb in its own process.
 
     Raises:
         RuntimeError: It failed.
@@ -96,7 +96,7 @@ def run(command: list[str], output: Path) -> Measured:
 def measure(
     graph: str, folder: Path, options: list[str], halo: list[str], stages: list[str]
 ) -> dict[str, Measured]:
-    """Every stage after the other, then the whole job."""
+    """Run every stage, then the whole job."""
     output = folder / "stages"
     where = [graph, "--output", str(output)]
     commands = {
@@ -113,14 +113,14 @@ def measure(
 
 
 def compare(estimate: dict[str, Any], measured: dict[str, Measured]) -> tuple[list[str], bool]:
-    """Lines of a table, and whether all is within the factor."""
+    """Return the lines of a table, and whether all ratios are within the factor."""
     lines = [f"{'':10}" + "".join(f"{name + ' MiB':>24}{'':7}" for name in LEAST) + f"{'seconds':>14}"]
     good = True
     for stage in (*estimate["stages"], estimate["whole"]):
         found = measured.get(stage["stage"])
         if found is None:
             continue
-        # the scratch of the whole job is gone when it ends
+        # the whole job removes its scratch at the end
         scratch = 0 if stage["stage"] == "whole job" else stage["scratch"]
         disk = stage["output"] + scratch
         said = {"memory": stage["memory"], "disk": disk, "temporary": stage["temporary"] + stage["cache"]}

@@ -1,10 +1,10 @@
-"""The Python environment as a graph, before and after a handful of packages were installed.
+"""Partition the graph of a Python environment before and after packages are installed.
 
     python -m benchmarks.growing_environment [--parts 4] [--without NAME,NAME,…]
 
-Before is this interpreter's environment without some distributions, after is all of it; the graph after
-keeps the IDs of the nodes before. The whole job runs before, and after with ``--previous`` and
-``--compare-full``; both outputs pass ``partition-ops verify``. Results go to
+The first graph is this interpreter's environment without some distributions. The second is the whole
+environment, with the node IDs of the first. The whole job runs on the first, and on the second with
+``--previous`` and ``--compare-full``. Both outputs must pass ``partition-ops verify``. Results go to
 ``benchmarks/results/growing_environment.json`` and ``.md``.
 """
 
@@ -26,7 +26,7 @@ EXAMPLE = [sys.executable, "-m", "examples.python_environment"]
 
 
 def without(folder: Path, names: set[str]) -> list[Path]:
-    """Folders like those of this interpreter, in which some distributions are not installed."""
+    """Create folders like those of this interpreter, without some distributions."""
     found = []
     for number, original in enumerate(installation_folders()):
         copy = folder / str(number)
@@ -40,7 +40,7 @@ def without(folder: Path, names: set[str]) -> list[Path]:
 
 
 def compare(folder: Path, names: set[str], parts: int) -> dict[str, Any]:
-    """Both graphs, both jobs, and what migration.json says."""
+    """Run both jobs, and return the content of migration.json."""
     graphs = [folder / "graph-before", folder / "graph-after"]
     sites = [str(site) for site in without(folder / "sites", names)]
     measure([*EXAMPLE, str(graphs[0]), "--site-packages", *sites])
@@ -56,7 +56,7 @@ def compare(folder: Path, names: set[str], parts: int) -> dict[str, Any]:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     found = results["migration"]
     reason = f" ({found['reason']})" if found["reason"] else ""
     lines = [

@@ -1,8 +1,9 @@
-"""The benchmark graph as it grows: nodes and edges come behind those that are there.
+"""The benchmark graph with growth: new nodes and edges are appended.
 
-Every growth adds the same share of nodes to each type and of edges to each edge type. New nodes belong to the
-communities in proportion to these; a third of the new edges begin at new nodes, a third end at them, and a
-third are anywhere. The files of the old graph stay as they are: each growth is one more chunk of everything.
+Every growth adds the same share of nodes to each type and of edges to each edge type. New nodes are spread
+over the communities in proportion to their sizes. A third of the new edges begin at new nodes, a third end at
+them, and a third are between any nodes. The files of the old graph do not change: each growth adds a chunk to
+every type and feature.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SPARE = 1.4
 
 @dataclass
 class GrowingGraph:
-    """A graph in memory, and how many of its nodes and edges each chunk has."""
+    """A graph in memory, and the numbers of nodes and edges of each chunk."""
 
     rng: np.random.Generator
     communities: dict[str, Ids]
@@ -57,7 +58,7 @@ class GrowingGraph:
         src_type, _, dst_type = name.split(":")
         old = np.concatenate(self.edges[name])
         wanted = round(share * len(old))
-        count = round(SPARE * wanted)  # some are there already
+        count = round(SPARE * wanted)  # some exist already
         begin, end = count // 3, count // 3 * 2
         src, dst = np.empty((2, count), np.int64)
         src[:begin] = self._new_nodes(src_type, begin)
@@ -77,7 +78,7 @@ class GrowingGraph:
         return self.rng.integers(first, total, count)
 
     def _beside(self, nodes: Ids, node_type: str, other_type: str) -> Ids:
-        """A node of another type for each: mostly of its community, and skewed as in the graph before."""
+        """Draw a node of another type for each: mostly of its community, with the skew of the old graph."""
         others = self.communities[other_type]
         order = np.argsort(others, kind="stable")
         ends = np.searchsorted(others[order], np.arange(others.max() + 2))
@@ -118,7 +119,7 @@ class GrowingGraph:
 
 
 def _missing(path: Path, before: Path | None) -> bool:
-    """Whether a file must be written: it could not be linked."""
+    """Return whether a file must be written because it could not be linked."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if before is not None and before.exists() and not path.exists():
         os.link(before, path)

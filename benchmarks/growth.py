@@ -1,12 +1,12 @@
-"""Following a graph that grows, against partitioning it anew with our own fastest engine.
+"""Compare incremental runs on a growing graph with full runs of the fastest engine.
 
     python -m benchmarks.growth [--scale 1] [--parts 4,16] [--rounds 3] [--steps 10] [--folder DIR]
 
 The graph is that of `benchmarks.growing_graph`. It is partitioned, then grows by 1, 5 and 20 % of its nodes
-and edges; each time the stage ``partition`` runs with ``--previous`` and without, in turns, each in a process
-of its own (seconds are those of the stage, as its record has them; the start of the process and ``prepare``,
-which both need, are left out). Then it grows ten times in a row by 5 %, each time from the partitions before,
-and is partitioned anew for comparison. Results go to ``benchmarks/results/growth.json`` and ``.md``.
+and edges; each time the stage ``partition`` runs with ``--previous`` and without, alternately, each in its
+own process. Seconds are those in the record of the stage, without the start of the process and ``prepare``,
+which both need. Then it grows ten times by 5 %, each time from the previous partitions, with a full run for
+comparison. Results go to ``benchmarks/results/growth.json`` and ``.md``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def say(text: str) -> None:
 
 
 def partition_stage(graph: Path, run: Path, num_parts: int, previous: Path | None) -> dict[str, Any]:
-    """The stage in a process of its own, on a prepared graph: seconds, edge cut, imbalance, nodes moved."""
+    """Run the stage in its own process on a prepared graph: seconds, edge cut, imbalance, nodes moved."""
     (run / layout.record("partition")).unlink(missing_ok=True)
     command = [*CLI, "partition", str(graph), "--output", str(run), "--num-parts", str(num_parts), "--json"]
     follow = ["--previous", str(previous)] if previous else []
@@ -68,7 +68,7 @@ def partition_stage(graph: Path, run: Path, num_parts: int, previous: Path | Non
 
 
 def _imbalance(graph: Path, run: Path, num_parts: int) -> float:
-    """Of the worst node type."""
+    """Return the imbalance of the worst node type."""
     folder = run / layout.ASSIGNMENT
     names = load_metadata(open_store(str(graph))).node_types
     sizes = [np.bincount(np.load(folder / layout.assignment_binary(n)), minlength=num_parts) for n in names]
@@ -76,7 +76,7 @@ def _imbalance(graph: Path, run: Path, num_parts: int) -> float:
 
 
 def both_ways(graph: Path, previous: Path, num_parts: int, rounds: int) -> dict[str, Any]:
-    """Following and anew, in turns; the medians of the seconds."""
+    """Run incremental and full runs alternately; return medians of the seconds."""
     found: dict[str, list[dict[str, Any]]] = {"full": [], "incremental": []}
     with tempfile.TemporaryDirectory(dir=graph.parent) as folder:
         measure([*CLI, "prepare", str(graph), "--output", folder])
@@ -90,7 +90,7 @@ def both_ways(graph: Path, previous: Path, num_parts: int, rounds: int) -> dict[
 
 
 def growths(given: argparse.Namespace, base: GrowingGraph) -> dict[str, Any]:
-    """By number of partitions and percent of growth, both ways."""
+    """Return the results of both by number of partitions and percent of growth."""
     graphs = {}
     for percent in GROWTHS:
         say(f"growing by {percent} %")
@@ -112,7 +112,7 @@ def growths(given: argparse.Namespace, base: GrowingGraph) -> dict[str, Any]:
 
 
 def successive(given: argparse.Namespace, graph: GrowingGraph) -> dict[str, Any]:
-    """Growths in a row, each from the partitions before: the cut and that of a full run, by partitions."""
+    """Grow several times, each from the previous partitions; return the cut and that of a full run."""
     found: dict[str, list[dict[str, float]]] = {str(parts): [] for parts in given.parts}
     state: dict[int, Any] = {}
     before: Path | None = None
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--parts", type=lambda text: [int(one) for one in text.split(",")], default=[4, 16])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--folder", type=Path, help="for the graphs; a temporary one if left out")
+    parser.add_argument("--folder", type=Path, help="folder of the graphs (default: a temporary one)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:

@@ -10,7 +10,7 @@ QUICK = ("1", "5")  # percent of growth for which the time counts
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     cores, memory = results["machine"]["cores"], results["machine"]["memory_gib"]
     lines = [
         f"`{results['command']}`: {cores} cores, {memory} GiB, scale {results['scale']:g}, engine"

@@ -1,14 +1,14 @@
-"""The whole job side by side with DGL's, and the partitioning alone side by side with METIS and KaMinPar.
+"""Compare the whole job with DGL's, and the partitioning alone with METIS and KaMinPar.
 
     make bench
     python -m benchmarks.jobs [--scales 0.1,1] [--tenfold] [--s3] [--rounds 1] [--folder DIR]
 
 Ours is ``partition-ops run`` on a local folder, validation included; theirs is loading the same files and
-`dgl.distributed.partition_graph`, see `benchmarks.partition_graph`. Each runs in a process of its own, cold
-start included, one after the other in every round, so that a noisy machine is noisy for all; figures are
-medians. Every output of ours passes ``partition-ops verify``. The graphs are those of `benchmarks.mag_graph`,
-4 parts, one constraint a node type; ``--tenfold`` adds ours alone at scale 10, Parquet, 8 parts, and
-``--s3`` the job from S3 to S3 on a local server. Results go to ``benchmarks/results/jobs.json`` and ``.md``.
+`dgl.distributed.partition_graph`, see `benchmarks.partition_graph`. Each runs in its own process, cold start
+included, one after the other in every round, so that other load affects all of them; figures are medians.
+Every output of ours must pass ``partition-ops verify``. The graphs are those of `benchmarks.mag_graph`, 4
+parts, one constraint a node type; ``--tenfold`` adds ours alone at scale 10, Parquet, 8 parts, and ``--s3``
+the job from S3 to S3 on a local server. Results go to ``benchmarks/results/jobs.json`` and ``.md``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CLI = [sys.executable, "-m", "partition_ops.cli"]
 
 
 def graph_at(folder: Path, scale: float, file_format: str) -> Path:
-    """The benchmark graph, made if it is not there."""
+    """Return the benchmark graph, and create it if it does not exist."""
     path = folder / f"mag-{scale:g}-{file_format}"
     if not (path / "metadata.json").exists():
         say(f"making the graph of scale {scale:g}")
@@ -48,14 +48,14 @@ def say(text: str) -> None:
 
 
 def ours(graph: str, output: str, engine: str, num_parts: int, environment: Any = None) -> dict[str, Any]:
-    """``partition-ops run``, and what it says of its stages and of the quality."""
+    """Run ``partition-ops run``; return its stages and the quality."""
     options = ["--num-parts", str(num_parts), "--engine", engine, "--json"]
     cost = measure([*CLI, "run", graph, output, *options], environment)
     return {"cost": cost, "stages": stages(json.loads(cost.output)["tasks"])}
 
 
 def stages(tasks: list[dict[str, Any]]) -> dict[str, float]:
-    """Seconds by stage; partitions are built side by side, and count by the longest of each worker's sum."""
+    """Return seconds by stage; parallel partitions count as the longest sum of a worker."""
     found: dict[str, float] = {}
     for task in tasks:
         name = "gather" if task["task"].startswith("convert-part") else task["task"].removeprefix("convert-")
@@ -65,14 +65,14 @@ def stages(tasks: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def quality(output: Path) -> dict[str, float]:
-    """Edge cut and worst imbalance of a node type, as the quality report has them."""
+    """Return edge cut and worst imbalance of a node type from the quality report."""
     report = json.loads((output / "quality/report.json").read_text())
     worst = max(one["imbalance"] for one in report["node_types"].values())
     return {"edge_cut": report["edge_cut"]["fraction"], "imbalance": worst}
 
 
 def verify(graph: Path, output: Path) -> None:
-    """Let ``partition-ops verify`` pass an output, or fail."""
+    """Run ``partition-ops verify`` on an output, and fail if it fails."""
     measure([*CLI, "verify", str(graph), str(output)])
 
 
@@ -93,7 +93,7 @@ def their_job(graph: Path, num_parts: int) -> dict[str, Any]:
 
 
 def s3_job(graph: Path, num_parts: int) -> dict[str, Any]:
-    """From S3 to S3, both on a server of this machine; the upload of the graph is not timed."""
+    """Run the job from S3 to S3 on a server of this machine; the upload of the graph is not timed."""
     from local_stack.s3_server import REGION, start_s3_server
 
     access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
@@ -103,7 +103,7 @@ def s3_job(graph: Path, num_parts: int) -> dict[str, Any]:
             data, Path(folder) / "log", access_key=access_key, secret_key=secret_key, buckets=("bench",)
         )
         try:
-            shutil.copytree(graph, data / "bench" / "in")  # the server serves its folder as it is
+            shutil.copytree(graph, data / "bench" / "in")  # the server serves the files of its folder
             environment = {
                 "AWS_ENDPOINT_URL": access.endpoint_url,
                 "AWS_ACCESS_KEY_ID": access_key,
@@ -118,7 +118,7 @@ def s3_job(graph: Path, num_parts: int) -> dict[str, Any]:
 
 
 def alone(graph: Path, num_parts: int) -> dict[str, Callable[[], dict[str, Any]]]:
-    """The partitioning alone, each in a process that has the prepared graph to read."""
+    """Run the partitioning alone, each in its own process, on the prepared graph."""
 
     def run(name: str) -> dict[str, Any]:
         command = [sys.executable, "-m", "benchmarks.partitioning", str(graph), name, str(num_parts)]
@@ -129,7 +129,7 @@ def alone(graph: Path, num_parts: int) -> dict[str, Callable[[], dict[str, Any]]
 
 
 def repeat(contestants: dict[str, Callable[[], dict[str, Any]]], rounds: int) -> dict[str, dict[str, Any]]:
-    """Every contestant once a round; the last result of each with the medians of its costs."""
+    """Run every contestant once a round; return the last result of each with the medians of its costs."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name, run in contestants.items():
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--tenfold", action="store_true")
     parser.add_argument("--s3", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="where the graphs are kept")
+    parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="folder of the graphs")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
     results: dict[str, Any] = {

@@ -14,7 +14,7 @@ LIMITS = (  # targets, as ratios at scale 1
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     cores, memory = results["machine"]["cores"], results["machine"]["memory_gib"]
     lines = [
         f"`{results['command']}`: {cores} cores, {memory} GiB, medians of {results['rounds']} rounds",
@@ -85,7 +85,7 @@ def _ratios(scales: dict[str, Any]) -> list[str]:
 
 
 def chart(results: dict[str, Any], path: Path) -> None:
-    """Wall time, peak memory and edge cut at the largest scale that DGL ran too, as bars."""
+    """Draw wall time, peak memory and edge cut at the largest scale that DGL also ran."""
     import matplotlib as mpl
 
     mpl.use("svg")

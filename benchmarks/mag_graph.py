@@ -3,9 +3,8 @@
     python -m benchmarks.mag_graph OUTPUT [--scale 1] [--format csv|parquet] [--duplicates N]
 
 Counts of nodes and edges are those of ogbn-mag without reverse edges, times the scale. Nodes of all types
-share communities of Pareto-distributed sizes; degrees are skewed; IDs say nothing about communities. It
-is made on the spot because the real one cannot be had everywhere, and it repeats: the same arguments give
-the same files.
+share communities of Pareto-distributed sizes; degrees are skewed; IDs are independent of communities. It is
+generated because the real graph is not available everywhere. The same arguments give the same files.
 """
 
 from __future__ import annotations
@@ -97,21 +96,21 @@ def write_graph(folder: Path, shape: Shape) -> None:
 
 
 def _communities(ends: Ids, labels: Ids) -> Ids:
-    """The community of each node, after its ID has been permuted."""
+    """Return the community of each node, after its ID has been permuted."""
     found = np.empty(len(labels), np.int64)
     found[labels] = np.searchsorted(ends, np.arange(len(labels)), side="right")
     return found
 
 
 def _community_ends(shares: npt.NDArray[np.float64], nodes: int) -> Ids:
-    """Where each community ends among the nodes of a type, before their IDs are permuted."""
+    """Return the end of each community among the nodes of a type, before their IDs are permuted."""
     ends = np.floor(np.cumsum(shares) / shares.sum() * nodes).astype(np.int64)
     ends[-1] = nodes
     return ends
 
 
 def _draw(rng: np.random.Generator, count: int, src_ends: Ids, dst_ends: Ids) -> tuple[Ids, Ids]:
-    """Sources skewed and spread over the communities, destinations mostly in the source's own."""
+    """Draw skewed sources over all communities, and destinations mostly in the source's community."""
     order = rng.permutation(src_ends[-1])
     src = order[(rng.random(count) ** 1.5 * src_ends[-1]).astype(np.int64)]
     community = np.searchsorted(src_ends, src, side="right")
@@ -125,7 +124,7 @@ def _draw(rng: np.random.Generator, count: int, src_ends: Ids, dst_ends: Ids) ->
 
 
 def distinct(src: Ids, dst: Ids, *, same_type: bool) -> Ids:
-    """(n, 2): without duplicates, and without self-loops where both ends have one type."""
+    """Return (n, 2) edges without duplicates, and without self-loops if both ends have one type."""
     width = int(dst.max()) + 1
     keys = np.unique(src * width + dst)
     pairs = np.stack([keys // width, keys % width], axis=1)
@@ -191,7 +190,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--format", choices=["csv", "parquet"], default="csv")
     parser.add_argument(
-        "--duplicates", type=int, default=0, help="duplicate edges to plant in each edge type"
+        "--duplicates", type=int, default=0, help="number of duplicates to add to each edge type"
     )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

@@ -1,15 +1,15 @@
-"""ParMETIS's text, written and read, beside what pyarrow and DGL need for the same.
+"""Write and read ParMETIS's text, and compare with pyarrow and DGL.
 
     python -m benchmarks.parmetis_text [--scale 1] [--times 3] [--graph FOLDER] [--output FILE.json]
 
 Writing: ``prepare --format parmetis`` beside pyarrow alone writing a CSV of the same columns. Ours reads the
-chunks twice, looks for duplicates and writes nodes, edges and statistics, in a process of its own, its start
-included; pyarrow has the columns in memory and writes them, and only that is timed.
+chunks twice, searches for duplicates and writes nodes, edges and statistics, in its own process, start
+included. pyarrow writes columns that are in memory, and only this is timed.
 
 Reading: ``convert-partition``, to all files that DGL loads, beside `benchmarks.parmetis_with_dgl`, each in a
-process of its own. Four partitions come from our ``pm-dglpart`` on two ranks, which is not timed.
+process of its own. Our ``pm-dglpart`` on two ranks makes four partitions, which is not timed.
 
-The graph is that of `benchmarks.mag_graph`, made unless a folder with one is given. Prints medians and their
+The graph is that of `benchmarks.mag_graph`, generated unless ``--graph`` names it. Prints medians and their
 ratios as JSON.
 """
 
@@ -41,7 +41,7 @@ NAMES = {"nodes": [f"column{i}" for i in range(6)], "edges": ["src", "dst", "id"
 
 
 def load(folder: Path) -> dict[str, pa.Table]:
-    """The columns that were written, in memory; one for each of the four node types."""
+    """Return the written columns in memory, for each of the four node types."""
     parse = pa_csv.ParseOptions(delimiter=" ")
     return {
         kind: pa_csv.read_csv(
@@ -54,7 +54,7 @@ def load(folder: Path) -> dict[str, pa.Table]:
 
 
 def write_with_pyarrow(tables: dict[str, pa.Table], folder: Path) -> float:
-    """Seconds that pyarrow takes to write the tables."""
+    """Return the seconds that pyarrow needs to write the tables."""
     options = pa_csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
     began = time.monotonic()
     for kind, table in tables.items():
@@ -72,7 +72,7 @@ def measure_writing(graph: Path, root: Path, times: int) -> dict[str, Any]:
 
 
 def measure_reading(graph: Path, root: Path, times: int) -> dict[str, Any]:
-    """After `measure_writing`, whose text is partitioned and read."""
+    """Measure reading of the text of `measure_writing`."""
     text, schema = root / "out0" / "prepare", str(root / "schema.json")
     stats = next(text.glob("*_stats.txt"))
     name, weights = stats.name.removesuffix("_stats.txt"), stats.read_text().split()[2]
@@ -84,7 +84,7 @@ def measure_reading(graph: Path, root: Path, times: int) -> dict[str, Any]:
     arguments += ["--num-parts", str(PARTS), "--num-node-weights", weights, "--output"]
     dgl = [sys.executable, "-m", "benchmarks.parmetis_with_dgl", str(text), name, weights]
     ours, theirs = [], []
-    for i in range(times):  # by turns, so that a change of the machine's speed meets both
+    for i in range(times):  # alternately, so that changes of the machine's speed affect both
         ours.append(measure([*OURS, "convert-partition", *arguments, str(root / f"ours{i}")]))
         theirs.append(measure([*dgl, str(root / "theirs")]))
         shutil.rmtree(root / f"ours{i}")
@@ -104,7 +104,7 @@ def main() -> None:
     )
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--graph", type=Path, help="a graph that is there, of --scale")
+    parser.add_argument("--graph", type=Path, help="an existing graph of the scale --scale")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,11 +1,11 @@
-"""What DGL takes for the text that ``pm_dglpart`` wrote: one table by pyarrow, then its partition builder.
+"""Build partitions from the text of ``pm_dglpart`` with pyarrow and DGL's partition builder.
 
     python -m benchmarks.parmetis_with_dgl FOLDER GRAPH WEIGHTS OUTPUT
 
-pyarrow reads the files of all partitions, on all cores, into one table of nodes and one of edges. Of these,
-``dgl.partition.partition_graph_with_halo`` makes the partitions: ``dgl.distributed.partition_graph`` calls it
-behind METIS. ``dgl.save_graphs`` writes their ``graph.dgl``. There are no files of features and original IDs,
-no partition config, and nothing is checked. Prints the number of edges written.
+pyarrow reads the files of all partitions, on all cores, into one table of nodes and one of edges.
+``dgl.partition.partition_graph_with_halo``, which ``dgl.distributed.partition_graph`` calls after METIS,
+makes the partitions. ``dgl.save_graphs`` writes their ``graph.dgl``. Features, original IDs and the partition
+config are not written, and nothing is checked. Prints the number of edges written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from partition_ops.system.dgl_import import import_dgl
 
 
 def read(folder: Path, name: str, columns: tuple[str, ...]) -> list[pa.Table]:
-    """The table of each partition."""
+    """Return the table of each partition."""
     paths = sorted(folder.glob(f"p*-{name}"), key=lambda path: int(path.name[1:].split("-")[0]))
     options = {
         "read_options": pa_csv.ReadOptions(column_names=list(columns)),
@@ -33,7 +33,7 @@ def read(folder: Path, name: str, columns: tuple[str, ...]) -> list[pa.Table]:
 
 
 def build(nodes: list[pa.Table], edges: pa.Table) -> Any:
-    """The whole graph, on original homogeneous IDs, and the partition of every node."""
+    """Return the whole graph with original homogeneous IDs, and the partition of every node."""
     import torch
 
     dgl = import_dgl()

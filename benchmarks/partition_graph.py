@@ -1,11 +1,10 @@
-"""The whole job as DGL does it: load a chunked graph, call ``dgl.distributed.partition_graph``.
+"""Run the whole job with DGL: load a chunked graph, call ``dgl.distributed.partition_graph``.
 
     python -m benchmarks.partition_graph GRAPH OUTPUT --num-parts 4
     python -m benchmarks.partition_graph GRAPH OUTPUT --look        the edge cut and balance of OUTPUT
 
-What `benchmarks.jobs` measures ours against, in a process of its own. Edges come in through pyarrow on all
-cores and features through NumPy: as fast as Python reads them. With a heterogeneous graph, DGL balances the
-node types, one METIS constraint each.
+`benchmarks.jobs` compares ours with it, in its own process. pyarrow reads edges on all cores, and NumPy reads
+features. With a heterogeneous graph, DGL balances the node types, one METIS constraint each.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def read_rows(graph: Path, data: dict[str, Any]) -> Any:
 
 
 def load(graph: Path) -> Any:
-    """The graph as a ``DGLGraph``, with its node features."""
+    """Return the graph as a ``DGLGraph`` with its node features."""
     import torch
 
     dgl = import_dgl()
@@ -66,7 +65,7 @@ def load(graph: Path) -> Any:
 
 
 def look(graph: Path, output: Path) -> dict[str, float]:
-    """The share of edges between partitions, and the largest share of a node type over an even one."""
+    """Return the share of cut edges, and the largest share of a node type relative to an even one."""
     dgl = import_dgl()
     metadata = json.loads((graph / "metadata.json").read_text())
     config = json.loads((output / f"{metadata['graph_name']}.json").read_text())

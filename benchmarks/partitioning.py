@@ -1,4 +1,4 @@
-"""One partitioner on a graph that ``prepare`` has written, for `benchmarks.jobs`.
+"""Run one partitioner on a graph of ``prepare``, for `benchmarks.jobs`.
 
     python -m benchmarks.partitioning FOLDER two-level|metis|"kaminpar PRESET THREADS" PARTS
 
@@ -26,7 +26,7 @@ KAMINPAR_TOLERANCE = 0.03
 
 
 def kaminpar(path: Path, preset: str, threads: int, num_parts: int) -> np.ndarray:
-    """KaMinPar knows one constraint only: all nodes together."""
+    """Run KaMinPar, which has one constraint only: all nodes together."""
     import kaminpar
 
     kaminpar.reseed(0)

@@ -1,4 +1,4 @@
-"""Run a command in a process of its own and say what it took."""
+"""Run a command in its own process and measure its resources."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WATCH_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process took.
+    """Resources that one process used.
 
     Attributes:
         wall: Seconds from its start to its end.
         cpu: Seconds on all cores, with those of its own children.
         peak: Bytes, the largest resident set of the process and those that it started, all together; files
             that they have mapped are part of it.
-        output: What it printed.
+        output: Its standard output.
     """
 
     wall: float
@@ -44,7 +44,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
 
     Args:
         command: The command.
-        environment: Variables besides those of this process.
+        environment: Additional environment variables.
 
     Raises:
         RuntimeError: It failed.
@@ -69,7 +69,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
 
 
 class _Watch:
-    """Looks at the memory of a process and its descendants again and again."""
+    """Samples the memory of a process and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
@@ -85,7 +85,7 @@ class _Watch:
                 self._peak = max(self._peak, sum(_resident(one) for one in family))
 
     def stop(self) -> int:
-        """Bytes, the most seen."""
+        """Return the largest sample in bytes."""
         self._ended.set()
         self._thread.join()
         return self._peak
@@ -99,12 +99,12 @@ def _resident(process: psutil.Process) -> int:
 
 
 def median(costs: Sequence[Cost]) -> Cost:
-    """The median of each figure, with the output of the last process."""
+    """Return the median of each figure, with the output of the last process."""
     wall, cpu = (statistics.median(getattr(cost, name) for cost in costs) for name in ("wall", "cpu"))
     return Cost(wall, cpu, int(statistics.median(cost.peak for cost in costs)), costs[-1].output)
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Return cores and memory of this machine."""
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"cores": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}

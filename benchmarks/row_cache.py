@@ -1,10 +1,11 @@
-"""How much of the features on S3 the cache of blocks fetches again, by its size.
+"""Measure the cache of feature blocks from S3 by its size.
 
     python -m benchmarks.row_cache OUTPUT [--node-type paper] [--feature feat] [--limits 64 256 512]
 
-OUTPUT is a finished output, ``s3://…``; the variables of boto3 say where. For each limit, in MiB, a process
-of its own samples batches of 1024 random nodes with two layers of ten neighbours and prefetches the feature
-of all inputs, by `partition_ops.train.ranges.BlockCache`. The second half of the batches is counted.
+OUTPUT is a finished output, ``s3://…``; boto3's environment variables name the server. For each limit, in
+MiB, a process of its own samples batches of 1024 random nodes with two layers of ten neighbours and
+prefetches the feature of all inputs, by `partition_ops.train.ranges.BlockCache`. The second half of the
+batches is counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MIB = 1 << 20
 
 
 def run_limit(given: argparse.Namespace, limit: int) -> dict[str, Any]:
-    """One size of the cache, in this process."""
+    """Measure one size of the cache in this process."""
     import torch
 
     from partition_ops.system.dgl_import import import_dgl
@@ -60,7 +61,7 @@ def run_limit(given: argparse.Namespace, limit: int) -> dict[str, Any]:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     rows = results["limits"]
     lines = [
         f"`{results['command']}`, {results['machine']['cores']} cores, features of"

@@ -1,14 +1,13 @@
-"""Batches a second from the artifacts against the same graph in memory, and what each takes of memory.
+"""Compare training from the artifacts with the same graph in memory: batches a second and memory.
 
     python -m benchmarks.training GRAPH OUTPUT [--batches 100] [--rounds 3]
 
-GRAPH is a graph of `benchmarks.mag_graph`, OUTPUT what ``partition-ops run`` made of it. Both sides sample
-two layers of ten neighbours around papers with `dgl.dataloading.NeighborSampler`, prefetch the features of
-the inputs and the labels, and do nothing with them. Each runs in a process of its own, warmed up by as many
-batches; the sides take turns. Memory is what the process has grown by since before the graph was opened, all
-resident pages counted, between two batches; *own* is without the pages of files that are mapped, which the
-kernel takes back when it needs them. *limited* is with ``resident_bytes``: features are read by system calls
-then, and the mapped edges given back when there are too many of them.
+GRAPH is a graph of `benchmarks.mag_graph`, OUTPUT its output of ``partition-ops run``. Both sides sample two
+layers of ten neighbours around papers with `dgl.dataloading.NeighborSampler`, and prefetch the features of
+the inputs and the labels. Each runs in its own process after a warm-up of as many batches; the sides
+alternate. Memory is the growth of the process since before the graph was opened, between two batches, with
+all resident pages; *own* excludes the pages of mapped files, which the kernel can reclaim. *limited* is with
+``resident_bytes``: features are read by system calls, and pages of mapped edges are released above the limit.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ LEAST_SPEED, MOST_MEMORY = 0.5, 0.1  # targets, relative to the graph in memory
 
 
 def resident(kind: str) -> int:
-    """Resident bytes of this process: all (``VmRSS``), or without mapped files (``RssAnon``)."""
+    """Return the resident bytes of this process: all (``VmRSS``), or without mapped files (``RssAnon``)."""
     found = re.search(rf"{kind}:\s+(\d+)", Path("/proc/self/status").read_text())
     return int(found[1]) * 1024 if found else 0
 
 
 def load(graph: Path) -> Any:
-    """The input in memory, as a user of DGL would load it."""
+    """Load the input into memory, as a user of DGL would."""
     import numpy as np
     import pyarrow.parquet as pq
     import torch
@@ -64,7 +63,7 @@ def load(graph: Path) -> Any:
 
 
 def run_side(side: str, graph: Path, output: Path, cache: Path, batches: int) -> dict[str, Any]:
-    """One side, in this process."""
+    """Measure one side in this process."""
     import torch
 
     from partition_ops.system.dgl_import import import_dgl
@@ -124,7 +123,7 @@ def compare(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     sides = results["sides"]
     base = sides["memory"]
     lines = [

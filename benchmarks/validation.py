@@ -1,11 +1,11 @@
-"""The whole validate stage next to pyarrow reading the same files, and to others' search for duplicates.
+"""Compare the validate stage with pyarrow reading the same files, and with other searches for duplicates.
 
     python -m benchmarks.validation GRAPH [--larger GRAPH10] [--rounds 3]
 
-GRAPH is written by ``python -m benchmarks.mag_graph GRAPH --duplicates 1000``. Every contestant runs in a
-process of its own, one round after the other, so that a noisy machine is noisy for all; the figures are
-medians. With ``--larger``, a graph with ten times the edges is validated as often, within the memory
-that ``--memory`` allows for the search for duplicates. The results go to ``benchmarks/results``.
+GRAPH is written by ``python -m benchmarks.mag_graph GRAPH --duplicates 1000``. Every contestant runs in its
+own process, in several rounds, so that other load affects all of them; the figures are medians. With
+``--larger``, a graph with ten times the edges is validated as often, within the memory that ``--memory``
+allows for the search for duplicates. The results go to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TASKS = {
     "duckdb": "duplicates only",
     "polars": "duplicates only",
 }
-READ_TIMES, START_UP = 1.5, 3.0  # the target: so often the time of reading, and seconds more
+READ_TIMES, START_UP = 1.5, 3.0  # the target: a multiple of the time of reading, plus seconds
 MOST_TIMES = 12.0  # the target for ten times the edges
 
 
 @dataclass(frozen=True)
 class Validation:
-    """One call of ``partition-ops validate``; Great Expectations is left out."""
+    """Run ``partition-ops validate`` once, without Great Expectations."""
 
     cost: Cost
     duplicates: list[int]
@@ -42,7 +42,7 @@ class Validation:
 
 
 def validate(graph: Path, memory: str | None = None) -> Validation:
-    """Validate a graph in a process of its own."""
+    """Validate a graph in its own process."""
     with tempfile.TemporaryDirectory() as output:
         options = ["--no-data-docs", "--on-defect", "warn", *(("--memory", memory) if memory else ())]
         command = [sys.executable, "-m", "partition_ops.cli", "validate", str(graph), "--output", output]
@@ -53,7 +53,7 @@ def validate(graph: Path, memory: str | None = None) -> Validation:
 
 
 def one_round(graph: Path, costs: dict[str, list[Cost]]) -> None:
-    """Every contestant once; they must find the same."""
+    """Run every contestant once, and check that they find the same."""
     ours = validate(graph)
     costs["partition-ops"].append(ours.cost)
     for library in LIBRARIES:
@@ -66,7 +66,7 @@ def one_round(graph: Path, costs: dict[str, list[Cost]]) -> None:
 
 
 def compare(graph: Path, rounds: int) -> dict[str, Any]:
-    """Medians of all contestants, and ours against the target."""
+    """Return medians of all contestants, and ours relative to the target."""
     costs: dict[str, list[Cost]] = {name: [] for name in TASKS}
     for number in range(rounds):
         print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
@@ -82,7 +82,7 @@ def compare(graph: Path, rounds: int) -> dict[str, Any]:
 
 
 def grow(small: Path, large: Path, rounds: int, memory: str | None) -> dict[str, Any]:
-    """Ten times the edges: how many times as long, and how much memory."""
+    """Measure ten times the edges: ratio of the times, and memory."""
     found: dict[Path, list[Validation]] = {small: [], large: []}
     for number in range(rounds):
         print(f"larger graph, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
@@ -100,7 +100,7 @@ def grow(small: Path, large: Path, rounds: int, memory: str | None) -> dict[str,
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     compared = results["compared"]
     ours = compared["contestants"]["partition-ops"]
     lines = [
