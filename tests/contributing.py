@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = ("partition_ops", "plugins", "dags", "schemas", "docs", "tests", "local_stack")
 
 
 def code_block(path: str) -> str:
@@ -24,13 +25,14 @@ class Checkout:
     """A copy of what a contributor changes, used in processes of its own.
 
     Attributes:
-        root: Folder with ``partition_ops``, ``plugins``, ``dags`` and ``schemas``.
+        root: Folder with copies of `FOLDERS`.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for name in ("partition_ops", "plugins", "dags", "schemas"):
+        for name in FOLDERS:
             shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc"))
+        shutil.copy(ROOT / "pyproject.toml", root)
 
     def add(self, path: str) -> Path:
         """Write the file that CONTRIBUTING.md shows for a path, which is new."""
@@ -47,6 +49,14 @@ class Checkout:
     def python(self, program: str) -> str:
         """Run a program; return what it prints."""
         return self._call(["-c", program], 0)
+
+    def make_reference(self) -> None:
+        """Write the tables in the docs and the schema of settings, as ``make reference`` does."""
+        self._call(["docs/tables.py"], 0)
+
+    def test(self, path: str) -> str:
+        """Run the tests of a file; return what pytest prints."""
+        return self._call(["-m", "pytest", "-q", "-p", "no:cacheprovider", path], 0)
 
     def _call(self, command: list[str], code: int) -> str:
         environment = {**os.environ, "PYTHONPATH": f"{self.root}:{self.root / 'plugins'}"}

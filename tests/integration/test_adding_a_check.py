@@ -13,6 +13,7 @@ from tests.contributing import Checkout
 from tests.graphs import Edges, Layout, SmallGraph
 
 CHECK = "partition_ops/stages/validate/checks/zero_id_edges.py"
+TEST = "tests/unit/stages/validate/test_zero_id_edges.py"
 EDGES = {
     "a:r:b": Edges([0, 1, 0, 2], [0, 1, 1, 0], Layout("csv", (2, 2))),
     "b:s:a": Edges([1, 1], [0, 2], Layout("parquet")),
@@ -21,9 +22,10 @@ EDGES = {
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A copy of the library with the check that CONTRIBUTING.md adds."""
+    """A copy of the library with the check, and its test, that CONTRIBUTING.md adds."""
     copy = Checkout(tmp_path_factory.mktemp("checkout"))
     copy.add(CHECK)
+    copy.add(TEST)
     return copy
 
 
@@ -75,5 +77,16 @@ def test_the_form_and_the_docs_have_the_check_of_contributing(checkout: Checkout
         " print(dag.params.get_param('on_zero_id_edges').schema['enum'])"
     )
     assert "['warn', 'exclude', 'fail']" in said
-    table = "from partition_ops.stages.validate.checks import docs_table; print(*docs_table(), sep='\\n')"
-    assert "| `zero_id_edges` | warning | warn, exclude, fail | edge_types |" in checkout.python(table)
+    checkout.make_reference()
+    page = (checkout.root / "docs/validation.md").read_text()
+    assert "| `zero_id_edges` | warning | warn, exclude, fail | edge_types |" in page
+    schema = json.loads((checkout.root / "schemas/graph_settings.schema.json").read_text())
+    assert "on_zero_id_edges" in schema["propertyNames"]["enum"]
+
+
+def test_the_test_of_contributing_passes_and_covers_the_check(checkout: Checkout) -> None:
+    assert "1 passed" in checkout.test(TEST)
+    catalogue = "tests/unit/stages/validate/test_validate_catalogue.py::test_every_check_has_a_test"
+    assert "1 passed" in checkout.test(catalogue)
+    checkout.make_reference()
+    assert "passed" in checkout.test("tests/unit/stages/validate/test_validate_docs.py")
