@@ -138,7 +138,7 @@ class EdgeLoader:
         table.require(
             block,
             (ids >= offsets[ends]) & (ids < offsets[ends + 1]),
-            f"the {role} of the edge is no node of the type that its edge type names",
+            f"the {role} of the edge is not a node of the type that its edge type names",
             lambda row: (
                 f"a {names[type_ids[row]]!r}, {offsets[ends[row]]} to {offsets[ends[row] + 1] - 1},"
                 f" for the edge type {str(self.metadata.edge_types[type_ids[row]])!r}"
@@ -171,7 +171,7 @@ class EdgeLoader:
         if again >= 0:
             good = np.arange(len(edges)) != again
             table.require(
-                block, good, "the edge is there twice", lambda row: "every edge in one row of one file"
+                block, good, "the edge occurs twice", lambda row: "every edge in one row of one file"
             )
 
 
@@ -179,7 +179,7 @@ def raise_missing(loader: EdgeLoader, removed_file: str) -> None:
     """Raise the error about edges that the schema counts and no file has."""
     raise InvalidInputError(
         f"{loader.missing()} edges of the schema are in no file",
-        found=f"no {loader.first_missing()}, for one",
+        found=f"for example, no {loader.first_missing()}",
         remedy=f"If they were kept from ParMETIS, put {removed_file} into --input-dir; if you accept that"
         " they are lost (ParMETIS drops duplicates), use --missing-edges accept.",
     )

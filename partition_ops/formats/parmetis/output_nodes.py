@@ -179,7 +179,7 @@ class _NodeReader:
         table.require(
             block,
             free & first_of_each(new) & (self.new_ids[old] == new),
-            "the node, or its new ID, is there twice",
+            "the node, or its new ID, occurs twice",
             lambda row: "every node in one row of one partition",
         )
 
@@ -200,7 +200,7 @@ class _NodeReader:
         orig = first - int(self.types.offsets[type_id])
         raise InvalidInputError(
             f"{len(missing)} nodes of the schema are in no partition",
-            found=f"no node {orig} of type {self.types.names[type_id]!r}, for one",
+            found=f"for example, no node {orig} of type {self.types.names[type_id]!r}",
             remedy="Check --schema, --num-parts and --num-node-weights.",
         )
 
@@ -217,8 +217,8 @@ def read_parmetis_assignment(
         num_weights: Number of weights of a node in those.
 
     Raises:
-        InvalidInputError: A file is missing, or there are both kinds; a row is no node of the graph, a
-            partition is out of range, or a node is there twice or not at all; with file and line.
+        InvalidInputError: A file is missing, or there are both kinds; a row is not of a node of the graph, a
+            partition is out of range, or a node occurs twice or not at all; names file and line.
 
     Peak memory: 4 bytes a node, and 16 MiB of text.
     """

@@ -175,7 +175,7 @@ class _TextFiles:
 
 @dataclass(frozen=True)
 class _EdgeCounts:
-    """Edges in the edge file, and those left out of it."""
+    """Numbers of edges in the edge file, and of those left out of it."""
 
     kept: int = 0
     self_loops: int = 0
@@ -204,7 +204,7 @@ class _EdgeText:
     Args:
         metadata: The graph's metadata.
         reader: Its edges; they are read twice.
-        attributes: What follows the columns of the edge file.
+        attributes: Attributes that follow the columns of the edge file.
     """
 
     def __init__(self, metadata: GraphMetadata, reader: EdgeReader, attributes: Attributes) -> None:

@@ -1,4 +1,4 @@
-"""What a schema file of the DGL guide says about a graph, completed from the data.
+"""The metadata of a graph from a schema file of the DGL guide, completed from the data.
 
 The guide's schema has plain edge types (``writes``); their node types are those of the edges' ends.
 """
@@ -19,7 +19,7 @@ Ranges = Mapping[str, Sequence[int]]
 
 
 def node_types_of(ranges: Ranges) -> NodeTypes:
-    """Node types in the order of their IDs, which is that of their ranges."""
+    """Return the node types in the order of their IDs, which is that of their ranges."""
     names = _by_range(ranges)
     return NodeTypes(names, np.array([0, *(ranges[name][1] for name in names)], np.int64))
 
@@ -27,19 +27,19 @@ def node_types_of(ranges: Ranges) -> NodeTypes:
 def metadata_of(
     ranges: Ranges, nodes: NodeTypes, edge_files: Iterable[TextTable], *, graph_name: str, where: str
 ) -> GraphMetadata:
-    """The metadata of a graph of which there is a schema; without files.
+    """Return the metadata, without files, of a graph that has a schema.
 
     Args:
         ranges: Homogeneous ID range of each edge type.
         nodes: The node types.
-        edge_files: With the columns ``orig_src_id``, ``orig_dst_id`` and ``edge_type``; read only as far as
-            edge types have plain names that have not been met yet.
+        edge_files: With the columns ``orig_src_id``, ``orig_dst_id`` and ``edge_type``; read only while
+            the node types of an edge type with a plain name are unknown.
         graph_name: Name of the graph.
         where: URI of the schema, for messages.
 
     Raises:
-        InvalidInputError: A name is one that DGL cannot use; a plain edge type has no edges, in a graph of
-            several node types.
+        InvalidInputError: DGL cannot use a name; or an edge type with a plain name has no edges, in a graph
+            with several node types.
     """
     names = _by_range(ranges)
     canonical = _canonical(names, nodes, edge_files, where)
@@ -57,7 +57,7 @@ def metadata_of(
 
 
 def _by_range(ranges: Ranges) -> list[str]:
-    """Names by type ID; an empty range comes before the one that begins where it does."""
+    """Return names by type ID; an empty range comes before the range with the same start."""
     return sorted(ranges, key=lambda name: tuple(ranges[name]))
 
 
@@ -84,10 +84,10 @@ def _canonical(
 def _find_ends(
     wanted: set[int], nodes: NodeTypes, edge_files: Iterable[TextTable]
 ) -> dict[int, tuple[str, str]]:
-    """Node types of the first edge of each wanted edge type; that the others agree is checked later."""
+    """Return the node types of the first edge of each wanted edge type; the other edges are checked later."""
     found: dict[int, tuple[str, str]] = {}
     tables = list(edge_files) if wanted else []
-    # edges are mostly in the order of their types, so that a look here and there finds all but rare ones
+    # edges are mostly in the order of their types, so samples find all but rare types
     for table in tables:
         for block in table.samples(SAMPLES):
             _note_ends(found, wanted, nodes, block)
@@ -98,7 +98,7 @@ def _find_ends(
             ends = np.stack([block.columns["orig_src_id"], block.columns["orig_dst_id"]])
             inside = ((ends >= 0) & (ends < nodes.offsets[-1])).all(axis=0)
             table.require(
-                block, inside, "an end of the edge is no node", lambda _: f"0 to {nodes.offsets[-1] - 1}"
+                block, inside, "an end of the edge is not a node", lambda _: f"0 to {nodes.offsets[-1] - 1}"
             )
             _note_ends(found, wanted, nodes, block)
             if wanted <= set(found):
@@ -109,7 +109,7 @@ def _find_ends(
 def _note_ends(
     found: dict[int, tuple[str, str]], wanted: set[int], nodes: NodeTypes, block: TextBlock
 ) -> None:
-    """Enter the node types of edge types that are wanted and new; rows that cannot be are passed over."""
+    """Enter the node types of wanted edge types that are new; skip impossible rows."""
     type_ids, rows = np.unique(block.columns["edge_type"], return_index=True)
     for type_id, row in zip(type_ids.tolist(), rows.tolist(), strict=True):
         if type_id in wanted and type_id not in found:

@@ -1,7 +1,7 @@
-"""Rows of numbers as text, one space between the fields.
+"""Write rows of numbers as text, with one space between the fields.
 
-Integers are written by a loop of our own, several times as fast as pyarrow's CSV writer; compiled by numba on
-first use and kept on disk beside this file, or in the user's cache folder where that one cannot be written.
+A loop of our own writes integers, several times as fast as pyarrow's CSV writer. numba compiles it on first
+use and caches it beside this file, or in the user's cache folder if that place is not writable.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ POWERS = 10 ** np.arange(19, dtype=np.uint64)
 
 
 def rows_at_once(attributes: int) -> int:
-    """How many rows with so many attributes to write at a time, for some 20 MiB of text."""
+    """Return how many rows with so many attributes to write at a time, for about 20 MiB of text."""
     return max(1, FIELDS_AT_ONCE // (attributes + 4))
 
 
 def text_rows(columns: Columns, attributes: Sequence[npt.NDArray[Any]] = ()) -> pa.Buffer:
-    """Rows of non-negative integers, and what follows them.
+    """Return rows of non-negative integers and of attributes as text.
 
     Args:
         columns: (n,) int64 each, none negative.
-        attributes: (n, width) each, of numbers; as few digits as give the same number back.
+        attributes: (n, width) each, of numbers; written with as few digits as restore the number.
 
     Returns:
         The text, each row with its line end. Peak memory: the text and the columns once more.
@@ -54,14 +54,14 @@ def _with_attributes(columns: Columns, attributes: Sequence[npt.NDArray[Any]]) -
 
 
 def _writable(array: npt.NDArray[Any]) -> pa.Array:
-    """As pyarrow writes it to text: booleans as 0 and 1, and 16-bit floating-point numbers in 32."""
+    """Convert to what pyarrow can write: booleans to 0 and 1, 16-bit floating-point numbers to 32 bits."""
     other = {np.dtype(np.bool_): np.uint8, np.dtype(np.float16): np.float32}.get(array.dtype, array.dtype)
     return pa.array(np.ascontiguousarray(array, other))
 
 
 @njit(cache=True, nogil=True)
 def _write_rows(numbers: Any, powers: Any, text: Any) -> int:
-    """Write (columns, rows) uint64 to ``text``; how many bytes that were."""
+    """Write (columns, rows) uint64 to ``text``; return the number of bytes."""
     at = 0
     for row in range(numbers.shape[1]):
         for column in range(numbers.shape[0]):

@@ -1,7 +1,7 @@
-"""Reading tables of numbers in text with any white space between the fields, block by block.
+"""Read tables of numbers in text with any white space between the fields, block by block.
 
-Lines are read at the speed of pyarrow's CSV reader as long as exactly one space is between the fields;
-from the first line that has other white space on, the text is put into that form first.
+Lines are read at the speed of pyarrow's CSV reader while exactly one space separates the fields; from the
+first line with other white space on, the text is converted to that form first.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class TextBlock:
     """Some consecutive rows.
 
     Attributes:
-        start: Row of the first one; blank lines are none.
+        start: Number of the first row; blank lines do not count.
         columns: (n,) int64 each, by name.
-        attributes: (n, attributes) of the table's attribute dtype; None where they are not read.
+        attributes: (n, attributes) of the table's attribute dtype; None if they are not read.
     """
 
     start: int
@@ -40,7 +40,7 @@ class TextBlock:
 
 
 class TextTable:
-    """One file of rows with named integers and, behind them, attributes.
+    """A file with rows of named integers, followed by attributes.
 
     About 16 MiB of text are in memory at a time. Usable from one thread.
 
@@ -48,7 +48,7 @@ class TextTable:
         path: The file.
         where: Its URI, for messages.
         columns: Names of the integers at the beginning of every row.
-        attributes: Dtype of what follows; None passes over it.
+        attributes: Dtype of the attributes; None skips them.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class TextTable:
         return max(0, len(fields) - len(self._columns)) if fields else None
 
     def blocks(self) -> Iterator[TextBlock]:
-        """The rows, in order.
+        """Yield the rows in order.
 
         Raises:
-            InvalidInputError: A row has too few or too many fields, or one that is no number; with the line.
+            InvalidInputError: A row has too few or too many fields, or one that is no number; names the line.
         """
         if self.width is None:
             return
@@ -86,16 +86,16 @@ class TextTable:
                 done += len(next(iter(block.columns.values())))
             return
         except pa.ArrowInvalid:
-            pass  # other white space, attributes in other numbers that nobody wants, or an error
+            pass  # other white space, other numbers of attributes that are skipped, or an error
         try:
             yield from self._parsed(pa.PythonFile(_PlainText(self._path, self._kept), "r"), done)
         except pa.ArrowInvalid as error:
             raise self._bad_line(error) from error
 
     def samples(self, count: int) -> Iterator[TextBlock]:
-        """Rows from so many places of the file, as one block without row numbers; none if one is malformed.
+        """Yield rows from ``count`` places as one block without row numbers; nothing if one is malformed.
 
-        For a first look only: `blocks` reads what counts, and tells what is wrong.
+        For a first look only: `blocks` reads all rows, and reports errors.
         """
         size = self._path.stat().st_size
         lines = []
@@ -111,7 +111,7 @@ class TextTable:
         yield TextBlock(0, dict(zip(self._columns, rows.T, strict=True)), None)
 
     def line(self, row: int) -> int:
-        """Number of the line, from 1, in which a row is."""
+        """Return the number of the line, from 1, of a row."""
         with self._path.open("rb") as stream:
             for number, line in enumerate(stream, 1):
                 row -= bool(line.strip())
@@ -120,7 +120,7 @@ class TextTable:
         raise IndexError(row)
 
     def wrong(self, row: int, problem: str, *, found: str, expected: str) -> InvalidInputError:
-        """The error for a row whose numbers cannot be, naming its file and line."""
+        """Return the error about an invalid row, which names file and line."""
         return InvalidInputError(
             f"{self.where}, line {self.line(row)}: {problem}", found=found, expected=expected
         )
@@ -132,13 +132,13 @@ class TextTable:
         problem: str,
         expected: Callable[[int], str],
     ) -> None:
-        """Refuse a block with a row that is not good.
+        """Raise an error if a row of a block is not good.
 
         Args:
             block: The rows.
             good: (n,) bool.
             problem: What is wrong with the others.
-            expected: Says what should have been there, from the index of the row in the block.
+            expected: Returns what was expected, from the index of the row in the block.
         """
         if good.all():
             return
@@ -148,7 +148,7 @@ class TextTable:
 
     @property
     def _kept(self) -> int | None:
-        """Fields of a line that are looked at; None for all."""
+        """Number of fields of a line to keep; None for all."""
         return len(self._columns) if self.dtype is None else None
 
     def _parsed(self, file: Any, skip: int) -> Iterator[TextBlock]:
@@ -180,7 +180,7 @@ class TextTable:
         return TextBlock(start, dict(zip(self._columns, arrays[:count], strict=True)), attributes)
 
     def _bad_line(self, error: BaseException) -> InvalidInputError:
-        """Read the file again, slowly, for the line that pyarrow could not take."""
+        """Read the file again, slowly, to find the line that pyarrow could not parse."""
         fixed = len(self._columns)
         expected = fixed + (self.width or 0)
         with self._path.open("rb") as stream:
@@ -213,7 +213,7 @@ def _arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
 
 
 class _PlainText:
-    """A file as pyarrow reads it, with one space between the fields and none around them."""
+    """A file object for pyarrow, with one space between the fields and none around them."""
 
     closed = False
 

@@ -1,7 +1,7 @@
-"""Checks of the three text files that ``pm_dglpart`` reads, against a schema.
+"""Check the three text files that ``pm_dglpart`` reads, against a schema.
 
-Format: DGL guide, chapter 7.1. Other than a chunked graph, these files hold every ID: a node of a wrong type,
-or out of its place, shifts the homogeneous ID of every node behind it.
+Format: DGL guide, chapter 7.1. Unlike a chunked graph, these files hold every ID: a node of a wrong type, or
+in a wrong place, shifts the homogeneous ID of every later node.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def validate_parmetis_text(
     """Check ``<graph>_nodes.txt``, ``<graph>_edges.txt`` and ``<graph>_stats.txt``.
 
     Node types are those of the schema, grouped, in the order of their ranges; type-wise IDs run from 0 in
-    each type without a gap; edges join homogeneous IDs that there are, their type and type-wise ID are in
+    each type without a gap; edges join existing homogeneous IDs, their type and type-wise ID are in
     the schema, none is a self-loop or has the source and destination of another, of whatever edge type; the
     counts are those of the stats file.
 
@@ -49,7 +49,7 @@ def validate_parmetis_text(
         Numbers of nodes, edges and node weights.
 
     Raises:
-        InvalidInputError: The first row that is wrong, with file and line.
+        InvalidInputError: About the first wrong row; names file and line.
 
     Peak memory: 16 bytes an edge, to look for duplicates, and 16 MiB of text.
     """
@@ -67,7 +67,7 @@ def _table(source: Store, key: str, columns: tuple[str, ...]) -> TextTable:
 
 
 def _offsets(ranges: dict[str, list[int]]) -> Ids:
-    """(types + 1,) int64: where each type's IDs begin, and the number of all."""
+    """Return (types + 1,) int64: where the IDs of each type begin, and the number of all."""
     return np.array([0, *sorted(end for _, end in ranges.values())], np.int64)
 
 
@@ -120,7 +120,7 @@ def _check_edges(table: TextTable, nodes: int, offsets: Ids, edges: int, advance
         src, dst = block.columns["src_id"], block.columns["dst_id"]
         for name, ids in (("src_id", src), ("dst_id", dst)):
             good = (ids >= 0) & (ids < nodes)
-            table.require(block, good, f"<{name}> is no node", lambda bad: f"0 to {nodes - 1}")
+            table.require(block, good, f"<{name}> is not a node", lambda bad: f"0 to {nodes - 1}")
         table.require(block, src != dst, "a self-loop, which ParMETIS fails on", lambda bad: "two nodes")
         kind = block.columns["edge_type"]
         good = (kind >= 0) & (kind < types)
@@ -162,7 +162,7 @@ def _check_duplicates(table: TextTable, keys: list[Keys], nodes: int) -> None:
     src, dst = divmod(key >> 1, nodes)
     raise table.wrong(
         second,
-        "an edge is there a second time, which ParMETIS fails on",
+        "an edge occurs twice, which ParMETIS fails on",
         found=f"{src} {dst}, also in line {table.line(first)}; {len(found.places)} such rows in all",
         expected="each pair of source and destination once, whatever the edge type",
     )

@@ -24,8 +24,8 @@ ALL = "all"
 class Attributes:
     """The chosen features of the nodes, or of the edges: the same columns in every row of the file.
 
-    A feature has as many columns as its widest type has values in a row. A type that has fewer, or has no
-    such feature, has zeros behind its own.
+    A feature has as many columns as its widest type has values in a row. A type with fewer values, or
+    without the feature, has zeros in the other columns.
 
     Args:
         names: Of features, in the order of their columns.
@@ -52,7 +52,7 @@ class Attributes:
         return sum(self._widths)
 
     def of_type(self, type_id: int) -> _Rows:
-        """The attributes of one type, to be taken in the order of its IDs."""
+        """Return the attributes of one type, to be read in the order of its IDs."""
         return _Rows([readers.get(type_id) for readers in self._readers], self._widths)
 
 
@@ -66,7 +66,7 @@ class _Rows:
         self._streams = [reader.stream(self._feed()) if reader else None for reader in readers]
 
     def take(self, ids: Ids) -> list[Values]:
-        """(n, columns) for each feature. Peak memory: these, and what `FeatureReader.stream` takes.
+        """Return (n, columns) for each feature. Peak memory: these, and what `FeatureReader.stream` takes.
 
         Raises:
             InvalidInputError: A feature's file cannot be read.
@@ -87,7 +87,7 @@ class _Rows:
 
 
 def _fill(block: Values, stream: Iterator[Values]) -> None:
-    """Enter the next rows of a stream, whose pieces end where the block does."""
+    """Enter the next rows of a stream, whose pieces end at the end of the block."""
     done = 0
     while done < len(block):
         values = next(stream)
@@ -99,7 +99,7 @@ def _fill(block: Values, stream: Iterator[Values]) -> None:
 def chosen_attributes(
     names: Sequence[str], metadata: GraphMetadata, source: Store
 ) -> tuple[Attributes, Attributes]:
-    """Those of the nodes and those of the edges.
+    """Return the attributes of the nodes and those of the edges.
 
     Args:
         names: Of features, or ``all``.
@@ -129,7 +129,7 @@ def chosen_attributes(
 
 
 def _width(reader: FeatureReader) -> int:
-    """Values in a row; none for a type without rows, whose files may not tell."""
+    """Return the number of values in a row; 0 for a type without rows, whose files may not tell."""
     return reader.rows and int(np.prod(reader.layout.shape, dtype=np.int64))
 
 
@@ -138,8 +138,8 @@ class NodeWeights:
 
     Args:
         kind: ``node-types`` (one column a type, 1 for a node's own), ``one``, ``degree`` (edges at a node,
-            in and out, without self-loops), ``column=NAME`` (a feature of whole numbers; 1 where a type has
-            none) or ``mask=NAME`` (two columns: inside, where the feature is not 0, and outside).
+            in and out, without self-loops), ``column=NAME`` (a feature of whole numbers; 1 for types without
+            it) or ``mask=NAME`` (two columns: inside, where the feature is not 0, and outside).
         metadata: The graph's metadata.
         source: Root of the input graph.
         reader: Its edges; read once for ``degree``.
@@ -166,7 +166,7 @@ class NodeWeights:
         return {"node-types": self._types, "mask": 2}.get(self._kind, 1)
 
     def columns(self, type_id: int, begin: int, end: int) -> list[Weights]:
-        """(end - begin,) int64 for each weight, of some nodes of one type, by homogeneous ID."""
+        """Return (end - begin,) int64 for each weight, of some nodes of one type, by homogeneous ID."""
         if self._kind == "node-types":
             return [np.full(end - begin, int(other == type_id)) for other in range(self._types)]
         if self._values is None:

@@ -1,4 +1,11 @@
-"""Half-edges in a temporary file, dealt out by range of nodes."""
+"""Half-edges of the symmetric graph: split by range of nodes into a file, then sorted range by range.
+
+A *range* is ``1 << shift`` consecutive nodes, few enough that they and their neighbours stay in the cache.
+The *row* of a half-edge is the node that it belongs to, counted from the first of its range.
+
+numba compiles the loops on first use and caches them beside this file, or in the user's cache folder if that
+place is not writable.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +18,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
-from partition_ops.stages.prepare import symmetric
+Counts = npt.NDArray[np.int64]
+Rows = npt.NDArray[Any]
+Neighbours = npt.NDArray[Any]
 
 
 class HalfEdges:
-    """What `symmetric.deal` made of every block, one after the other; usable from several threads.
+    """A file with the half-edges of every block, in the order of `split_block`; usable from several threads.
 
     Args:
         file: Descriptor of a file, open for reading and writing.
         nodes: Number of nodes of all types.
-        shift: Of the ranges.
+        shift: Binary logarithm of the number of nodes in a range.
 
     Attributes:
-        ranges: How many ranges of nodes there are.
+        ranges: Number of ranges.
     """
 
     def __init__(self, file: int, nodes: int, shift: int) -> None:
@@ -36,21 +46,21 @@ class HalfEdges:
         self._neighbours = np.dtype(np.int32 if nodes <= 2**31 else np.int64)
         self._lock = threading.Lock()
         self._end = 0
-        self._blocks: list[tuple[int, symmetric.Counts]] = []  # where each begins, and its bounds
-        self._room: list[tuple[symmetric.Rows, symmetric.Neighbours]] = []  # of threads that wait
+        self._blocks: list[tuple[int, Counts]] = []  # position of each, and its bounds
+        self._room: list[tuple[Rows, Neighbours]] = []  # arrays to use again
 
     @classmethod
     @contextmanager
     def in_folder(cls, folder: Path, nodes: int, shift: int) -> Iterator[HalfEdges]:
-        """With a new file in a folder."""
+        """Yield half-edges with a new file in a folder."""
         with (folder / "half_edges").open("w+b", buffering=0) as stream:
             yield cls(stream.fileno(), nodes, shift)
 
-    def add(self, src: symmetric.Counts, dst: symmetric.Counts, src_offset: int, dst_offset: int) -> None:
-        """Write a block of edges; see `symmetric.deal`."""
+    def add(self, src: Counts, dst: Counts, src_offset: int, dst_offset: int) -> None:
+        """Write a block of edges; see `split_block`."""
         bounds = np.empty(self.ranges + 1, np.int64)
         rows, neighbours = self._take_room(2 * len(src))
-        symmetric.deal(src, dst, src_offset, dst_offset, self._shift, rows, neighbours, bounds)
+        split_block(src, dst, src_offset, dst_offset, self._shift, rows, neighbours, bounds)
         count = int(bounds[-1])
         with self._lock:
             begin = self._end
@@ -60,8 +70,8 @@ class HalfEdges:
         _write_at(self._file, neighbours[:count], begin + count * rows.itemsize)
         self._room.append((rows, neighbours))
 
-    def _take_room(self, count: int) -> tuple[symmetric.Rows, symmetric.Neighbours]:
-        """Arrays of at least a size; new memory costs more than writing to it."""
+    def _take_room(self, count: int) -> tuple[Rows, Neighbours]:
+        """Return arrays of at least a size; to use old ones again is faster than to allocate."""
         try:
             room = self._room.pop()
         except IndexError:
@@ -71,12 +81,12 @@ class HalfEdges:
         return room
 
     def nodes_of(self, number: int) -> slice:
-        """The nodes of a range."""
+        """Return the nodes of a range."""
         return slice(number << self._shift, min((number + 1) << self._shift, self._nodes))
 
-    def read(self, number: int) -> tuple[symmetric.Rows, symmetric.Neighbours]:
-        """Rows and neighbours of all half-edges of a range, of one block after the other."""
-        self._room.clear()  # nothing is added any more
+    def read(self, number: int) -> tuple[Rows, Neighbours]:
+        """Return rows and neighbours of all half-edges of a range, block after block."""
+        self._room.clear()  # no more blocks are added
         counts = [int(bounds[number + 1] - bounds[number]) for _, bounds in self._blocks]
         rows = np.empty(sum(counts), self._rows)
         neighbours = np.empty(sum(counts), self._neighbours)
@@ -104,3 +114,103 @@ def _read_at(file: int, array: npt.NDArray[Any], position: int) -> None:
         if count == 0:
             raise EOFError(f"A temporary file ends at byte {position}")
         rest, position = rest[count:], position + count
+
+
+@njit(cache=True, nogil=True)
+def split_block(
+    src: Counts,
+    dst: Counts,
+    src_offset: int,
+    dst_offset: int,
+    shift: int,
+    rows: Rows,
+    neighbours: Neighbours,
+    bounds: Counts,
+) -> None:
+    """Order both half-edges of each edge of a block by range of nodes.
+
+    Args:
+        src: (n,) int64, type-wise IDs.
+        dst: (n,) int64, type-wise IDs.
+        src_offset: Homogeneous ID of the first node of the type of the sources.
+        dst_offset: The same for the destinations.
+        shift: Binary logarithm of the number of nodes in a range.
+        rows: (2n or more,) unsigned, output.
+        neighbours: (2n or more,) int32 or int64, output: homogeneous IDs, but ``~ID`` of the source for the
+            half-edge at the destination. A self-loop has one half-edge, at its destination.
+        bounds: (ranges + 1,) int64, output: where the half-edges of each range begin.
+    """
+    last = (1 << shift) - 1
+    bounds[:] = 0
+    for i in range(len(src)):
+        a, b = src[i] + src_offset, dst[i] + dst_offset
+        bounds[(b >> shift) + 1] += 1
+        if a != b:
+            bounds[(a >> shift) + 1] += 1
+    for i in range(len(bounds) - 1):
+        bounds[i + 1] += bounds[i]
+    places = bounds[:-1].copy()
+    for i in range(len(src)):
+        a, b = src[i] + src_offset, dst[i] + dst_offset
+        place = places[b >> shift]
+        places[b >> shift] += 1
+        rows[place] = b & last
+        neighbours[place] = ~a
+        if a != b:
+            place = places[a >> shift]
+            places[a >> shift] += 1
+            rows[place] = a & last
+            neighbours[place] = b
+
+
+@njit(cache=True, nogil=True)
+def sort_range(
+    begin: int, rows: Rows, neighbours: Neighbours, in_degrees: Counts, unique: Counts, packed: Counts
+) -> int:
+    """Sort the half-edges of one range of nodes, and merge duplicates.
+
+    Args:
+        begin: First node of the range.
+        rows: (half-edges,) output of `split_block`.
+        neighbours: (half-edges,) output of `split_block`.
+        in_degrees: (nodes of the range,) int64, output: edges that end at each node, duplicates included.
+        unique: (nodes of the range,) int64, output: number of distinct neighbours of each node.
+        packed: (half-edges or more,) int64, output: these neighbours, ascending, node by node.
+
+    Returns:
+        The number of self-loops.
+    """
+    loops = 0
+    places = np.zeros(len(unique) + 1, np.int64)
+    in_degrees[:] = 0
+    for i in range(len(rows)):
+        row, other = np.int64(rows[i]), np.int64(neighbours[i])
+        if other < 0:
+            in_degrees[row] += 1
+            if ~other == begin + row:
+                loops += 1
+                continue
+        places[row + 1] += 1
+    for node in range(len(unique)):
+        places[node + 1] += places[node]
+    found = np.empty(places[-1], neighbours.dtype)
+    for i in range(len(rows)):
+        row, other = np.int64(rows[i]), np.int64(neighbours[i])
+        if other < 0:
+            other = np.int64(~other)
+            if other == begin + row:
+                continue
+        found[places[row]] = other
+        places[row] += 1
+    at, first = 0, np.int64(0)
+    for node in range(len(unique)):
+        some = found[first : places[node]]  # by now the beginning of the next row
+        first = places[node]
+        some.sort()
+        start = at
+        for i in range(len(some)):
+            if at == start or some[i] != packed[at - 1]:
+                packed[at] = some[i]
+                at += 1
+        unique[node] = at - start
+    return loops

@@ -23,8 +23,7 @@ from partition_ops.artifacts.tasks import (
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_text_task
-from partition_ops.stages.prepare import symmetric
-from partition_ops.stages.prepare.half_edges import HalfEdges
+from partition_ops.stages.prepare.half_edges import Counts, HalfEdges, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
@@ -170,17 +169,15 @@ class _Preparation:
         self.writer.wrote(new.published())
         return loops
 
-    def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, symmetric.Counts]]:
+    def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, Counts]]:
         """Return a function that sorts a range: its number of self-loops, and its neighbours end to end."""
 
-        def sort(number: int) -> tuple[int, symmetric.Counts]:
+        def sort(number: int) -> tuple[int, Counts]:
             nodes = dealt.nodes_of(number)
             rows, neighbours = dealt.read(number)
             packed = np.empty(len(rows), np.int64)
             unique = self.unique[nodes]
-            loops = symmetric.sort_range(
-                nodes.start, rows, neighbours, self.in_degrees[nodes], unique, packed
-            )
+            loops = sort_range(nodes.start, rows, neighbours, self.in_degrees[nodes], unique, packed)
             return loops, packed[: unique.sum()]
 
         return sort

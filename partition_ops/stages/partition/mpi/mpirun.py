@@ -28,21 +28,21 @@ KINDS = {kind.__name__: kind for kind in (EngineError, InvalidInputError, Storag
 
 
 class RankDiedError(EngineError):
-    """A rank ended without an error of its own: killed, out of memory, or its host is gone."""
+    """A rank ended without reporting an error: it was killed, ran out of memory, or lost its host."""
 
     transient = True
 
 
 def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
-    """Run a module on every rank; the job goes to the standard input of rank 0, never to a command line.
+    """Run a module on every rank; rank 0 gets the job on standard input, never on a command line.
 
     Args:
         module: Run as ``python -m module``.
-        job: JSON for rank 0, which tells the others; may hold credentials.
-        options: How many ranks, and where.
+        job: JSON for rank 0, which sends it to the others; may hold credentials.
+        options: Number of ranks, and their hosts.
 
     Raises:
-        PartitionOpsError: Something is not installed, or a rank failed; all others are ended then.
+        PartitionOpsError: Something is not installed, or a rank failed, which ends all others.
     """
     check_installed(options.library)
     command = [*mpirun_command(options), sys.executable, "-m", module]
@@ -55,7 +55,7 @@ def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
 
 
 def run_rank(work: Callable[[Any], None]) -> None:
-    """Do the work of one rank, with the communicator of all; an error aborts all ranks."""
+    """Do the work of one rank with the communicator of all ranks; an error aborts all."""
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
@@ -67,7 +67,7 @@ def run_rank(work: Callable[[Any], None]) -> None:
 
 
 def report_error(error: BaseException, rank: int) -> None:
-    """Write an error to standard error as one line, for whoever started the ranks."""
+    """Write an error to standard error as one line, which `run_ranks` reads."""
     described = {"rank": rank, "host": socket.gethostname(), "kind": type(error).__name__}
     if isinstance(error, PartitionOpsError):
         keys = ("problem", "found", "expected", "remedy")
@@ -80,11 +80,11 @@ def report_error(error: BaseException, rank: int) -> None:
 
 
 def mpirun_command(options: MpiOptions) -> list[str]:
-    """The command before the program.
+    """Return the command that starts the ranks, without the program.
 
     Raises:
         EngineError: There is no mpirun.
-        UsageError: The hostfile is not there.
+        UsageError: There is no such hostfile.
     """
     command = shlex.split(options.mpirun) if options.mpirun else _own_mpirun(local=options.hostfile is None)
     if shutil.which(command[0]) is None:
@@ -102,8 +102,8 @@ def check_paths(options: MpiOptions) -> None:
     """Raise an error if the hostfile, command or library of the options does not exist, before other work.
 
     Raises:
-        UsageError: The hostfile is not there.
-        EngineError: The command or the library is not there.
+        UsageError: There is no such hostfile.
+        EngineError: There is no such command or library.
     """
     if options.hostfile is not None or options.mpirun is not None:
         mpirun_command(options)
@@ -115,13 +115,13 @@ def _own_mpirun(*, local: bool) -> list[str]:
     found = next((name for name in COMMANDS if shutil.which(name)), None)
     if found is None:
         raise EngineError("There is no mpirun", remedy=REMEDY)
-    # more ranks than cores are allowed on one machine; on several, the hostfile says how many
+    # on one machine, allow more ranks than cores; on several, the hostfile gives the numbers
     crowded = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if local else []
     return [found, "--bind-to", "none", *crowded]
 
 
 def mpi_environment() -> dict[str, str]:
-    """The environment of mpirun: OpenMPI refuses root unless it is told twice."""
+    """Return the environment of mpirun: OpenMPI runs as root only with two variables."""
     environment = dict(os.environ)
     if os.geteuid() == 0:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -146,7 +146,7 @@ def _run(command: list[str], job: bytes, output: IO[bytes]) -> int:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End mpirun if it still runs; it ends its ranks."""
+    """End mpirun, which ends its ranks, if it still runs."""
     if process.poll() is not None:
         return
     process.terminate()

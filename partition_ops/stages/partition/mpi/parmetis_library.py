@@ -1,6 +1,6 @@
-"""The partitioning library, called through ctypes: ParMETIS, or KarypisLab's PM4GNN with the same arguments.
+"""ParMETIS, or KarypisLab's PM4GNN, which has the same arguments, called through ctypes.
 
-It is found at run time and never shipped: ParMETIS's licence allows education, research and evaluation only.
+It is looked for at run time and never shipped: its licence allows education, research and evaluation only.
 Source: ParMETIS manual 4.0, section 5.2, ``ParMETIS_V3_PartKway``.
 """
 
@@ -22,15 +22,15 @@ from partition_ops.stages.partition.options import LibraryOptions
 
 FUNCTIONS = ("PM4GNN_PartKway", "ParMETIS_V3_PartKway")
 ADAPTIVE = "ParMETIS_V3_AdaptiveRepart"
-UNCOUPLED = 2  # the partitions that there are do not follow from the ranks
-MOST_RATIO = 1_000_000  # of cut edges to moved nodes, as the manual has it
+UNCOUPLED = 2  # the present partitions are independent of the ranks
+MOST_RATIO = 1_000_000  # of cut edges to moved nodes; the limit of the manual
 METIS_OK = 1
 PARMETIS_TOLERANCE = 1.05  # as its manual recommends
 FEWEST_NODES = 20  # for each rank and partition: below, ParMETIS divides by zero
-MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and takes 0 for 1
+MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and replaces 0 with 1
 REMEDY = (
     "Install Debian's packages libparmetis4.0 (component non-free: read its licence) and openmpi-bin, and"
-    " mpi4py ('pip install partition-ops[mpi]'), on every host; the other engines work without."
+    " mpi4py ('pip install partition-ops[mpi]'), on every host; the other engines do not need them."
 )
 
 
@@ -39,7 +39,7 @@ class Slice:
     """The nodes of one rank, consecutive, and their neighbours.
 
     Attributes:
-        bounds: (ranks + 1,) int64, where each rank's nodes begin; the same on every rank.
+        bounds: (ranks + 1,) int64, where the nodes of each rank begin; the same on every rank.
         offsets: (nodes + 1,) of the library's index type, from 0.
         neighbours: (half-edges,) of the library's index type; IDs in the whole graph.
         weights: (nodes, constraints) of the library's index type.
@@ -53,13 +53,13 @@ class Slice:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the partitions shall be like.
+    """The partitions to make.
 
     Attributes:
-        num_parts: How many.
+        num_parts: Number of partitions.
         tolerances: (constraints,) largest weight of a partition over its share.
         shares: (partitions,) share of every weight; they sum to 1.
-        seed: The same seed, on as many ranks, gives the same partitions.
+        seed: The same seed on the same number of ranks gives the same partitions.
     """
 
     num_parts: int
@@ -69,10 +69,10 @@ class Wanted:
 
 
 class Library:
-    """A loaded library; only inside a rank, because loading it loads MPI.
+    """A loaded library; only for use inside a rank, because loading it loads MPI.
 
     Raises:
-        EngineError: There is none, or it does not export a function that we can call.
+        EngineError: There is none, or it exports none of the functions.
     """
 
     def __init__(self, options: LibraryOptions) -> None:
@@ -108,23 +108,23 @@ class Library:
     def repartition(
         self, piece: Slice, wanted: Wanted, homes: npt.NDArray[np.int32], price: int, comm: Any
     ) -> npt.NDArray[np.int32]:
-        """Improve partitions that there are; every rank of ``comm`` calls this with its own slice.
+        """Improve present partitions; every rank of ``comm`` calls this with its own slice.
 
-        Source: ParMETIS manual 4.0, section 5.3, ``ParMETIS_V3_AdaptiveRepart``: it keeps low the sum of
+        Source: ParMETIS manual 4.0, section 5.3, ``ParMETIS_V3_AdaptiveRepart``: it minimises the sum of
         moved nodes and of cut edges times a ratio.
 
         Args:
             piece: The rank's nodes.
-            wanted: What the partitions shall be like.
-            homes: (nodes,) int32, where the rank's nodes are.
-            price: How many cut edges a moved node is worth.
+            wanted: The partitions to make.
+            homes: (nodes,) int32, the present partitions of the rank's nodes.
+            price: Number of cut edges that weigh as much as a moved node.
             comm: The communicator.
 
         Returns:
             (nodes,) int32, the partition of the rank's own nodes.
 
         Raises:
-            EngineError: The library cannot do that, or reported a failure.
+            EngineError: The library has no such function, or reported a failure.
 
         Peak memory: the library's own.
         """
@@ -152,7 +152,7 @@ class Library:
         comm: Any,
         *sizes: Any,
     ) -> npt.NDArray[np.int32]:
-        """Call one of the functions: their arguments are the same but for the sizes and for ``how``."""
+        """Call one of the functions; their arguments differ only in the sizes and in ``how``."""
         from mpi4py import MPI
 
         cut = np.zeros(1, self.index)
@@ -186,10 +186,10 @@ class Library:
 
 
 def find_library(options: LibraryOptions) -> str:
-    """Path or name of the library, without loading it.
+    """Return the path or name of the library, without loading it.
 
     Raises:
-        EngineError: There is none; says what to install and what works without.
+        EngineError: There is none; the remedy is to install it, or to use another engine.
     """
     if options.path is not None:
         if not Path(options.path).is_file():
@@ -202,7 +202,7 @@ def find_library(options: LibraryOptions) -> str:
 
 
 def check_installed(options: LibraryOptions) -> None:
-    """Look for all that a rank needs, without loading it.
+    """Check that everything that a rank needs is installed, without loading it.
 
     Raises:
         EngineError: Something is missing.
@@ -213,7 +213,7 @@ def check_installed(options: LibraryOptions) -> None:
 
 
 def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Sequence[int]) -> None:
-    """Refuse a graph that the library cannot count.
+    """Raise an error if the graph is too large for the library's integers, which overflow silently.
 
     Args:
         index_bits: Width of the library's ``idx_t``.
@@ -222,7 +222,7 @@ def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Seq
         weight_sums: Sum of each weight over all nodes.
 
     Raises:
-        EngineError: A number is too large; names it.
+        EngineError: A number is too large.
     """
     most = 2 ** (index_bits - 1) - 1
     numbers = {
@@ -237,7 +237,7 @@ def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Seq
                 f"The graph is too large for a ParMETIS of {index_bits}-bit integers",
                 found=f"{number} {what}",
                 expected=f"at most {most}",
-                remedy="Name a library built with 64-bit integers by --parmetis-library and"
+                remedy="Use a library built with 64-bit integers, with --parmetis-library and"
                 " --parmetis-index-bits 64, or use --engine metis.",
             )
 

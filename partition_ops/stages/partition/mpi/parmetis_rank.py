@@ -1,4 +1,4 @@
-"""One MPI rank of the engine ``parmetis``: ``mpirun … python -m`` with this module."""
+"""One MPI rank of the engine ``parmetis``; ``mpirun … python -m`` runs this module."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from partition_ops.storage import StorageSettings, Store, open_store
 
 @dataclass(frozen=True)
 class _Work:
-    """What this rank has to do: ``begin`` to ``end`` are the homogeneous IDs of its nodes.
+    """The work of this rank: ``begin`` to ``end`` are the homogeneous IDs of its nodes.
 
-    With ``follows``, there are partitions to begin from.
+    If ``follows`` is true, it begins from the partitions of an earlier run.
     """
 
     comm: Any
@@ -103,7 +103,7 @@ def _partition(work: _Work) -> npt.NDArray[np.int32]:
 
 
 def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.float64]]:
-    """The weights of this rank's nodes, and the tolerance of each, the same on every rank."""
+    """Return the weights of this rank's nodes, and the tolerance of each weight, the same on every rank."""
     from mpi4py import MPI
 
     classes = _classes(work)
@@ -129,7 +129,7 @@ def _in_degrees(work: _Work) -> Weights:
 
 
 def _read_array(work: _Work, key: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """This rank's part of an array with an entry a node; what is before it in the file is NumPy's header."""
+    """Read this rank's part of an array with an entry a node, which ends the file after NumPy's header."""
     found = work.store.stat(key)
     first = (found.size if found else 0) - dtype.itemsize * int(work.bounds[-1])
     begin, end = (first + dtype.itemsize * node for node in (work.begin, work.end))
@@ -137,7 +137,7 @@ def _read_array(work: _Work, key: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]
 
 
 def _gather(work: _Work, parts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """The partition of every node, in rank 0; nothing in the others."""
+    """Return the partition of every node in rank 0, and nothing in the others."""
     everything = np.empty(int(work.bounds[-1]) if work.comm.rank == 0 else 0, np.int32)
     work.comm.Gatherv(parts, [everything, np.diff(work.bounds)] if work.comm.rank == 0 else None)
     return everything

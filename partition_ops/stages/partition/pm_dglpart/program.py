@@ -1,4 +1,4 @@
-"""A ``pm_dglpart`` of our own: the guide's text files in, the text files of every partition out.
+"""Our own ``pm_dglpart``: it reads the text files of a graph and writes those of its partitions.
 
 Format: DGL guide, chapter 7.1. Every rank reads its share of the lines and writes the files of its own
 partitions; none holds the graph.
@@ -39,7 +39,7 @@ class Numbering:
 
     Attributes:
         new_ids: (nodes of the graph,) int64, by old ID.
-        ends: (partitions,) int64, the new ID behind each partition's last.
+        ends: (partitions,) int64, end of the new IDs of each partition.
     """
 
     new_ids: Ids
@@ -52,19 +52,20 @@ class Numbering:
 def dglpart(config: PartitionConfig, folder: Path, comm: Any) -> dict[str, int]:
     """Partition ``<graph>_{nodes,edges,stats}.txt`` into ``p<i>-<graph>_{nodes,edges,stats}.txt``.
 
-    Every rank calls this; the partitions are a multiple of the ranks. Rows of a node file are in the order
-    of new IDs. Duplicate edges and self-loops are kept in what is written, and not shown to ParMETIS.
+    Every rank calls this; the number of partitions is a multiple of that of the ranks. Rows of a
+    node file are in the order of new IDs. Duplicate edges and self-loops
+    are written too, but ParMETIS does not get them.
 
     Args:
         config: The graph's name, partitions, tolerance, seed and library.
-        folder: Where the files are and go; all hosts share it.
+        folder: Folder of the input and the output; all hosts share it.
         comm: The communicator of all ranks.
 
     Returns:
         Numbers of nodes, edges, partitions, and edges between partitions.
 
     Raises:
-        InvalidInputError: A file is missing or has a wrong row; with file and line.
+        InvalidInputError: A file is missing or has a malformed row; names file and line.
         EngineError: ParMETIS is missing or failed.
 
     Peak memory: in each rank 8 bytes a node of the graph; of its own share 24 bytes a half-edge, 16 bytes a
@@ -82,7 +83,7 @@ def dglpart(config: PartitionConfig, folder: Path, comm: Any) -> dict[str, int]:
 
 
 def number_nodes(nodes: NodeSlice, parts: npt.NDArray[np.int32], num_parts: int, comm: Any) -> Numbering:
-    """Give every node its new ID; every rank gets those of all."""
+    """Return the new IDs of all nodes, on every rank."""
     types = max(comm.allgather(int(nodes.types.max(initial=0)))) + 1
     groups = parts.astype(np.int64) * types + nodes.types
     counts = np.bincount(groups, minlength=num_parts * types)
@@ -97,7 +98,7 @@ def number_nodes(nodes: NodeSlice, parts: npt.NDArray[np.int32], num_parts: int,
 
 
 class _Writer:
-    """Sends every line to the rank that has its partition, and writes what comes."""
+    """Sends every line to the rank of its partition, and writes the lines that it receives."""
 
     def __init__(self, folder: Path, name: str, per_rank: int, numbering: Numbering, comm: Any) -> None:
         self.folder = folder
@@ -108,13 +109,13 @@ class _Writer:
         self.parts = range(comm.rank * per_rank, (comm.rank + 1) * per_rank)
 
     def write(self, text: TextGraph, first_node: int) -> int:
-        """Write all files of this rank's partitions; the number of cut edges among the lines it read."""
+        """Write all files of this rank's partitions; return the number of cut edges in the lines it read."""
         nodes = self._write_nodes(text, first_node)
         edges, cut = self._write_edges(text)
         for part in self.parts:
             line = f"{nodes[part]} {edges[part]} {text.stats[2]}\n"
             self._partial(part, parmetis.stats_file).write_text(line)
-        self.comm.barrier()  # nothing appears before everything is written
+        self.comm.barrier()  # no file appears before all are written
         for part in self.parts:
             for kind in (parmetis.nodes_file, parmetis.edges_file, parmetis.stats_file):
                 partial = self._partial(part, kind)
@@ -162,7 +163,7 @@ class _Writer:
         return counts, cut
 
     def _exchange(self, parts: Ids, keys: Ids, lines: pa.Array) -> list[tuple[int, Ids, pa.Array]]:
-        """Send lines to the ranks of their partitions; back come those of this rank's, with their keys."""
+        """Send lines to the ranks of their partitions; return the received ones with their keys."""
         outgoing: list[list[tuple[int, Ids, pa.Array]]] = [[] for _ in range(self.comm.size)]
         order = np.argsort(parts, kind="stable")
         begins = np.unique(parts[order], return_index=True)[1]
@@ -173,7 +174,7 @@ class _Writer:
 
 
 def _lines(ids: Sequence[Ids], text: pa.Array | None) -> pa.Array:
-    """Lines with new numbers before them."""
+    """Return lines with numbers put before them."""
     if text is None:
         return pa.array([], pa.large_binary())
     numbers = [pc.cast(pc.cast(pa.array(values), pa.large_string()), pa.large_binary()) for values in ids]
@@ -189,7 +190,7 @@ def _write_sorted(stream: BinaryIO, pieces: list[tuple[Ids, pa.Array]]) -> None:
 
 
 def _write(stream: BinaryIO, lines: pa.Array) -> None:
-    """Write lines, which have their ends already."""
+    """Write lines, which include their line ends."""
     for part in lines.chunks if isinstance(lines, pa.ChunkedArray) else [lines]:
         offsets = np.frombuffer(part.buffers()[1], np.int64)[part.offset : part.offset + len(part) + 1]
         stream.write(memoryview(part.buffers()[2])[offsets[0] : offsets[-1]])

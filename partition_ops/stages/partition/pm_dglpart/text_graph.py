@@ -1,4 +1,4 @@
-"""``pm_dglpart``, first half: from the text files to the partition of every node."""
+"""Read the text files of a graph over several ranks, and partition its nodes."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class NodeSlice:
 
 
 def open_text(folder: Path, graph_name: str, comm: Any) -> TextGraph:
-    """Find the three files.
+    """Open the three files of a graph.
 
     Raises:
-        InvalidInputError: One is missing, or the statistics are no three numbers.
+        InvalidInputError: One is missing, or the stats file does not hold three numbers.
     """
     path = folder / parmetis.stats_file(graph_name)
     fields = path.read_text(errors="replace").split() if path.is_file() else []
@@ -81,10 +81,10 @@ def open_text(folder: Path, graph_name: str, comm: Any) -> TextGraph:
 
 
 def read_nodes(text: TextGraph, comm: Any) -> NodeSlice:
-    """Types and weights of this rank's nodes.
+    """Return the types and weights of this rank's nodes.
 
     Raises:
-        InvalidInputError: A row is wrong, types are not grouped, or the statistics count other nodes.
+        InvalidInputError: A row is malformed, types are not grouped, or the stats file has another count.
     """
     names = parmetis.node_columns(text.stats[2])
     types, weights = [np.empty(0, np.int64)], [np.empty((0, len(names) - 2), np.int64)]
@@ -117,7 +117,7 @@ def _check_count(path: Path, found: int, expected: int, what: str) -> None:
 
 
 def in_step(blocks: Iterator[LineBlock], comm: Any) -> Iterator[LineBlock | None]:
-    """Blocks as long as any rank has one, so that all ranks exchange as often; None where one has no more."""
+    """Yield blocks while any rank has one, so that all ranks exchange equally often; None after the last."""
     while True:
         block = next(blocks, None)
         if not comm.allreduce(int(block is not None)):
@@ -126,10 +126,10 @@ def in_step(blocks: Iterator[LineBlock], comm: Any) -> Iterator[LineBlock | None
 
 
 def read_graph(text: TextGraph, bounds: Ids, comm: Any) -> ParhipGraph:
-    """The distinct neighbours of this rank's nodes, in either direction, without self-loops.
+    """Return the distinct neighbours of this rank's nodes, in either direction, without self-loops.
 
     Raises:
-        InvalidInputError: An edge joins what is no node, or the statistics count other edges.
+        InvalidInputError: An end of an edge is not a node, or the stats file has another count.
 
     Peak memory: 24 bytes a half-edge of this rank.
     """
@@ -140,7 +140,7 @@ def read_graph(text: TextGraph, bounds: Ids, comm: Any) -> ParhipGraph:
         if block is not None:
             ends = np.stack([block.columns["src_id"], block.columns["dst_id"]])
             good: npt.NDArray[np.bool_] = np.all((ends >= 0) & (ends < total), axis=0)
-            text.edges.wrong(block, good, "an end of the edge is no node", f"0 to {total - 1}")
+            text.edges.wrong(block, good, "an end of the edge is not a node", f"0 to {total - 1}")
             rows += ends.shape[1]
         keys.append(_exchange(ends[:, ends[0] != ends[1]], bounds, comm))
     _check_count(text.edges.path, comm.allreduce(rows), text.stats[1], "edges")
@@ -151,7 +151,7 @@ def read_graph(text: TextGraph, bounds: Ids, comm: Any) -> ParhipGraph:
 
 
 def _exchange(ends: Ids, bounds: Ids, comm: Any) -> Ids:
-    """Send both directions of some edges to the owners; back come node * nodes + neighbour."""
+    """Send both directions of some edges to the owners; return the received node * nodes + neighbour."""
     both = np.concatenate([ends, ends[::-1]], axis=1)
     owners = np.searchsorted(bounds, both[0], side="right") - 1
     keys = both[0] * bounds[-1] + both[1]
@@ -162,7 +162,7 @@ def _exchange(ends: Ids, bounds: Ids, comm: Any) -> Ids:
 def partition_slice(
     config: PartitionConfig, graph: ParhipGraph, nodes: NodeSlice, comm: Any
 ) -> npt.NDArray[np.int32]:
-    """(nodes,) int32, the partition of this rank's nodes; a tiny graph goes to METIS on rank 0.
+    """Return (nodes,) int32, the partition of this rank's nodes; METIS on rank 0 partitions a tiny graph.
 
     Raises:
         EngineError: The library is missing or failed, or the graph does not fit its integers.
@@ -196,7 +196,7 @@ def _partition_tiny(
 
 def _tiny(config: PartitionConfig, graph: ParhipGraph, weights: Weights) -> npt.NDArray[np.int32]:
     if config.num_parts == 1 or graph.num_half_edges == 0 or graph.num_nodes <= config.num_parts:
-        return (np.arange(graph.num_nodes) % config.num_parts).astype(np.int32)  # nothing to cut: dealt out
+        return (np.arange(graph.num_nodes) % config.num_parts).astype(np.int32)  # nothing to cut
     used = weights.any(axis=0)
     weights = weights[:, used] if used.any() else np.ones((graph.num_nodes, 1), np.int64)
     return cut_graph(config, graph, np.ascontiguousarray(weights))

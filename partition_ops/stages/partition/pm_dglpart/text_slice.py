@@ -28,7 +28,7 @@ class LineBlock:
     Attributes:
         columns: (n,) int64 each, by name.
         text: (n,) the rows as they are in the file, each with its line end.
-        places: (n,) int64, where in the file each begins.
+        places: (n,) int64, the offset of each in the file.
     """
 
     columns: dict[str, Ids]
@@ -41,9 +41,9 @@ class TextSlice:
 
     Args:
         path: The file.
-        columns: Names of the integers at the beginning of every row; what follows them is kept as it is.
-        rank: Which share.
-        ranks: Of how many.
+        columns: Names of the integers at the beginning of every row; the rest of the row is not parsed.
+        rank: Number of the share.
+        ranks: Number of shares.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], *, rank: int, ranks: int) -> None:
@@ -58,22 +58,22 @@ class TextSlice:
         self._begin, self._end = (self._line_begin(size * share // ranks) for share in (rank, rank + 1))
 
     def blocks(self) -> Iterator[LineBlock]:
-        """The rows, in order; some 16 MiB of text at a time.
+        """Yield the rows in order, about 16 MiB of text at a time.
 
         Raises:
-            InvalidInputError: A row has too few fields, or one that is no integer; with the line.
+            InvalidInputError: A row has too few fields, or one that is not an integer; names the line.
         """
         with self.path.open("rb") as stream:
             stream.seek(self._begin)
             while (place := stream.tell()) < self._end:
                 data = stream.read(min(BLOCK_BYTES, self._end - place)) + stream.readline()
-                if stream.tell() > self._end:  # that was a line too many
+                if stream.tell() > self._end:  # one line too many
                     stream.seek(self._end)
                     data = data[: self._end - place]
                 yield self._block(data, place)
 
     def wrong(self, block: LineBlock, good: npt.NDArray[np.bool_], problem: str, expected: str) -> None:
-        """Refuse a block with a row that is not good, naming file and line."""
+        """Raise an error if a row of a block is not good; the error names file and line."""
         if good.all():
             return
         row = int(np.flatnonzero(~good)[0])
@@ -85,7 +85,7 @@ class TextSlice:
         )
 
     def _line_begin(self, place: int) -> int:
-        """Where the first line begins that does not begin before a place."""
+        """Return the offset of the first line that starts at or after ``place``."""
         if place == 0:
             return 0
         with self.path.open("rb") as stream:
@@ -118,7 +118,7 @@ class TextSlice:
             except pa.ArrowInvalid:
                 pass  # other white space, rows with other numbers of attributes, or an error
         for _ in TextTable(self.path, str(self.path), self._columns).blocks():
-            pass  # says which line it is
+            pass  # raises an error that names the line
         raise InvalidInputError(f"{self.path} cannot be read")
 
     def _line(self, place: int) -> int:

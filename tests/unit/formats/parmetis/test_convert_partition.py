@@ -277,23 +277,23 @@ MALFORMED: dict[str, tuple[Change, str]] = {
     "a new ID out of range": (_set("nodes", 0, 0, 65), r"nodes.txt, line 1: the new ID is out of range"),
     "a node twice": (
         _append("nodes", lambda output: output.nodes[0][0]),
-        r"nodes.txt, line \d+: the node, or its new ID, is there twice",
+        r"nodes.txt, line \d+: the node, or its new ID, occurs twice",
     ),
     "a row twice": (
         _append("nodes", lambda output: output.nodes[1][0]),
-        r"nodes.txt, line \d+: the node, or its new ID, is there twice",
+        r"nodes.txt, line \d+: the node, or its new ID, occurs twice",
     ),
     "a node missing": (lambda output: output.nodes[1].pop() and None, r"not contiguous|in no partition"),
     "an unknown edge type": (_set("edges", 5, 5, 3), r"edges.txt, line 6: there is no such edge type"),
     "an edge beyond its type": (_set("edges", 5, 4, 10**6), r"line 6: the edge ID is outside the range"),
     "a source of another type": (
         lambda output: _swap_ends(output),
-        r"edges.txt, line 1: the (source|destination) of the edge is no node of the type",
+        r"edges.txt, line 1: the (source|destination) of the edge is not a node of the type",
     ),
     "another new source": (_set("edges", 0, 0, -7), r"line 1: <src_id> and <orig_src_id> contradict"),
     "an edge twice": (
         _append("edges", lambda output: output.edges[1][3]),
-        r"edges.txt, line \d+: the edge is there twice",
+        r"edges.txt, line \d+: the edge occurs twice",
     ),
     "an edge in another partition": (
         lambda output: output.edges[0].insert(0, output.edges[1].pop()),

@@ -69,15 +69,15 @@ WRONG = {
     "an end that is no node": (
         NODES,
         change(EDGES, 1, "1 7 1 0"),
-        r"edges\.txt, line 2: <dst_id> is no node.*0 to 6",
+        r"edges\.txt, line 2: <dst_id> is not a node.*0 to 6",
     ),
-    "an end below zero": (NODES, change(EDGES, 1, "-1 4 1 0"), r"line 2: <src_id> is no node"),
+    "an end below zero": (NODES, change(EDGES, 1, "-1 4 1 0"), r"line 2: <src_id> is not a node"),
     "a self-loop": (NODES, change(EDGES, 1, "4 4 1 0"), r"line 2: a self-loop"),
-    "a duplicate": (NODES, change(EDGES, 1, "0 3 1 0"), r"line 2: .*second time.*also in line 1"),
+    "a duplicate": (NODES, change(EDGES, 1, "0 3 1 0"), r"line 2: .*occurs twice.*also in line 1"),
     "a duplicate of another edge type": (
         NODES,
         ["0 3 0 0", "1 4 1 0", "0 3 0 1"],
-        r"line 3: .*second time.*0 3, also in line 1; 1 such rows.*whatever the edge type",
+        r"line 3: .*occurs twice.*0 3, also in line 1; 1 such rows.*whatever the edge type",
     ),
     "an edge type that is not in the schema": (NODES, change(EDGES, 0, "0 3 0 2"), r"line 1: the edge type"),
     "a type-wise edge ID out of range": (

@@ -205,7 +205,7 @@ def test_what_is_missing_is_said_in_one_sentence(
     assert main(["partition", *arguments]) == 1
     error = capsys.readouterr().err
     assert "libparmetis4.0" in error
-    assert "the other engines work without" in error
+    assert "the other engines do not need them" in error
     assert "Traceback" not in error
     with pytest.raises(EngineError, match="no library /nowhere"):
         find_library(LibraryOptions(path="/nowhere", index_bits=64))
