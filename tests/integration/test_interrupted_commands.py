@@ -109,7 +109,7 @@ def test_a_signal_ends_a_verb_as_ctrl_c_does(
 
 
 @pytest.mark.charts
-def test_a_run_goes_on_after_sigterm(graph: Path, tmp_path: Path, temporary: Path) -> None:
+def test_a_run_resumes_after_sigterm(graph: Path, tmp_path: Path, temporary: Path) -> None:
     out = tmp_path / "out"
     words = ["run", str(graph), str(out), "--num-parts", "2", "--engine", "random"]
     process = start(*words)
@@ -130,7 +130,7 @@ def test_no_child_is_left_behind(graph: Path, tmp_path: Path, temporary: Path) -
     assert not [*temporary.iterdir()]
 
 
-def test_the_lock_on_s3_is_given_back(
+def test_the_lock_on_s3_is_released(
     graph: Path,
     s3_root: str,
     s3_settings: StorageSettings,
@@ -204,9 +204,7 @@ sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
         "pool.submit(Event().wait).result()",  # a thread that does not end
     ],
 )
-def test_what_does_not_hear_a_signal_is_ended_all_the_same(
-    work: str, tmp_path: Path, temporary: Path
-) -> None:
+def test_a_command_that_cannot_react_to_a_signal_ends(work: str, tmp_path: Path, temporary: Path) -> None:
     out = tmp_path / "out"
     process = start(out, command=(sys.executable, "-c", DEAF.format(work=work)))
     assert process.stdout is not None and process.stdout.readline() == "working\n"
@@ -264,7 +262,7 @@ sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 
 
 @pytest.mark.parametrize("held_up", [("os.remove", layout.LOCK), ("shutil.rmtree", PREFIX)])
-def test_a_signal_while_something_is_given_back_leaves_nothing(
+def test_a_signal_during_a_clean_up_leaves_nothing(
     held_up: tuple[str, str], tmp_path: Path, temporary: Path
 ) -> None:
     out = tmp_path / "out"
@@ -274,7 +272,9 @@ def test_a_signal_while_something_is_given_back_leaves_nothing(
     assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
 
 
-def test_a_terminal_that_goes_is_no_trouble(graph: Path, tmp_path: Path, temporary: Path) -> None:
+def test_a_closed_terminal_does_not_disturb_the_clean_up(
+    graph: Path, tmp_path: Path, temporary: Path
+) -> None:
     """The bar on it cannot be cleared any more."""
     out = tmp_path / "out"
     process, terminal = pty.fork()

@@ -63,5 +63,15 @@ def test_importing_the_package_imports_no_other_module_of_it() -> None:
     assert "numpy" not in modules
 
 
+def test_converting_ids_does_not_import_torch() -> None:
+    code = (
+        "import sys, partition_ops; partition_ops.PartitionBook;"
+        "meta = {'node_type': ['a'], 'num_nodes_per_type': [2]};"
+        "meta |= {'edge_type': ['a:r:a'], 'num_edges_per_type': [1]};"
+        "assert partition_ops.IDConverter(meta).nid_hom2het(1) == ('a', 1); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_the_reference_is_up_to_date() -> None:
     assert PAGE.read_text() == reference(), "run 'make reference'"

@@ -164,7 +164,7 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_one_change_is_named_and_nothing_is_published(tmp_path: Path, name: str) -> None:
+def test_each_defect_is_named_and_nothing_is_published(tmp_path: Path, name: str) -> None:
     change, words = CHANGES[name]
     graph = library(layout=Layout("csv")).write(tmp_path / "graph")
     change(graph)
@@ -202,7 +202,7 @@ def changed(old: bytes, new: bytes) -> Callable[[Path], Any]:
         (lambda path: np.save(path, np.array([{}]), allow_pickle=True), "Python objects"),
     ],
 )
-def test_why_a_file_is_no_array_is_said_in_our_words(
+def test_the_message_says_why_a_file_is_not_an_array(
     tmp_path: Path, change: Callable[[Path], Any], found: str
 ) -> None:
     path = tmp_path / "a.npy"
@@ -224,7 +224,7 @@ def test_why_a_file_is_no_array_is_said_in_our_words(
         (b'{"a": 1, "a": 2}', "'a' twice"),
     ],
 )
-def test_metadata_that_is_no_json_is_explained(
+def test_the_message_says_why_metadata_is_not_json(
     tmp_path: Path, data: bytes, found: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "metadata.json").write_bytes(data)

@@ -32,7 +32,7 @@ def good() -> dict[str, Any]:
     }
 
 
-def test_types_counts_and_files_are_taken_over() -> None:
+def test_types_counts_and_files_are_parsed() -> None:
     metadata = parse_metadata(good(), where="m")
     assert metadata.node_types == ("a", "b")
     assert [edge_type.triple for edge_type in metadata.edge_types] == [("a", "r", "b"), ("b", "s", "b")]
@@ -68,7 +68,7 @@ def test_an_absolute_path_below_the_root_is_relative_to_it() -> None:
     assert parse_metadata(document, where="m", root="/graphs/toy").edges[1].files == ("e/2.parquet",)
 
 
-def test_another_graph_name_can_be_given(tmp_path: Path) -> None:
+def test_a_graph_name_overrides_the_metadata(tmp_path: Path) -> None:
     library().write(tmp_path)
     assert load_metadata(open_store(str(tmp_path)), graph_name="mag").graph_name == "mag"
     with pytest.raises(UsageError, match=r"--graph-name: DGL cannot use the graph name.*'no good'"):
@@ -155,7 +155,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_cannot_be_is_refused(name: str) -> None:
+def test_invalid_metadata_is_rejected(name: str) -> None:
     change, words = BROKEN[name]
     document = good()
     change(document)
@@ -182,7 +182,7 @@ def test_a_name_twice_in_an_object_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", range(700, 1000, 20))
-def test_any_depth_of_nesting_is_refused(tmp_path: Path, depth: int) -> None:
+def test_deep_nesting_is_rejected(tmp_path: Path, depth: int) -> None:
     text = json.dumps(good()).replace('"node_type": [', f'"node_type": [{"[" * depth}{"]" * depth}, ')
     (tmp_path / "metadata.json").write_text(text)
     with pytest.raises(InvalidInputError, match=r"metadata\.json"):
@@ -190,7 +190,7 @@ def test_any_depth_of_nesting_is_refused(tmp_path: Path, depth: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"x"', "{}", "\x00\xff", "[" * 100_000])
-def test_what_is_no_metadata_is_refused(tmp_path: Path, text: str) -> None:
+def test_documents_that_are_not_metadata_are_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "metadata.json").write_text(text)
     with pytest.raises(InvalidInputError, match=r"metadata\.json"):
         load_metadata(open_store(str(tmp_path)))

@@ -22,7 +22,7 @@ NOBODY = 65534
 @pytest.mark.parametrize(
     "uri", ["s3:bucket/x", "s3:/bucket/x", "S3:x", "s3:", "gs:b/x", "file:/x", "file://x"]
 )
-def test_a_misspelt_uri_is_not_a_path(uri: str) -> None:
+def test_a_misspelled_uri_is_not_a_path(uri: str) -> None:
     with pytest.raises(UsageError, match="URI"):
         open_store(uri)
 
@@ -95,7 +95,7 @@ def forbidden() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("key", ["new", "folder/new"])
-def test_where_nothing_may_be_written_it_says_who_may_not(forbidden: Path, key: str) -> None:
+def test_a_forbidden_write_names_the_user_and_the_permissions(forbidden: Path, key: str) -> None:
     store = open_store(str(forbidden))
     table = pa.table({"a": [1]})
     said = rf"{forbidden}/.* cannot be .*user .*\({os.geteuid()}\); {forbidden} belongs .*, mode dr-xr-xr-x"
@@ -107,7 +107,7 @@ def test_where_nothing_may_be_written_it_says_who_may_not(forbidden: Path, key: 
         store.compare_and_set(key, b"1", expected=None)
 
 
-def test_who_may_not_read_is_told(forbidden: Path) -> None:
+def test_a_forbidden_read_names_the_user(forbidden: Path) -> None:
     if os.geteuid() != NOBODY:
         (forbidden / "key").chmod(0)
     with pytest.raises(InvalidInputError, match=rf"key cannot be read.*user .*\({os.geteuid()}\)"):
@@ -137,7 +137,7 @@ def test_a_file_uri_may_be_quoted(tmp_path: Path) -> None:
     assert (tmp_path / "a b" / "x").read_bytes() == b"1"
 
 
-def test_what_killed_processes_began_is_removed_from_the_given_folders(tmp_path: Path) -> None:
+def test_partial_files_of_killed_processes_are_removed_from_some_folders(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     store.write_bytes("a/b/c", b"x")
     for folder in ("a", "a/b", "others"):

@@ -87,7 +87,7 @@ def test_a_lock_is_taken_without_waiting(root: Store) -> None:
     assert read_lock(root) is None
 
 
-def test_what_is_not_as_expected_is_not_written(root: Store) -> None:
+def test_unexpected_content_is_not_overwritten(root: Store) -> None:
     assert root.compare_and_set("lock.json", b"a", expected=None)
     assert not root.compare_and_set("lock.json", b"b", expected=None)
     assert not root.compare_and_set("lock.json", b"b", expected=b"x")

@@ -52,7 +52,7 @@ def accepted(uri: str) -> bool:
 
 @settings(deadline=None)
 @given(parts=st.lists(PARTS, max_size=6), as_file=st.booleans())
-def test_local_roots_are_judged_by_where_they_lead(tree: Path, parts: list[str], as_file: bool) -> None:
+def test_local_roots_are_compared_after_resolving_links(tree: Path, parts: list[str], as_file: bool) -> None:
     path = "/".join([str(tree), *parts])
     # os.path goes another way than the code: it decodes nothing and follows link by link
     real = os.path.realpath(path.replace("%2e%2e", "..") if as_file else path)
@@ -63,7 +63,7 @@ def test_local_roots_are_judged_by_where_they_lead(tree: Path, parts: list[str],
 
 @settings(deadline=None)
 @given(parts=st.lists(S3_PARTS, min_size=1, max_size=5), slash=st.sampled_from(["", "/"]))
-def test_roots_on_s3_are_judged_by_whole_names(tree: Path, parts: list[str], slash: str) -> None:
+def test_s3_roots_are_compared_by_whole_names(tree: Path, parts: list[str], slash: str) -> None:
     bucket, *prefix = parts
     plain = not {"", ".", ".."} & set(prefix)
     inside = bucket == "graphs" and prefix[:1] == ["in"] and plain
@@ -73,7 +73,7 @@ def test_roots_on_s3_are_judged_by_whole_names(tree: Path, parts: list[str], sla
 
 @settings(deadline=None)
 @given(parts=st.lists(S3_PARTS, min_size=1, max_size=5))
-def test_what_is_opened_on_s3_lies_inside(tree: Path, parts: list[str]) -> None:
+def test_stores_on_s3_are_inside_the_allowed_roots(tree: Path, parts: list[str]) -> None:
     try:
         store = open_store("s3://" + "/".join(parts))
     except UsageError:
@@ -108,7 +108,7 @@ def test_a_list_with_a_mistake_allows_nothing(monkeypatch: pytest.MonkeyPatch, e
         open_store("/tmp")
 
 
-def test_links_that_lead_to_each_other_are_refused(tree: Path, tmp_path: Path) -> None:
+def test_a_cycle_of_links_is_rejected(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     assert not accepted(str(tmp_path / "a" / "x"))

@@ -28,7 +28,7 @@ def test_nobody_waits_for_a_slow_item(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(unordered_in_threads(work, range(10)))[-1] == 0
 
 
-def test_an_error_ends_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_cancels_items_that_have_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("partition_ops.system.parallel.cores", lambda: 1)
     begun = []
 

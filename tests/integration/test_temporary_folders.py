@@ -57,7 +57,7 @@ def another_process() -> Iterator[tuple[subprocess.Popen[str], Path]]:
             process.kill()
 
 
-def test_the_folder_of_a_killed_process_goes_and_that_of_a_living_one_stays(below: Path) -> None:
+def test_only_folders_of_ended_processes_are_removed(below: Path) -> None:
     with another_process() as (living, kept), another_process() as (killed, gone):
         assert kept.parent == gone.parent == below
         killed.send_signal(signal.SIGKILL)
@@ -88,7 +88,7 @@ def test_room_is_made_in_a_full_place(below: Path) -> None:
     assert not gone.exists()
 
 
-def test_what_another_command_removes_meanwhile_does_not_matter(
+def test_folders_that_another_command_removes_are_ignored(
     below: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with another_process() as (killed, gone):
@@ -107,7 +107,7 @@ def test_what_another_command_removes_meanwhile_does_not_matter(
     assert not [*below.iterdir()]
 
 
-def test_a_number_that_was_given_again_is_no_owner(below: Path) -> None:
+def test_a_reused_process_id_is_another_owner(below: Path) -> None:
     ours = new_folder()
     head, process, start, tail = ours.name.rsplit("-", 3)
     assert int(process) == os.getpid()
@@ -117,7 +117,7 @@ def test_a_number_that_was_given_again_is_no_owner(below: Path) -> None:
     assert ours.exists() and not before_us.exists()
 
 
-def test_what_is_of_another_host_or_of_nobody_known_stays(below: Path) -> None:
+def test_folders_of_other_hosts_and_unknown_owners_stay(below: Path) -> None:
     with another_process() as (killed, gone):
         killed.send_signal(signal.SIGKILL)
     system, *owner = gone.name.removeprefix(PREFIX).split("-", 3)
@@ -136,7 +136,7 @@ def test_what_is_of_another_host_or_of_nobody_known_stays(below: Path) -> None:
     assert {path.name for path in below.iterdir()} == {*names, "linked", f"{gone.name}2", f"{gone.name}3"}
 
 
-def test_a_folder_goes_with_its_context(below: Path) -> None:
+def test_a_folder_is_removed_with_its_context(below: Path) -> None:
     with temporary_folder() as folder:
         assert Path(folder).stat().st_mode & 0o777 == 0o700
         remove_abandoned()
@@ -144,7 +144,7 @@ def test_a_folder_goes_with_its_context(below: Path) -> None:
     assert not [*below.iterdir()]
 
 
-def test_what_is_ours_is_removed_wherever_it_was_made(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_folders_are_removed_in_every_parent(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verb may have a place of its own, and have left it."""
     monkeypatch.setattr("partition_ops.system.temporary_folders.PARENTS", set())
     for name in ("one", "other"):

@@ -38,7 +38,7 @@ def keys(store: Store, prefix: str = "") -> list[str]:
     return [entry.key for entry in store.list(prefix)]
 
 
-def test_compare_and_set_writes_what_is_expected_only(store: Store) -> None:
+def test_compare_and_set_writes_only_over_the_expected_content(store: Store) -> None:
     assert store.compare_and_set("lock.json", b"a", expected=None)
     assert not store.compare_and_set("lock.json", b"b", expected=None)
     assert not store.compare_and_set("lock.json", b"b", expected=b"x")
@@ -50,7 +50,7 @@ def test_compare_and_set_writes_what_is_expected_only(store: Store) -> None:
 
 
 @pytest.mark.parametrize("expected", [None, b"old"])
-def test_one_of_many_who_compare_and_set_is_told_that_it_wrote(store: Store, expected: bytes | None) -> None:
+def test_one_of_many_concurrent_compare_and_set_calls_succeeds(store: Store, expected: bytes | None) -> None:
     if expected:
         store.write_bytes("lock.json", expected)
     offers = [f"caller {number}".encode() for number in range(8)]
@@ -70,7 +70,7 @@ class Interrupted(Exception):
     pass
 
 
-def test_what_is_written_is_read_back(store: Store) -> None:
+def test_objects_are_read_back(store: Store) -> None:
     artifact = store.write_bytes("a/b.txt", b"hello")
     assert artifact == Artifact("a/b.txt", 5, HELLO_SHA256)
     assert store.read_bytes("a/b.txt") == b"hello"
@@ -124,7 +124,7 @@ def test_more_objects_than_one_page_are_listed_and_deleted(
     assert keys(store) == []
 
 
-def test_deleting_what_is_not_there_is_passed_over(store: Store) -> None:
+def test_deleting_a_missing_object_is_ignored(store: Store) -> None:
     store.write_bytes("a", b"1")
     store.write_bytes("b", b"2")
     store.delete(["a", "never"])
@@ -144,7 +144,7 @@ def test_a_child_sees_its_part_of_the_parent(store: Store) -> None:
 
 
 @pytest.mark.parametrize("before", [None, b"old"])
-def test_a_failed_write_leaves_what_was_there(store: Store, before: bytes | None) -> None:
+def test_a_failed_write_leaves_the_old_object(store: Store, before: bytes | None) -> None:
     if before is not None:
         store.write_bytes("a", before)
     with pytest.raises(Interrupted), store.create("a") as new:

@@ -44,7 +44,7 @@ def refuse_writing(store: S3Store) -> None:
     store._client.meta.events.register("before-send.s3", spoil)
 
 
-def test_whoever_reads_waits_for_what_is_on_its_way(store: S3Store, gate: threading.Event) -> None:
+def test_reads_wait_for_uploads(store: S3Store, gate: threading.Event) -> None:
     with store.deferring() as deferring:
         deferring.child("x").write_bytes("a", b"12")
         threading.Timer(0.3, gate.set).start()
@@ -55,7 +55,7 @@ def test_whoever_reads_waits_for_what_is_on_its_way(store: S3Store, gate: thread
 
 
 @pytest.mark.parametrize("use", ["stat", "list", "local_copy", "delete", "again"])
-def test_every_use_waits(store: S3Store, gate: threading.Event, use: str) -> None:
+def test_every_method_waits_for_the_upload(store: S3Store, gate: threading.Event, use: str) -> None:
     with store.deferring() as deferring:
         deferring.write_bytes("a", b"12")
         threading.Timer(0.2, gate.set).start()
@@ -72,7 +72,7 @@ def test_every_use_waits(store: S3Store, gate: threading.Event, use: str) -> Non
     assert [entry.size for entry in store.list()] == {"delete": [], "again": [3]}.get(use, [2])
 
 
-def test_only_so_many_wait_on_the_disk(store: S3Store, gate: threading.Event) -> None:
+def test_the_number_of_waiting_files_is_limited(store: S3Store, gate: threading.Event) -> None:
     written = []
 
     def write() -> None:
@@ -104,14 +104,14 @@ def test_a_task_whose_upload_fails_leaves_no_record(store: S3Store) -> None:
     assert store.exists("taken")  # the task is done again, and this is written over
 
 
-def test_what_went_wrong_first_is_told(store: S3Store) -> None:
+def test_the_first_error_is_raised(store: S3Store) -> None:
     refuse_writing(store)
     with pytest.raises(ZeroDivisionError), store.deferring() as deferring:
         deferring.write_bytes("refused", b"1")
         _ = 1 / 0
 
 
-def test_a_copy_is_kept_where_it_will_be_read_again(store: S3Store) -> None:
+def test_a_copy_is_kept_if_it_will_be_read_again(store: S3Store) -> None:
     for again in (False, True):
         with store.create("a") as new:
             new.path.write_bytes(b"0123456789")

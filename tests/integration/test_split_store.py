@@ -22,13 +22,13 @@ def keys(store: Store, prefix: str = "") -> list[str]:
     return [entry.key for entry in store.list(prefix)]
 
 
-def test_a_local_store_stays_what_it_is(tmp_path: Path) -> None:
+def test_a_local_store_is_returned_unchanged(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     with keep_local(store, "scratch/buckets") as same:
         assert same is store
 
 
-def test_the_folder_stays_here_and_goes_with_the_context(remote: Store) -> None:
+def test_the_folder_is_local_and_removed_with_the_context(remote: Store) -> None:
     with keep_local(remote, "scratch/buckets") as store:
         store.write_bytes("scratch/buckets/a", b"here")
         store.write_bytes("scratch/plan", b"there")
@@ -42,7 +42,7 @@ def test_the_folder_stays_here_and_goes_with_the_context(remote: Store) -> None:
     assert not path.exists()
 
 
-def test_what_others_left_in_the_folder_is_not_seen_and_is_removed(remote: Store) -> None:
+def test_remote_objects_in_the_folder_are_hidden_and_removed(remote: Store) -> None:
     remote.write_bytes("scratch/buckets/a", b"of a run that was killed")
     remote.write_bytes("scratch/buckets/b", b"of a run that was killed")
     with keep_local(remote, "scratch/buckets") as store:
@@ -65,7 +65,7 @@ def test_children_of_either_side(remote: Store) -> None:
         assert keys(remote) == ["scratch/plan"]
 
 
-def test_deferred_objects_lie_on_their_side(remote: Store) -> None:
+def test_deferred_objects_are_in_their_store(remote: Store) -> None:
     with keep_local(remote, "scratch/buckets") as store:
         with store.deferring() as later:
             later.write_bytes("scratch/buckets/a", b"here")

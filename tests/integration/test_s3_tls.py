@@ -127,7 +127,7 @@ def round_trip(settings: StorageSettings | None) -> None:
         store.delete_prefix("")
 
 
-def test_an_authority_that_is_given_is_trusted(settings: StorageSettings, authority: Authority) -> None:
+def test_the_authority_in_the_settings_is_trusted(settings: StorageSettings, authority: Authority) -> None:
     round_trip(replace(settings, verify=str(authority.bundle)))
 
 

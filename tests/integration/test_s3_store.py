@@ -64,13 +64,13 @@ def test_a_missing_bucket_is_named(s3_settings: StorageSettings, use: str) -> No
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_server_that_is_not_there_may_come_back(s3_settings: StorageSettings, use: str) -> None:
+def test_an_unreachable_server_is_a_transient_error(s3_settings: StorageSettings, use: str) -> None:
     settings = replace(s3_settings, endpoint_url=f"http://127.0.0.1:{free_port()}", max_attempts=1)
     with pytest.raises(TransientStorageError, match="AWS_ENDPOINT_URL"):
         USES[use](S3Store("bucket", "x", settings=settings))
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_forever(s3_settings: StorageSettings) -> None:
+def test_a_silent_server_times_out(s3_settings: StorageSettings) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -133,7 +133,7 @@ def test_a_bucket_that_cannot_be_is_wrong_use(s3_settings: StorageSettings) -> N
         ("EntityTooLarge", 400, False),
     ],
 )
-def test_only_what_may_pass_is_called_transient(code: str, status: int, transient: bool) -> None:
+def test_only_temporary_errors_are_transient(code: str, status: int, transient: bool) -> None:
     answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
     error = translate_error(ClientError(answer, "GetObject"), "s3://b/k", "http://host")
     assert isinstance(error, StorageError)
@@ -145,7 +145,7 @@ def test_an_address_is_shown_without_its_password() -> None:
     assert "password" not in repr(StorageSettings(endpoint_url="http://user:password@host"))
 
 
-def test_nothing_secret_is_in_any_repr(s3_settings: StorageSettings, store: S3Store) -> None:
+def test_no_repr_has_a_secret(s3_settings: StorageSettings, store: S3Store) -> None:
     text = repr(s3_settings) + repr(store) + str(vars(store))
     assert str(s3_settings.secret_key) not in text
     assert str(s3_settings.access_key) not in text
@@ -178,7 +178,7 @@ def test_children_share_the_copies(store: S3Store) -> None:
     assert store.local_copy("a/b") == store.child("a").local_copy("b")
 
 
-def test_copies_are_private_and_go_with_the_store(store: S3Store) -> None:
+def test_copies_are_private_and_removed_with_the_store(store: S3Store) -> None:
     store.write_bytes("a.json", b"1")
     child = store.child("x")
     path = store.local_copy("a.json")
@@ -192,7 +192,9 @@ def test_copies_are_private_and_go_with_the_store(store: S3Store) -> None:
     store.close()
 
 
-def test_copies_go_when_the_store_is_forgotten(s3_settings: StorageSettings, s3_root: str) -> None:
+def test_copies_are_removed_when_the_store_is_garbage_collected(
+    s3_settings: StorageSettings, s3_root: str
+) -> None:
     store = opened(s3_root, s3_settings)
     store.write_bytes("a", b"1")
     folder = store.local_copy("a").parent
@@ -208,7 +210,9 @@ def test_a_rewritten_object_is_fetched_again(store: S3Store) -> None:
     assert store.local_copy("a").read_bytes() == b"new"
 
 
-def test_a_change_on_the_way_is_noticed(store: S3Store, s3_settings: StorageSettings, s3_root: str) -> None:
+def test_a_change_during_a_download_is_noticed(
+    store: S3Store, s3_settings: StorageSettings, s3_root: str
+) -> None:
     store.write_bytes("a", b"old content")
     other = opened(s3_root, s3_settings)
     download = store._client.download_file
@@ -244,7 +248,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(store: S3Store) -> None:
     assert not uploads.get("Uploads")
 
 
-def test_a_full_disk_is_an_error_of_ours(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_a_storage_error(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.write_bytes("a", b"1")
 
     def full(*args: Any, **kwargs: Any) -> None:
@@ -255,13 +259,13 @@ def test_a_full_disk_is_an_error_of_ours(store: S3Store, monkeypatch: pytest.Mon
         store.local_copy("a")
 
 
-def test_a_client_made_elsewhere_is_used(store: S3Store, s3_root: str) -> None:
+def test_an_existing_client_is_used(store: S3Store, s3_root: str) -> None:
     store.write_bytes("a", b"1")
     bucket, prefix = s3_root.removeprefix("s3://").split("/")
     assert S3Store(bucket, prefix, client=store._client).read_bytes("a") == b"1"
 
 
-def test_only_big_transfers_are_shown(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_large_transfers_show_progress(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("partition_ops.storage.s3_store.BIG_BYTES", 100)
     shown_steps: list[tuple[str, int, list[int]]] = []
     lock = threading.Lock()
