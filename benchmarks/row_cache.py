@@ -4,7 +4,7 @@
 
 OUTPUT is a finished output, ``s3://…``; boto3's environment variables name the server. For each limit, in
 MiB, a process of its own samples batches of 1024 random nodes with two layers of ten neighbours and
-prefetches the feature of all inputs, by `partition_ops.train.ranges.BlockCache`. The second half of the
+prefetches the feature of all inputs, by `partition_ops.train.block_cache.BlockCache`. The second half of the
 batches is counted.
 """
 

@@ -149,8 +149,8 @@ def reading_format(book: Book) -> Format:
 
 
 def main_config(book: Book) -> str:
-    """Return the key of the file that the first format of an output is opened by: the book if it has none."""
-    form = get_format(book.formats[0])
+    """Return the key of the file that `reading_format` opens an output by: the book if it has none."""
+    form = reading_format(book)
     for name in form.config_files(book):
         return f"{form.folder}/{name}"
     return layout.BOOK

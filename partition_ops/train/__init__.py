@@ -1,7 +1,7 @@
 """Training on one machine straight from a finished output, without loading the graph.
 
-`PartitionedGraph` goes where DGL's data loaders and samplers take a graph. dgl and torch are imported with
-this package, which takes seconds; nothing else of ``partition_ops`` imports it unasked.
+DGL's data loaders and samplers take a `PartitionedGraph` as their graph. Importing this package imports dgl
+and torch, which takes seconds; other packages of ``partition_ops`` import it only when they need it.
 """
 
 from partition_ops.train.graph import PartitionedGraph

@@ -1,4 +1,4 @@
-"""A folder of things made from artifacts: each whole or not there, all together below a limit."""
+"""A bounded local cache of folders, shared by processes: each entry is complete or absent."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from partition_ops.storage.store import explain_full_disk
 PARTIAL = ".partial-"
 LOCK = ".lock"
 CACHE_BYTES = 64 << 30
-WAIT = 0.02  # seconds until the next look at a lock
+WAIT = 0.02  # seconds between two attempts to take a lock
 
 
 def default_cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/partition-ops/train``, by default below ``~/.cache``."""
+    """Return ``$XDG_CACHE_HOME/partition-ops/train``, by default below ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "partition-ops" / "train"
 
 
 @dataclass
 class CacheEntry:
-    """A folder of the cache that is not removed as long as this is there.
+    """A folder of the cache, which is not removed until `close` is called.
 
     Attributes:
         folder: The folder; never write to it.
@@ -39,32 +39,33 @@ class CacheEntry:
     _lock: IO[str]
 
     def close(self) -> None:
-        """Let the cache remove the folder when it needs the room."""
+        """Let the cache remove the folder when it needs room."""
         self._lock.close()
 
 
 class Cache:
     """A bounded local cache that several processes may share.
 
-    An entry is made in a folder of another name and renamed when it is whole; who finds one being made waits
-    for it. What was used least recently goes first when room is needed, but nothing that is in use.
+    An entry is made in a folder of another name, and renamed when it is complete; other processes that ask
+    for it meanwhile wait. If room is needed, the entries that were used least recently are removed, except
+    those in use.
 
     Args:
-        folder: Where; made when needed.
-        limit: Bytes of all entries together, those that are being made included.
+        folder: Folder of the cache; created when needed.
+        limit: Limit in bytes for all entries together, including those that are being made.
     """
 
     def __init__(self, folder: Path, limit: int = CACHE_BYTES) -> None:
         self.folder = folder
         self.limit = limit
 
-    def get(self, name: str, num_bytes: int, make: Callable[[Path], None]) -> CacheEntry:
-        """An entry, made if it is not there.
+    def get(self, name: str, num_bytes: Callable[[], int], make: Callable[[Path], None]) -> CacheEntry:
+        """Return an entry, made if it is not there.
 
         Args:
-            name: Says what it was made from: the same name means the same content.
-            num_bytes: What making it takes on disk, at most.
-            make: Writes its files into the folder that it is given.
+            name: Identifies the content: the same name means the same content.
+            num_bytes: Returns the disk space that making the entry takes, at most; called if it is made.
+            make: Writes the files of the entry into a folder.
 
         Raises:
             UsageError: There is no room for it.
@@ -77,7 +78,7 @@ class Cache:
             raise StorageError(
                 f"The cache {self.folder} cannot be written: {error.strerror}",
                 expected="a folder, or a path where one can be made",
-                remedy="Name another folder.",
+                remedy="Choose another folder.",
             ) from error
         target = self.folder / name
         try:
@@ -86,10 +87,10 @@ class Cache:
                 if target.is_dir():
                     os.utime(lock.name)
                     return CacheEntry(target, lock)
-                # never wait for the exclusive lock: who is quicker keeps the shared one as long as it runs
+                # do not wait for the exclusive lock: another process may hold the shared one until it ends
                 if _lock_alone(lock):
                     if not target.is_dir():
-                        self._make(target, num_bytes, make)
+                        self._make(target, num_bytes(), make)
                 else:
                     fcntl.flock(lock, fcntl.LOCK_UN)
                     time.sleep(WAIT)
@@ -130,7 +131,7 @@ class Cache:
                 f"The cache {self.folder} is too small",
                 found=f"a limit of {self.limit:,} bytes, {used:,} of them in use",
                 expected=f"{wanted:,} bytes more",
-                remedy="Give it a higher limit, open fewer partitions, or close what is not used any more.",
+                remedy="Raise the limit, open fewer partitions, or close graphs that are not used any more.",
             )
 
     def _last_use(self, path: Path) -> float:
@@ -141,20 +142,20 @@ class Cache:
         return self.folder / f"{path.name.partition(PARTIAL)[0]}{LOCK}"
 
     def _remove(self, path: Path) -> bool:
-        """Remove an entry, or what a killed process left of one, unless it is in use."""
+        """Remove an entry, complete or left by a killed process, unless it is in use."""
         with self._lock_of(path).open("a") as lock:
             if not _lock_alone(lock):
                 return False
             gone = path.with_name(f"{path.name.partition(PARTIAL)[0]}{PARTIAL}0")
             if gone != path:
                 shutil.rmtree(gone, ignore_errors=True)
-                path.rename(gone)  # so that it is never there in part
+                path.rename(gone)  # an incomplete entry never has the name of a complete one
             shutil.rmtree(gone, ignore_errors=True)
             return True
 
 
 def _lock_alone(lock: IO[str]) -> bool:
-    """Take the exclusive lock of an entry, if nobody else has one."""
+    """Take the exclusive lock of an entry, if no other process holds a lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -163,6 +164,6 @@ def _lock_alone(lock: IO[str]) -> bool:
 
 
 def _size(path: Path) -> int:
-    """Bytes of an entry, or those that are set aside for one that is being made."""
+    """Return the bytes of an entry, or those that are reserved for one that is being made."""
     _, found, reserved = path.name.partition(PARTIAL)
     return int(reserved) if found else sum(f.stat().st_size for f in path.rglob("*") if f.is_file())

@@ -1,200 +1,211 @@
-"""Rows of features by the IDs of a graph, out of the files of all partitions."""
+"""Features of an output: their names, rows by ID, and scalar edge features as arrays by edge ID."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.id_converter import InvalidIdError, check_range
-from partition_ops.errors import TransientStorageError
-from partition_ops.formats.dgl.array_places import ArrayPlace
-from partition_ops.system.parallel import map_in_threads
-from partition_ops.train.mapped import MappedFile, ResidentLimit
-from partition_ops.train.pread import copy_rows, read_rows
-from partition_ops.train.source import Ids
+from partition_ops.errors import UsageError, one_of
+from partition_ops.formats.columns import StoredArray
+from partition_ops.train.block_cache import BlockCache
+from partition_ops.train.feature_rows import (
+    FeatureRows,
+    FileRows,
+    Locator,
+    MappedRows,
+    PartRows,
+    RangeRows,
+)
+from partition_ops.train.mapped_files import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
+from partition_ops.train.output_files import MISSING, IdKind, Ids, OutputFiles
 
-Rows = npt.NDArray[Any]
-Bytes = npt.NDArray[np.uint8]
-SMALL_BYTES = 1 << 20  # below which another thread is not worth it
-
-
-class PartRows(Protocol):
-    """The rows of one feature in one partition."""
-
-    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
-        """Read some rows.
-
-        Args:
-            rows: (n,) int64, their positions in the partition.
-            places: (n,) int64, the row of ``out`` that each goes to.
-            out: (…, bytes of a row) uint8, written to.
-        """
-        ...
+Access = Literal["read", "mapped", "ranges"]
+KERNEL_DTYPES = ("float32", "float64", "uint8", "int8")  # of probabilities in DGL's kernels
+Values = npt.NDArray[Any]
 
 
-class MappedRows:
-    """Rows of an array in a mapped file.
+class Features:
+    """The features of the nodes, or of the edges, of an output.
 
     Args:
-        file: The file, opened when a row is first asked for.
-        place: Where the array is in it.
-        resident: Watches over what is mapped.
-    """
-
-    def __init__(self, file: Callable[[], MappedFile], place: ArrayPlace, resident: ResidentLimit) -> None:
-        self._open = file
-        self._place = place
-        self._resident = resident
-        self._table: Bytes | None = None
-
-    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
-        if self._table is None:
-            shape = (self._place.shape[0], self._place.row_bytes)
-            self._table = self._open().array(self._place.offset, np.uint8, shape)
-        table = self._table
-        if self._resident.limit is None:
-            copy_rows(table, rows, places, out)
-            return
-        order = np.argsort(rows)  # in the order of the file, rows share pages
-        rows, places = rows[order], places[order]
-        step = self._resident.scattered(self._place.row_bytes)
-        for begin in range(0, len(rows), step):
-            copy_rows(table, rows[begin : begin + step], places[begin : begin + step], out)
-            self._resident.check()
-
-
-class FileRows:
-    """Rows of an array in a file, read without mapping it: nothing of it stays in the process.
-
-    Args:
-        path: The file, found when a row is first asked for.
-        place: Where the array is in it.
-        where: Its URI, for messages.
-    """
-
-    def __init__(self, path: Callable[[], Path], place: ArrayPlace, where: str) -> None:
-        self._path = path
-        self._place = place
-        self._where = where
-        self._file: IO[bytes] | None = None
-
-    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
-        if self._file is None:
-            self._file = self._path().open("rb", buffering=0)
-        file, place = self._file.fileno(), self._place
-        order = np.argsort(rows)
-        failed = read_rows(file, place.offset, place.row_bytes, rows[order], places[order], out)
-        if failed:
-            raise TransientStorageError(
-                f"{self._where} cannot be read any more",
-                found=f"{failed} of {len(rows)} rows missing",
-                remedy="Open the graph again: the file has changed.",
-            )
-
-
-@dataclass(frozen=True)
-class Locator:
-    """Finds the row of a node or an edge: the partition that owns it, and the position there.
-
-    Attributes:
-        ends: (partitions,) int64, the type-wise new ID behind the last one of each partition.
-        new_ids: (IDs,) int64, type-wise new IDs by the IDs that are asked for, -1 where there is none;
-            None where these are new IDs themselves.
-        what: What the IDs are, for messages.
-    """
-
-    ends: Ids
-    new_ids: Ids | None
-    what: str
-
-    def new(self, ids: Ids) -> Ids:
-        """Type-wise new IDs.
-
-        Raises:
-            InvalidIdError: There is no such node or edge.
-        """
-        size = int(self.ends[-1]) if self.new_ids is None else len(self.new_ids)
-        check_range(ids, size, self.what)
-        if self.new_ids is None:
-            return ids
-        found = self.new_ids[ids]
-        if found.size and found.min() < 0:
-            wrong = int(ids[np.flatnonzero(found < 0)[0]])
-            raise InvalidIdError(
-                f"{self.what} {wrong} is not in what is open: in another partition, or dropped by validation"
-            )
-        return found
-
-    def find(self, ids: Ids) -> tuple[Ids, Ids]:
-        """Partitions and positions in them."""
-        new = self.new(ids)
-        parts = np.searchsorted(self.ends, new, side="right").astype(np.int64)
-        starts = np.concatenate([[0], self.ends[:-1]])
-        return parts, new - starts[parts]
-
-
-class FeatureRows:
-    """A feature of a node type or edge type, by ID.
-
-    Args:
-        dtype: Of the values.
-        shape: Of one row.
-        locator: Where the row of an ID is.
-        parts: The rows of each partition; None for a partition that is not open.
-
-    Peak memory of `take`: its result, and 48 bytes a row.
+        files: The output.
+        kind: ``node`` or ``edge``. Nodes of every partition have their rows, because neighbours may be in any
+            partition; edges have them in the open partitions.
+        ids: Which IDs are asked for.
+        num_ids: Number of IDs of each type.
+        access: ``read``: rows are read by system calls; ``mapped``: from mapped files; both fetch whole files
+            into the cache if they are on S3; ``ranges``: by range requests.
+        resident: Limits the resident pages.
+        blocks: The blocks of range requests.
     """
 
     def __init__(
         self,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        locator: Locator,
-        parts: Sequence[PartRows | None],
+        files: OutputFiles,
+        kind: Literal["node", "edge"],
+        ids: IdKind,
+        num_ids: list[int],
+        access: Access,
+        resident: ResidentLimit,
+        blocks: BlockCache,
     ) -> None:
-        self.dtype = dtype
-        self.shape = shape
-        self.locator = locator
-        self._parts = parts
+        self._files = files
+        self._kind = kind
+        self._ids = ids
+        self._num_ids = num_ids
+        self._access = access
+        self._resident = resident
+        self._blocks = blocks
+        self._ranges = files.book.nodes if kind == "node" else files.book.edges
+        self._parts = tuple(range(files.book.num_partitions())) if kind == "node" else files.parts
+        self._mapped: dict[str, MappedFile] = {}
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+    def names(self, type_id: int) -> list[str]:
+        """Return the names of the features of a type."""
+        prefix = f"{self._type_name(type_id)}/"
+        some = self._arrays[self._parts[0]]
+        return sorted(key.removeprefix(prefix) for key in some if key.startswith(prefix))
 
-    def take(self, ids: Ids) -> Rows:
-        """The rows of some IDs.
-
-        Args:
-            ids: (n,) int64, type-wise, new or original as those of the graph; in any order, repeated or not.
-
-        Returns:
-            (n, ...) array of the feature's dtype.
+    def rows(self, name: str, type_id: int) -> FeatureRows:
+        """Return one feature of one type.
 
         Raises:
-            InvalidIdError: There is no such ID, or its partition is not open.
+            UsageError: The type has no such feature.
         """
-        parts, rows = self.locator.find(ids)
-        found = np.empty((len(ids), self.row_bytes), np.uint8)
+        key = f"{self._type_name(type_id)}/{name}"
+        known = self.names(type_id)
+        if name not in known:
+            expected = one_of(known) if known else "none: the type has no features"
+            raise UsageError(f"There is no {self._kind} feature {key!r}", expected=expected)
+        some = self._arrays[self._parts[0]][key]
+        parts = [self._part(part, key) for part in range(self._files.book.num_partitions())]
+        return FeatureRows(some.dtype, some.shape[1:], self.locator(type_id), parts)
 
-        def read(part: int) -> None:
-            places = np.flatnonzero(parts == part)
-            self._part(part).read(rows[places], places, found)
+    def locator(self, type_id: int) -> Locator:
+        """Return what finds the partition and the row of the nodes or edges of a type."""
+        vectors = None if self._ids == "new" else self._new_ids[type_id]
+        what = f"The {self._ids} ID of {self._kind} type {self._type_name(type_id)!r}"
+        return Locator(self._ranges.typed_ends[:, type_id], vectors, what)
 
-        if found.size:
-            present = np.flatnonzero(np.bincount(parts)).tolist()
-            threads = found.size > SMALL_BYTES and len(present) > 1
-            for _ in map_in_threads(read, present) if threads else map(read, present):
-                pass
-        return found.reshape(-1).view(self.dtype).reshape(len(ids), *self.shape)
+    def scalars(self, name: str) -> list[Values | None]:
+        """Return a scalar feature by type ID: (IDs,) array by ID, mapped; None for a type without it.
 
-    def _part(self, part: int) -> PartRows:
-        found = self._parts[part]
-        if found is None:
-            raise InvalidIdError(f"{self.locator.what} is in partition {part}, which is not open")
+        All types get one dtype that DGL's sampling kernels take as probabilities. Other dtypes become float32
+        or, if a type has float64, float64.
+
+        Raises:
+            UsageError: No type has the feature, or it is not a scalar.
+
+        Disk: the values, in the cache. Peak memory while it is made: a few MiB, in addition to mapped files.
+        """
+        types = range(len(self._num_ids))
+        have = [t for t in types if name in self.names(t)]
+        if not have:
+            raise UsageError(f"No {self._kind} type has the feature {name!r}", expected="a name in edge_data")
+        dtype = _kernel_dtype([self._scalar(name, t).dtype for t in have])
+
+        def num_bytes() -> int:
+            stored = [self._stored(part, name, t) for part in self._parts for t in have]
+            size = sum(self._num_ids[t] * dtype.itemsize + NPY_HEADER for t in have)
+            return size + self._files.scratch_bytes(stored)
+
+        def make(folder: Path) -> None:
+            for type_id in have:
+                values = create_npy(folder / f"{type_id}.npy", self._num_ids[type_id], dtype)
+                for part in self._parts:
+                    self._enter(values, part, name, type_id, folder)
+
+        options = (self._kind, name, self._ids, self._num_ids)
+        folder = self._files.make_once("column", self._parts, options, num_bytes, make)
+        return [map_npy(folder / f"{t}.npy", self._resident) if t in have else None for t in types]
+
+    def _type_name(self, type_id: int) -> str:
+        return self._ranges.names.names[type_id]
+
+    @cached_property
+    def _arrays(self) -> dict[int, Mapping[str, StoredArray]]:
+        """The stored features by partition and by ``type/name``."""
+        return {part: self._files.arrays(part, f"{self._kind}_features") for part in self._parts}
+
+    @cached_property
+    def _new_ids(self) -> list[Ids]:
+        """By type ID, (IDs,) int64 type-wise new IDs by original ID, -1 if there is none; mapped.
+
+        Disk: 8 bytes an ID. Peak memory while they are made: a few MiB, in addition to mapped files.
+        """
+        stored = {part: self._files.arrays(part, f"{self._kind}_orig_ids") for part in self._parts}
+
+        def num_bytes() -> int:
+            return self._files.scratch_bytes(stored.values()) + sum(8 * n + NPY_HEADER for n in self._num_ids)
+
+        def make(folder: Path) -> None:
+            vectors = [create_npy(folder / f"{t}.npy", n) for t, n in enumerate(self._num_ids)]
+            for vector in vectors:
+                vector[:] = MISSING
+            for part, arrays in stored.items():
+                with self._files.mapped(arrays, folder) as originals:
+                    for type_id, vector in enumerate(vectors):
+                        begin, end = self._ranges.bounds(part, type_id)
+                        vector[originals[self._type_name(type_id)]] = np.arange(begin, end)
+
+        options = (self._kind, self._num_ids)
+        folder = self._files.make_once("new-ids", self._parts, options, num_bytes, make)
+        return [map_npy(folder / f"{t}.npy", self._resident) for t in range(len(self._num_ids))]
+
+    def _part(self, part: int, key: str) -> PartRows | None:
+        if part not in self._arrays:
+            return None
+        array = self._arrays[part][key]
+        if self._access == "mapped":
+            return MappedRows(partial(self._map, array.key), array, self._resident)
+        if self._access == "read":
+            path = partial(self._files.keep_local, array.key)
+            return FileRows(path, array, self._files.output.uri_of(array.key))
+        return RangeRows(self._blocks, self._files.size(array.key), array)
+
+    def _map(self, key: str) -> MappedFile:
+        if key not in self._mapped:
+            self._mapped[key] = self._resident.watch(MappedFile(self._files.keep_local(key)))
+        return self._mapped[key]
+
+    def _scalar(self, name: str, type_id: int) -> StoredArray:
+        """Return a stored scalar feature in the first partition."""
+        type_name = self._type_name(type_id)
+        array = self._arrays[self._parts[0]][f"{type_name}/{name}"]
+        if array.shape[1:] not in ((), (1,)):
+            raise UsageError(
+                f"The {self._kind} feature {name!r} of {type_name!r} cannot be a probability or a mask",
+                found=f"rows of shape {array.shape[1:]}",
+                expected=f"one number for each {self._kind}",
+            )
+        return array
+
+    def _stored(self, part: int, name: str, type_id: int) -> dict[str, StoredArray]:
+        """Return the values of a feature in a partition and, for original IDs, the IDs of their rows."""
+        type_name = self._type_name(type_id)
+        found = {"values": self._arrays[part][f"{type_name}/{name}"]}
+        if self._ids == "original":
+            found["ids"] = self._files.arrays(part, f"{self._kind}_orig_ids")[type_name]
         return found
+
+    def _enter(self, values: Values, part: int, name: str, type_id: int, folder: Path) -> None:
+        """Enter the values of one partition into an array by ID."""
+        with self._files.mapped(self._stored(part, name, type_id), folder) as found:
+            rows = found["values"].reshape(-1)
+            if self._ids == "new":
+                begin, end = self._ranges.bounds(part, type_id)
+                values[begin:end] = rows
+            else:
+                values[found["ids"]] = rows
+
+
+def _kernel_dtype(dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
+    """Return a dtype that DGL's kernels take, the same for all types."""
+    if len(set(dtypes)) == 1 and dtypes[0].name in KERNEL_DTYPES:
+        return dtypes[0]
+    return np.dtype(np.float64 if np.dtype(np.float64) in dtypes else np.float32)

@@ -1,8 +1,8 @@
-"""Samplers of one's own, after chapter 6.4 of DGL's guide, over what `PartitionedGraph` offers.
+"""Samplers for `PartitionedGraph`, after chapter 6.4 of DGL's guide, and the exclusion of reverse edges.
 
-A sampler says which edges the nodes of a layer get their messages through: its *frontier*. The rest is the
-same for all: `dgl.to_block` makes a block of it, whose inputs are the seeds of the layer before. They take a
-``DGLGraph`` too, but for `LocalitySampler`, which asks for partitions.
+A sampler chooses the edges that carry messages to the nodes of a layer: its *frontier*. The rest is the same
+for all samplers: `dgl.to_block` makes a block of it, whose inputs are the seeds of the layer before. They
+also take a ``DGLGraph``, except `LocalitySampler`, which needs partitions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 
 from partition_ops.errors import UsageError
 from partition_ops.system.dgl_import import import_dgl
+from partition_ops.train.graph import PartitionedGraph
 
 dgl = import_dgl()
 _BlockSampler: Any = dgl.dataloading.BlockSampler
@@ -24,14 +25,14 @@ REMOTE = "remote"
 
 
 class FrontierSampler(_BlockSampler):  # type: ignore[misc]  # dgl has no annotations
-    """Blocks of several layers, from the frontiers that a subclass chooses.
+    """Makes blocks of several layers from the frontiers that a subclass chooses.
 
-    In every block the outputs come first among the inputs, also those that no edge leads to. Edge data
+    In every block the outputs come first among the inputs, including those without an in-edge. Edge data
     ``dgl.EID`` are type-wise edge IDs, node data ``dgl.NID`` type-wise node IDs of the graph.
 
     Args:
         num_layers: Number of layers.
-        prefetch: As `dgl.dataloading.BlockSampler` takes: ``prefetch_node_feats``, ``prefetch_labels``,
+        prefetch: Arguments of `dgl.dataloading.BlockSampler`: ``prefetch_node_feats``, ``prefetch_labels``,
             ``prefetch_edge_feats``, ``output_device``.
     """
 
@@ -41,20 +42,20 @@ class FrontierSampler(_BlockSampler):  # type: ignore[misc]  # dgl has no annota
 
     @abstractmethod
     def sample_frontier(self, layer: int, graph: Any, seeds: Any, exclude: Any) -> Any:
-        """The edges that lead to the seeds of a layer.
+        """Return the edges that lead to the seeds of a layer.
 
         Args:
-            layer: From 0, which is the one farthest from the labels.
+            layer: Number of the layer, from 0, the farthest from the labels.
             graph: The graph.
             seeds: Type-wise node IDs, a tensor or a dict by node type.
-            exclude: Type-wise edge IDs that must not be in it, a tensor, a dict by edge type, or None.
+            exclude: Type-wise IDs of edges to leave out, a tensor, a dict by edge type, or None.
 
         Returns:
             A ``DGLGraph`` with the nodes of the graph, and with type-wise edge IDs as ``dgl.EID``.
         """
 
     def sample_blocks(self, g: Any, seed_nodes: Any, exclude_eids: Any = None) -> Any:
-        """Input nodes, output nodes, and the blocks, as `dgl.dataloading.BlockSampler` wants them."""
+        """Return input nodes, output nodes, and blocks; see `dgl.dataloading.BlockSampler`."""
         output_nodes = seed_nodes
         blocks: list[Any] = []
         for layer in reversed(range(self.num_layers)):
@@ -69,18 +70,18 @@ class FrontierSampler(_BlockSampler):  # type: ignore[misc]  # dgl has no annota
 
 
 class FullNeighborSampler(FrontierSampler):
-    """All in-edges of every node: exact, and as big as the neighbourhood is."""
+    """Takes all in-edges of every node: exact, and as large as the neighbourhood."""
 
     def sample_frontier(self, layer: int, graph: Any, seeds: Any, exclude: Any) -> Any:
         return without(_in_edges(graph, seeds), exclude)
 
 
 class FanoutSampler(FrontierSampler):
-    """Some in-edges of every node.
+    """Samples in-edges of every node.
 
     Args:
-        fanouts: For each layer the number of edges of each type, or a dict by edge type; -1 is all.
-        prob: Name of an edge feature to draw by.
+        fanouts: For each layer the number of edges of each type, or a dict by edge type; -1 means all.
+        prob: Name of an edge feature: edges are drawn in proportion to it.
         replace: Draw with replacement.
         prefetch: As for `FrontierSampler`.
     """
@@ -100,7 +101,7 @@ class FanoutSampler(FrontierSampler):
 
 
 class DropoutSampler(FrontierSampler):
-    """All in-edges of every node, each dropped with the same probability.
+    """Takes all in-edges of every node, and drops each with the same probability.
 
     Args:
         p: Probability that an edge is dropped.
@@ -108,12 +109,14 @@ class DropoutSampler(FrontierSampler):
         prefetch: As for `FrontierSampler`.
 
     Raises:
-        UsageError: `p` is no probability.
+        UsageError: `p` is not a probability.
     """
 
     def __init__(self, p: float, num_layers: int, **prefetch: Any) -> None:
         if not 0 <= p <= 1:
-            raise UsageError("The probability of dropping an edge is none", found=p, expected="0 to 1")
+            raise UsageError(
+                "The probability of dropping an edge is out of range", found=p, expected="0 to 1"
+            )
         super().__init__(num_layers, **prefetch)
         self.p = p
 
@@ -124,17 +127,17 @@ class DropoutSampler(FrontierSampler):
 
 
 class LocalitySampler(FrontierSampler):
-    """Some in-edges of every node, those from its own partition rather than from others.
+    """Samples in-edges of every node, and prefers edges from its own partition.
 
-    On a cluster every neighbour from another partition is a row that is fetched over the network. Blocks
-    get the edge data ``remote``, uint8, 1 where the ends are in two partitions; `remote_share` sums it up.
+    On a cluster every neighbour from another partition is a row that is fetched over the network. Blocks get
+    the edge data ``remote``, uint8, 1 if the ends are in two partitions; `remote_share` sums it up.
 
-    Looks at all in-edges of the seeds, so nodes with very many are slow.
+    It reads all in-edges of the seeds, so nodes with very many in-edges are slow.
 
     Args:
-        fanouts: For each layer the number of edges of each type, or a dict by edge type; -1 is all.
-        remote_weight: How likely an edge from another partition is drawn, against 1 for one from the
-            same; 1 prefers none, 0 takes none.
+        fanouts: For each layer the number of edges of each type, or a dict by edge type; -1 means all.
+        remote_weight: Weight of an edge from another partition; the weight of one from the same partition is
+            1. With 1 no edge is preferred, with 0 edges from other partitions are never drawn.
         prefetch: As for `FrontierSampler`.
 
     Raises:
@@ -163,21 +166,60 @@ class LocalitySampler(FrontierSampler):
         return drawn
 
 
+class ReverseTypes:
+    """Excludes reverse edges like ``exclude="reverse_types"``, also with new IDs.
+
+    Give it to ``as_edge_prediction_sampler``. DGL's own ``reverse_types`` takes edge e of one type for the
+    reverse of edge e of the other. That holds for original IDs, if the input was made so. It does not hold
+    for new IDs, because the partition of an edge is that of its destination. This class uses the ID maps.
+
+    Args:
+        graph: The graph.
+        reverse_etypes: The reverse edge type of each edge type, names or triples. In the input, edge e of one
+            is the reverse of edge e of the other.
+    """
+
+    def __init__(self, graph: PartitionedGraph, reverse_etypes: Mapping[Any, Any]) -> None:
+        self._graph = graph
+        canonical = graph.to_canonical_etype
+        self._reverse = {canonical(one): canonical(other) for one, other in reverse_etypes.items()}
+
+    def __call__(self, edges: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the edges and their reverses.
+
+        Args:
+            edges: Type-wise edge IDs by edge type, new or original as those of the graph.
+        """
+        found: dict[Any, Any] = {}
+        for name, ids in edges.items():
+            etype = self._graph.to_canonical_etype(name)
+            found.setdefault(etype, []).append(ids)
+            if (other := self._reverse.get(etype)) is not None:
+                found.setdefault(other, []).append(self._same_edges(ids, etype, other))
+        return {etype: torch.unique(torch.cat(pieces)) for etype, pieces in found.items()}
+
+    def _same_edges(self, ids: Any, etype: Any, other: Any) -> Any:
+        if self._graph.ids == "original":
+            return ids
+        book = self._graph.book
+        return book.eid_orig2new(book.eid_new2orig(ids, etype), other)
+
+
 def remote_edges(graph: Any, frontier: Any, etype: Any) -> Any:
-    """(edges,) bool tensor: whether the ends of each edge of a frontier are in two partitions."""
+    """Return whether the ends of each edge of a frontier are in two partitions, (edges,) bool tensor."""
     src, dst = frontier.edges(etype=etype)
     return graph.node_partition(src, etype[0]) != graph.node_partition(dst, etype[2])
 
 
 def remote_share(blocks: Sequence[Any]) -> float:
-    """Share of the edges of some blocks of `LocalitySampler` that come from another partition."""
+    """Return the share of edges of blocks of `LocalitySampler` that come from another partition."""
     marks = [block.edges[t].data[REMOTE] for block in blocks for t in block.canonical_etypes]
     edges = sum(len(mark) for mark in marks)
     return float(sum(int(mark.sum()) for mark in marks) / edges) if edges else 0.0
 
 
 def without(frontier: Any, exclude: Any) -> Any:
-    """A frontier without some edges.
+    """Return a frontier without some edges.
 
     Args:
         frontier: With type-wise edge IDs as ``dgl.EID``.
@@ -187,17 +229,17 @@ def without(frontier: Any, exclude: Any) -> Any:
         return frontier
     if not isinstance(exclude, Mapping):
         exclude = {frontier.canonical_etypes[0]: exclude}
-    given = {frontier.to_canonical_etype(etype): ids for etype, ids in exclude.items()}
+    excluded = {frontier.to_canonical_etype(etype): ids for etype, ids in exclude.items()}
     kept = {
-        etype: ~torch.isin(frontier.edges[etype].data[dgl.EID], given[etype])
+        etype: ~torch.isin(frontier.edges[etype].data[dgl.EID], excluded[etype])
         for etype in frontier.canonical_etypes
-        if etype in given
+        if etype in excluded
     }
     return _keep(frontier, kept)
 
 
 def _keep(frontier: Any, kept: Mapping[Any, Any]) -> Any:
-    """The edges where a mask is true; all of a type that has none."""
+    """Return the edges where a mask is true; all edges of a type without a mask."""
     ends = {}
     for etype in frontier.canonical_etypes:
         src, dst = frontier.edges(etype=etype)
@@ -212,7 +254,7 @@ def _keep(frontier: Any, kept: Mapping[Any, Any]) -> Any:
 
 
 def _in_edges(graph: Any, seeds: Any) -> Any:
-    """All in-edges, without the graph's own edge data."""
+    """Return all in-edges, without the graph's own edge data."""
     return _keep(
         dgl.in_subgraph(graph, seeds) if isinstance(graph, dgl.DGLGraph) else graph.in_subgraph(seeds), {}
     )

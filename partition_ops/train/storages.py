@@ -1,4 +1,4 @@
-"""Feature storages for DGL's data loaders, over the rows of an output's files."""
+"""Feature storages, from which DGL's data loaders fetch rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.features import FeatureRows
+from partition_ops.train.feature_rows import FeatureRows
 
 _storages = import_dgl().storages
 _Storage: Any = _storages.FeatureStorage
@@ -17,7 +17,7 @@ class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
     """Rows of a feature, read when they are fetched.
 
     Args:
-        rows: The feature. Over mapped files this is the storage of DGL's note on custom graphs; over range
+        rows: The feature. With mapped files this is the storage of DGL's note on custom graphs; with range
             requests, every fetch waits for the network.
     """
 
@@ -25,12 +25,12 @@ class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
         self.rows = rows
 
     def fetch(self, indices: Any, device: Any, pin_memory: bool | None = False, **_: Any) -> Any:
-        """The rows of some IDs.
+        """Return the rows of some IDs.
 
         Args:
-            indices: (n,) tensor of type-wise IDs, new or original as the graph's are.
-            device: Where the result is to be.
-            pin_memory: Pin it on its way, where that device is a GPU.
+            indices: (n,) tensor of type-wise IDs, new or original as those of the graph.
+            device: Device of the result.
+            pin_memory: Copy through pinned memory, if the device is a GPU.
 
         Returns:
             (n, ...) tensor of the feature's dtype; booleans of the input are uint8, as in all of DGL's
@@ -53,22 +53,22 @@ class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
 
 
 class AsyncMemmapStorage(MemmapStorage):
-    """The same, in a thread of its own: a batch waits for the slowest of its features, not for their sum."""
+    """Reads rows in a thread of its own: a batch waits for the slowest of its features, not for their sum."""
 
     def fetch(self, indices: Any, device: Any, pin_memory: bool | None = False, **_: Any) -> Any:
-        """As `MemmapStorage.fetch`, but what comes back has the result in its method ``wait``."""
+        """As `MemmapStorage.fetch`, but return a future; its method ``wait`` returns the rows."""
         return _Future(self._fetch, (indices, device, bool(pin_memory)))
 
 
 class _Future(_ThreadedFuture):  # type: ignore[misc]
-    """DGL's future, but for an error, which DGL's loses: it is raised when the result is asked for."""
+    """DGL's future, which loses errors, with errors: `wait` raises them."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._error: BaseException | None = None
 
-        def guarded(*given: Any) -> Any:
+        def guarded(*arguments: Any) -> Any:
             try:
-                return target(*given)
+                return target(*arguments)
             except BaseException as error:
                 self._error = error
                 return None
@@ -76,6 +76,7 @@ class _Future(_ThreadedFuture):  # type: ignore[misc]
         super().__init__(guarded, args)
 
     def wait(self) -> Any:
+        """Return the result, or raise the error of the thread."""
         result = super().wait()
         if self._error is not None:
             raise self._error

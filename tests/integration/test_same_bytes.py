@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
+from partition_ops.system.dgl_import import import_dgl
+from partition_ops.train import PartitionedGraph
 from tests.golden.make_same_bytes import (
     CALLS,
     CASES,
@@ -31,6 +34,7 @@ from tests.golden.make_same_bytes import (
     versions,
 )
 from tests.golden.same_bytes_graphs import grown_graph, tiny_graph
+from tests.train_graphs import edges_of, in_memory, same_bits
 
 # Globs of files that newer versions add, relative to the folder of a case, such as "out/idmap/*/new.parquet".
 ADDED: tuple[str, ...] = ("*/convert/book.json",)
@@ -184,6 +188,20 @@ def test_idmap_restores_with_the_old_maps(option: str, name: str, accepts: Any, 
     np.save(old / "rows.npy", ids)
     if accepts(f"idmap restore @old_output {option} --input @rows.npy --output @restored.npy"):
         assert np.load(old / "restored.npy").tolist() == [*range(len(ids))]
+
+
+@pytest.mark.parametrize("ids", ["new", "original"])
+def test_the_old_output_is_a_graph_to_train_on(ids: Any, old: Path) -> None:
+    graph = tiny_graph()
+    with PartitionedGraph(str(old / "old_output"), ids=ids, cache=old / "cache") as found:
+        expected = in_memory(graph, found.book if ids == "new" else None)
+        everyone = {ntype: torch.arange(found.num_nodes(ntype)) for ntype in found.ntypes}
+        assert edges_of(found.in_subgraph(everyone), is_block=False) == edges_of(
+            import_dgl().in_subgraph(expected, everyone), is_block=False
+        )
+        for value in graph.node_values:
+            rows = found.get_node_storage(value.name, value.type_name).fetch(everyone[value.type_name], "cpu")
+            assert same_bits(rows, expected.nodes[value.type_name].data[value.name])
 
 
 def test_a_run_follows_the_old_output(accepts: Any, old: Path) -> None:

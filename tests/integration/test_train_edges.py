@@ -11,7 +11,7 @@ import torch
 
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
-from partition_ops.train.reverse import ReverseTypes
+from partition_ops.train.samplers import ReverseTypes
 from tests.graphs import Edges, SmallGraph, library, social
 from tests.train_graphs import edges_of, in_memory, partitioned
 

@@ -311,7 +311,7 @@ def test_one_partition_has_its_own_edges_and_every_feature(made: Any, tmp_path: 
         rows = one.get_node_storage("feat", "paper").fetch(torch.arange(one.num_nodes("paper")), "cpu")
         assert same_bits(rows, in_memory(graph, one.book).nodes["paper"].data["feat"])
         elsewhere = int(one.book.partid2eids(0, "cites")[0])
-        with pytest.raises(InvalidIdError, match=f"{elsewhere} is not there: in another partition"):
+        with pytest.raises(InvalidIdError, match=f"{elsewhere} is not there: its partition is not open"):
             one.find_edges(torch.tensor([elsewhere]), "cites")
 
 

@@ -27,7 +27,7 @@ def names(folder: Path) -> set[str]:
 
 
 def use(cache: Cache, name: str, size: int = 10 * KIB) -> Path:
-    entry = cache.get(name, size, write(size))
+    entry = cache.get(name, lambda: size, write(size))
     entry.close()
     return entry.folder
 
@@ -36,7 +36,7 @@ def test_an_entry_is_made_once(tmp_path: Path) -> None:
     made = []
     cache = Cache(tmp_path)
     for _ in range(2):
-        entry = cache.get("one", KIB, lambda folder: made.append(folder))
+        entry = cache.get("one", lambda: KIB, lambda folder: made.append(folder))
         assert entry.folder == tmp_path / "one"
         entry.close()
     assert len(made) == 1
@@ -55,7 +55,7 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
 
 def test_what_is_in_use_stays(tmp_path: Path) -> None:
     cache = Cache(tmp_path, limit=35 * KIB)
-    held = [cache.get(name, 10 * KIB, write(10 * KIB)) for name in ("a", "b", "c")]
+    held = [cache.get(name, lambda: 10 * KIB, write(10 * KIB)) for name in ("a", "b", "c")]
     with pytest.raises(UsageError, match=r"too small.*30,720 of them in use.*10,240 bytes more"):
         use(cache, "d")
     assert names(tmp_path) == {"a", "b", "c"}
@@ -70,7 +70,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
         raise KeyError("on purpose")
 
     with pytest.raises(KeyError):
-        Cache(tmp_path).get("a", KIB, fail)
+        Cache(tmp_path).get("a", lambda: KIB, fail)
     assert names(tmp_path) == set()
     use(Cache(tmp_path), "a")
     assert names(tmp_path) == {"a"}
@@ -82,7 +82,7 @@ def _hang(folder: Path, begun: Any) -> None:
         begun.set()
         time.sleep(60)
 
-    Cache(folder).get("a", 20 * KIB, make)
+    Cache(folder).get("a", lambda: 20 * KIB, make)
 
 
 def test_who_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
@@ -116,9 +116,11 @@ def test_two_who_want_the_same_make_it_once(tmp_path: Path) -> None:
         made.append(folder)
 
     entries: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: entries.append(Cache(tmp_path).get("a", KIB, make))) for _ in range(4)
-    ]
+
+    def get() -> None:
+        entries.append(Cache(tmp_path).get("a", lambda: KIB, make))
+
+    threads = [threading.Thread(target=get) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Rows of features by range requests, through a cache of blocks in memory."""
+"""Blocks of stored objects in memory, fetched by range requests."""
 
 from __future__ import annotations
 
@@ -7,40 +7,34 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import groupby
 
-import numpy as np
-import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
-
-from partition_ops.formats.dgl.array_places import ArrayPlace
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
-from partition_ops.train.source import Ids
 
 BLOCK_BYTES = 64 << 10
-MOST_BLOCKS = 64  # in one request
-REQUESTS = 16  # at the same time
+MOST_BLOCKS = 64  # of one request
+REQUESTS = 16  # that run side by side
 CACHED_BYTES = 256 << 20
 
 Run = tuple[int, int]
 
 
 class BlockCache:
-    """Blocks of stored objects, fetched by range requests; those used least recently are dropped.
+    """Blocks of stored objects, fetched by range requests; the least recently used ones are dropped.
 
-    Neighbouring blocks that are missing are fetched by one request, and requests run side by side. Usable
-    from several threads, and after a fork: every process has its own blocks from then on.
+    One request fetches neighbouring blocks that are missing, and requests run side by side. Usable from
+    several threads, and after a fork: from then on every process has its own blocks.
 
     Args:
-        store: Where the objects are.
+        store: Holds the objects.
         limit: Bytes of blocks in memory.
-        block_bytes: Size of a block: small ones fetch less that nobody asked for, big ones ask less often.
+        block_bytes: Size of a block: small blocks fetch fewer unneeded bytes, big ones need fewer requests.
 
     Attributes:
         requests: Number of range requests so far.
-        fetched_bytes: What they brought.
-        hits: Number of blocks that were asked for and there.
+        fetched_bytes: Bytes that they fetched.
+        hits: Number of blocks that were in memory when asked for.
 
-    Peak memory: the limit, and what one call asks for.
+    Peak memory: the limit, and the blocks of one call.
     """
 
     def __init__(self, store: Store, *, limit: int = CACHED_BYTES, block_bytes: int = BLOCK_BYTES) -> None:
@@ -55,7 +49,7 @@ class BlockCache:
         self._lock = threading.Lock()
 
     def read(self, key: str, size: int, blocks: Iterable[int]) -> dict[int, bytes]:
-        """Some blocks of an object of ``size`` bytes, by number."""
+        """Return some blocks of an object of ``size`` bytes, by number."""
         found: dict[int, bytes] = {}
         missing = []
         with self._lock:
@@ -94,39 +88,8 @@ class BlockCache:
                 self._held -= len(dropped)
 
 
-class RangeRows:
-    """Rows of an array in a stored object.
-
-    Args:
-        cache: Fetches blocks and keeps them.
-        key: The object.
-        size: Its bytes.
-        place: Where the array is in it.
-    """
-
-    def __init__(self, cache: BlockCache, key: str, size: int, place: ArrayPlace) -> None:
-        self._cache = cache
-        self._key = key
-        self._size = size
-        self._place = place
-
-    def read(self, rows: Ids, places: Ids, out: npt.NDArray[np.uint8]) -> None:
-        """Read some rows; see `PartRows`."""
-        width, block = self._place.row_bytes, self._cache.block_bytes
-        different, inverse = np.unique(rows, return_inverse=True)
-        starts = self._place.offset + different * width
-        first, last = starts // block, (starts + width - 1) // block
-        steps = range(int((last - first).max()) + 1)
-        wanted = np.unique(np.concatenate([(first + step)[first + step <= last] for step in steps]))
-        found = self._cache.read(self._key, self._size, wanted.tolist())
-        # blocks that a row lies across follow each other here too
-        joined = np.frombuffer(b"".join(found[number] for number in wanted.tolist()), np.uint8)
-        begins = np.searchsorted(wanted, first) * block + starts % block
-        out[places] = sliding_window_view(joined, width)[begins][inverse]
-
-
 def _runs(blocks: list[int]) -> list[Run]:
-    """Half-open ranges of consecutive blocks, none longer than one request may be."""
+    """Return half-open ranges of consecutive blocks, none longer than `MOST_BLOCKS`."""
     ordered = sorted(blocks)
     runs = []
     for _, group in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0]):

@@ -1,4 +1,4 @@
-"""Files mapped into memory, and a limit to how much of them stays there."""
+"""Files mapped into memory, and a limit for the pages of them that stay resident."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 NPY_HEADER = 128  # bytes before the array of a file that `create_npy` or `numpy.save` writes
 STATM = Path("/proc/self/statm")
-FAULT_AROUND = 64 << 10  # what Linux maps around a page that is touched, if it is in the page cache
+FAULT_AROUND = 64 << 10  # bytes that Linux maps around a page that is touched, if they are in the page cache
 
 
 class MappedFile:
-    """A file mapped for reading; the mapping lives as long as an array that was made from it.
+    """A file mapped for reading; the mapping lives as long as any array that was made from it.
 
-    Pages come in when they are touched, without reading ahead: what is read is scattered.
+    The kernel reads pages when they are touched, without reading ahead, because accesses are scattered.
 
     Args:
         path: The file; an empty one has only empty arrays.
 
-    Peak memory: none but the pages that are touched, which `release` gives back.
+    Peak memory: the pages that are touched, until `release`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class MappedFile:
             self._map.madvise(mmap.MADV_RANDOM)
 
     def array(self, offset: int, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        """An array inside the file, not copied and not writable; its alignment is that of the offset."""
+        """Return an array inside the file, not copied and not writable; it may be unaligned."""
         count = int(np.prod(shape, dtype=np.int64))
         if count == 0 or self._map is None:
             return np.empty(shape, dtype)
@@ -43,13 +43,13 @@ class MappedFile:
         return flat.view(dtype).reshape(shape)
 
     def release(self) -> None:
-        """Take the pages out of this process; when touched they come again, mostly from the page cache."""
+        """Unmap the pages from this process; the next access maps them again, mostly from the page cache."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
 def map_npy(path: Path, resident: ResidentLimit) -> npt.NDArray[Any]:
-    """The array of a ``.npy`` file, mapped; `resident` gets the file to watch over."""
+    """Return the array of a ``.npy`` file, mapped; `resident` limits its resident pages."""
     with path.open("rb") as stream:
         version = np.lib.format.read_magic(stream)
         if version != (1, 0):
@@ -60,8 +60,8 @@ def map_npy(path: Path, resident: ResidentLimit) -> npt.NDArray[Any]:
 
 
 def create_npy(path: Path, count: int, dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
-    """A new ``.npy`` file of zeros, (count,), mapped to be written; an empty one cannot be mapped."""
-    if count == 0:
+    """Create a ``.npy`` file of zeros, and return its array (count,), mapped for writing."""
+    if count == 0:  # an empty file cannot be mapped
         np.save(path, np.empty(0, dtype))
         return np.empty(0, dtype)
     array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
@@ -69,15 +69,15 @@ def create_npy(path: Path, count: int, dtype: npt.DTypeLike = np.int64) -> npt.N
 
 
 class ResidentLimit:
-    """Keeps the mapped pages of a process below a limit, by giving all back when there are more.
+    """Keeps the mapped pages of a process below a limit, by releasing all of them when there are more.
 
-    The kernel takes them back by itself when memory is short; until then they are resident memory of the
-    process, which some schedulers look at. Given back, they stay in the page cache. Usable from
-    several threads and, after a fork, in every process.
+    The kernel reclaims them by itself when memory is short; until then they count as resident memory of the
+    process, which some schedulers limit. Released pages stay in the page cache. Usable from several threads
+    and, after a fork, in every process.
 
     Args:
-        limit: Bytes of mapped files that may be resident beside the program's own files; None leaves it to
-            the kernel, which is faster: a page that was given back must be mapped again.
+        limit: Bytes of mapped files that may be resident, in addition to the program's own files. None leaves
+            it to the kernel, which is faster, because a released page must be mapped again.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -87,18 +87,19 @@ class ResidentLimit:
         self._base = _mapped_bytes()
 
     def watch(self, file: MappedFile) -> MappedFile:
+        """Add a file to those whose pages are released, and return it."""
         with self._lock:
             self._files.append(file)
         return file
 
     def scattered(self, size: int) -> int:
-        """How many scattered pieces of some bytes may be read between two checks, at least one."""
+        """Return how many scattered pieces of ``size`` bytes may be read between two checks, at least one."""
         if self.limit is None:
             return sys.maxsize
         return max(self.limit // (2 * (FAULT_AROUND + size)), 1)
 
     def check(self) -> None:
-        """Give the pages back if there are too many; takes some microseconds otherwise."""
+        """Release all pages if there are too many. Takes some microseconds otherwise."""
         if self.limit is None or _mapped_bytes() <= self._base + self.limit:
             return
         with self._lock:
@@ -108,7 +109,7 @@ class ResidentLimit:
 
 
 def _mapped_bytes() -> int:
-    """Resident bytes of this process that files back; 0 where the system does not tell."""
+    """Return the resident file-backed bytes of this process; 0 if the system does not report them."""
     try:
         return int(STATM.read_bytes().split()[2]) * mmap.PAGESIZE
     except OSError:  # not Linux

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops.formats.dgl.array_places import ArrayPlace
+from partition_ops.formats.columns import StoredArray
 from partition_ops.storage import Store, open_store
-from partition_ops.train.ranges import MOST_BLOCKS, BlockCache, RangeRows
+from partition_ops.train.block_cache import MOST_BLOCKS, BlockCache
+from partition_ops.train.feature_rows import RangeRows
 
 BLOCK, BLOCKS = 16, 30
 SIZE = BLOCK * BLOCKS - 5  # the last block is not whole
@@ -108,10 +109,10 @@ def test_rows_are_those_of_the_file(
     store: Store, rows: list[int], width: int, offset: int, block: int, limit: int
 ) -> None:
     """Of any width, also across blocks, in any order and again."""
-    place = ArrayPlace(offset, np.dtype(np.uint8), (19, width))
+    array = StoredArray("one", offset, np.dtype(np.uint8), (19, width))
     expected = np.frombuffer(CONTENT["one"], np.uint8)[offset : offset + 19 * width].reshape(19, width)
     out = np.zeros((len(rows), width), np.uint8)
     if rows:
         cache = BlockCache(store, limit=limit, block_bytes=block)
-        RangeRows(cache, "one", SIZE, place).read(np.array(rows), np.arange(len(rows)), out)
+        RangeRows(cache, SIZE, array).read(np.array(rows), np.arange(len(rows)), out)
     assert np.array_equal(out, expected[rows])

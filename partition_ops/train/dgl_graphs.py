@@ -1,0 +1,168 @@
+"""DGL graphs over mapped CSC or CSR arrays, and what DGL cannot do on them.
+
+DGL takes the arrays of a graph as they are, without copying, if they come as CSC or CSR; if the other formats
+are ruled out, it never makes them. Its sampling kernels then read what they draw from the mapped files. This
+module does what DGL needs COO for, or does by sorting the arrays in place.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from partition_ops.chunked.id_converter import InvalidIdError, check_range
+from partition_ops.system.dgl_import import import_dgl
+from partition_ops.train.mapped_files import ResidentLimit
+from partition_ops.train.output_files import IdKind, OutputFiles
+from partition_ops.train.sorted_edges import EdgeFiles, Edges, SortedEdges
+
+dgl = import_dgl()
+
+Direction = Literal["in", "out"]
+SPARSE_FORMATS = {"in": "csc", "out": "csr"}
+TRIALS = 3  # to draw pairs without an edge, as in dgl 1.1.3
+
+
+class DglGraphs:
+    """The edges of an output as graphs of DGL.
+
+    Args:
+        files: The output.
+        ids: Which IDs the graphs have.
+        resident: Limits the resident pages.
+    """
+
+    def __init__(self, files: OutputFiles, ids: IdKind, resident: ResidentLimit) -> None:
+        self._files = files
+        self._ids = ids
+        self._edge_files = EdgeFiles(files, ids, resident)
+        self._sorted: dict[Direction, list[SortedEdges]] = {}
+        self._graphs: dict[Direction, Any] = {}
+
+    @property
+    def num_edge_ids(self) -> list[int]:
+        """Number of edge IDs by edge type ID; more than there are edges if validation dropped some."""
+        return self._edge_files.num_ids
+
+    def get(self, direction: Direction) -> Any:
+        """Return the ``DGLGraph`` with the edges sorted by destination (``in``) or by source (``out``)."""
+        if direction not in self._graphs:
+            self._graphs[direction] = self._make(direction)
+        return self._graphs[direction]
+
+    def in_dgl_order(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return tensors over arrays by edge type ID, in the order in which DGL has the edge types."""
+        names = self._files.book.edges.names
+        ordered = [arrays[names.id_of(etype)] for etype in self.get("in").canonical_etypes]
+        return [None if array is None else _tensor(array) for array in ordered]
+
+    def find_edges(self, eids: Any, etype: Any) -> tuple[Any, Any]:
+        """Return the ends of some edges, (n,) int64 tensors.
+
+        Raises:
+            InvalidIdError: An edge does not exist, or is not in the open partitions.
+        """
+        names = self._files.book.edges.names
+        edges = self._edges[names.id_of(etype)]
+        ids = eids.numpy().astype(np.int64, copy=False)
+        what = f"The {self._ids} ID of edge type {names.name_of(etype)!r}"
+        check_range(ids, len(edges.src), what)
+        src, dst = edges.src[ids], edges.dst[ids]
+        if src.size and src.min() < 0:
+            wrong = int(ids[np.flatnonzero(src < 0)[0]])
+            raise InvalidIdError(
+                f"{what} {wrong} is not there: its partition is not open, its source is in another partition"
+                " and there is no halo, or validation dropped it"
+            )
+        return torch.from_numpy(src), torch.from_numpy(dst)
+
+    def has_edges(self, src: Any, dst: Any, etype: Any) -> Any:
+        """Return whether an edge joins each pair, (n,) bool tensor."""
+        edges = self._by("in")[self._files.book.edges.names.id_of(etype)]
+        return torch.from_numpy(edges.contain(dst.numpy(), src.numpy()))
+
+    def degrees(self, direction: Direction, nodes: Any, etype: Any) -> Any:
+        """Return the number of edges of some nodes, or of all, (n,) int64 tensor."""
+        indptr = self._by(direction)[self._files.book.edges.names.id_of(etype)].indptr
+        if nodes is None:
+            return torch.from_numpy(np.diff(indptr))
+        ids = torch.as_tensor(nodes).numpy()
+        check_range(ids, len(indptr) - 1, "The node ID")
+        return torch.from_numpy(indptr[ids + 1] - indptr[ids])
+
+    def pairs_without_edge(
+        self, count: int, etype: tuple[str, str, str], *, loops: bool, repeat: bool, redundancy: float | None
+    ) -> tuple[Any, Any]:
+        """Draw pairs of nodes uniformly, and keep those that no edge joins.
+
+        DGL's kernel for this sorts the graph in place, which mapped files do not allow.
+
+        Args:
+            count: Number of pairs to draw.
+            etype: Edge type.
+            loops: Keep pairs of a node with itself.
+            repeat: Keep repeated pairs.
+            redundancy: Share of additional pairs to draw; derived from the density if None.
+
+        Returns:
+            (n,) int64 sources and destinations, type-wise, n at most ``count``. Peak memory: some arrays of
+            ``count`` entries.
+        """
+        nodes = self._files.book.nodes
+        sources, destinations = nodes.count(etype[0]), nodes.count(etype[2])
+        pairs = torch.empty((2, 0), dtype=torch.int64)
+        if not sources or not destinations:
+            return pairs[0], pairs[1]
+        density = min(self.get("in").num_edges(etype) / (sources * destinations), 0.9)
+        more = 1.3 / (1 - density) if redundancy is None else 1 + redundancy
+        for _ in range(TRIALS):
+            drawn = int((count - pairs.shape[1]) * more) + 1
+            new = torch.stack([torch.randint(sources, (drawn,)), torch.randint(destinations, (drawn,))])
+            wrong = self.has_edges(new[0], new[1], etype)
+            if not loops and etype[0] == etype[2]:
+                wrong |= new[0] == new[1]
+            pairs = torch.cat([pairs, new[:, ~wrong]], dim=1)
+            if not repeat:
+                pairs = _first_of_each(pairs, destinations)
+            if pairs.shape[1] >= count:
+                break
+        return pairs[0, :count], pairs[1, :count]
+
+    @cached_property
+    def _edges(self) -> list[Edges]:
+        return self._edge_files.edges()
+
+    def _by(self, direction: Direction) -> list[SortedEdges]:
+        if direction not in self._sorted:
+            self._sorted[direction] = self._edge_files.sort(direction, self._edges)
+        return self._sorted[direction]
+
+    def _make(self, direction: Direction) -> Any:
+        book, sparse = self._files.book, SPARSE_FORMATS[direction]
+        data = {
+            etype: (sparse, tuple(_tensor(a) for a in (edges.indptr, edges.indices, edges.eids)))
+            for etype, edges in zip(book.canonical_etypes, self._by(direction), strict=True)
+        }
+        nodes = {name: book.nodes.count(name) for name in book.ntypes}
+        return dgl.heterograph(data, nodes, idtype=torch.int64).formats(sparse)
+
+
+def _tensor(array: Any) -> Any:
+    """Return a read-only tensor over a mapped array."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _first_of_each(pairs: Any, destinations: int) -> Any:
+    """Return the distinct pairs, in the order in which they were drawn."""
+    keys = pairs[0] * destinations + pairs[1]
+    _, inverse = torch.unique(keys, return_inverse=True)
+    first = torch.full((int(inverse.max()) + 1 if len(inverse) else 0,), len(keys))
+    first = first.scatter_reduce(0, inverse, torch.arange(len(keys)), "amin")
+    return pairs[:, first.sort().values]
