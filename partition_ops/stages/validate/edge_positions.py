@@ -57,6 +57,6 @@ class EdgePositions:
 
 def _expected_rows(metadata: GraphMetadata, chunk: EdgeChunk) -> int:
     counts = metadata.num_edges_per_chunk[chunk.edge_type_id]
-    # an impossible count is refused anyway, and must not overflow before
+    # an impossible count is reported anyway, and must not overflow before
     known = counts is not None and chunk.index < len(counts) and counts[chunk.index] < 1 << ROW_BITS
     return counts[chunk.index] if counts is not None and known else 0

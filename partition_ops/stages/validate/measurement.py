@@ -127,7 +127,7 @@ class _Reading:
             *(partial(self._scan_feature, feature, readers[feature.key]) for feature in features),
             *(partial(self._identify, key) for key in keys if key not in self.missing),
         ]
-        # mixed, because scans wait for one another now and then, and at first for Numba; others for nobody
+        # alternating, because scans sometimes wait for one another, and at first for Numba
         return [job for pair in zip_longest(others, scans) for job in pair if job is not None]
 
     def _scan_edges(self, chunk: EdgeChunk, advance: Advance) -> None:

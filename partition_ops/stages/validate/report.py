@@ -1,4 +1,4 @@
-"""``validation/report.json``, and the error that names the findings for which a graph is refused."""
+"""``validation/report.json``, and the error that names the findings for which a graph is rejected."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _outcomes(evaluation: Evaluation | None) -> list[dict[str, Any]]:
     return [{key: getattr(outcome, key) for key in keys} for outcome in evaluation.outcomes]
 
 
-def refusal(fatal: Sequence[Defect], destination: Store) -> InvalidInputError:
+def rejection(fatal: Sequence[Defect], destination: Store) -> InvalidInputError:
     """Return the error that names the first findings, and what the user can do."""
     shown = [defect.sentence() for defect in fatal[:SHOWN]]
     if len(fatal) > SHOWN:

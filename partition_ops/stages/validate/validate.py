@@ -13,7 +13,7 @@ from partition_ops.stages.validate.expectations import Evaluation, Evaluator, Su
 from partition_ops.stages.validate.measurement import measure_graph
 from partition_ops.stages.validate.metrics import metrics
 from partition_ops.stages.validate.options import ValidateConfig
-from partition_ops.stages.validate.report import NO_LISTS, defects_of, refusal, report_document
+from partition_ops.stages.validate.report import NO_LISTS, defects_of, rejection, report_document
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -26,7 +26,7 @@ def validate_graph(
     expectations: Store | None = None,
     progress: Progress | None = None,
 ) -> StageResult:
-    """Check a graph, write ``validation/report.json``, and refuse a graph that later stages cannot work on.
+    """Check a graph, write ``validation/report.json``, and reject a graph that later stages cannot work on.
 
     Every file is read once, on all cores; all findings are collected, so that one call names them all. The
     checks are in `partition_ops.stages.validate.checks`. Edges to be dropped are listed by type-wise ID in
@@ -85,7 +85,7 @@ def validate_task(
         report = report_document(found, tables, defects, evaluation, actions=config.actions, lists=lists)
         writer.write_json(layout.VALIDATION_REPORT, report)
         if fatal:
-            raise refusal(fatal, destination)
+            raise rejection(fatal, destination)
         return {
             "graph_name": metadata.graph_name,
             "nodes": sum(metadata.num_nodes),
@@ -102,7 +102,7 @@ def validate_task(
 
 
 def _delete_leftovers(destination: Store) -> None:
-    """Delete pages and lists of a validation that left no record, because it refused or was killed."""
+    """Delete pages and lists of a validation that left no record, because it failed or was killed."""
     for prefix in layout.validation_folders():
         destination.delete_prefix(prefix)
 

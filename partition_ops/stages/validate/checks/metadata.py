@@ -1,4 +1,4 @@
-"""Documents that cannot be used; the reader of ``metadata.json`` refuses them."""
+"""Documents that cannot be used; the reader of ``metadata.json`` rejects them."""
 
 from __future__ import annotations
 
