@@ -1,4 +1,4 @@
-"""The manifest of an output, its partition config, and the report of its validation."""
+"""Readers of the manifest of an output and of the report of its validation."""
 
 from __future__ import annotations
 
@@ -33,24 +33,6 @@ def read_manifest(output: Store, *, remedy: str = AGAIN) -> dict[str, Any]:
         manifest: dict[str, Any] = output.read_json(layout.MANIFEST)
         check_document(manifest, "manifest", where=where)
     return manifest
-
-
-def read_partition_config(output: Store, graph_name: str) -> dict[str, Any]:
-    """The checked ``partitions/<graph>.json`` of an output, finished or not.
-
-    Raises:
-        InvalidInputError: There is none by that name, or it is broken.
-    """
-    key = layout.partition_config(graph_name)
-    if not output.exists(key):
-        raise InvalidInputError(
-            f"There is no {key} in {output.uri}",
-            expected=f"the graph {graph_name!r}, as 'convert' leaves it",
-            remedy="Give the --graph-name that 'convert' was given, or do that first.",
-        )
-    config: dict[str, Any] = output.read_json(key)
-    check_document(config, "partition_config", where=output.uri_of(key))
-    return config
 
 
 def read_validation_report(output: Store) -> dict[str, Any]:

@@ -29,9 +29,11 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.runs import XCOM_KEY, run_root
 
 from partition_ops.errors import InvalidInputError, TransientStorageError
+from partition_ops.formats.format import get_format
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import open_store
 from partition_ops.verification import verify_output
+from tests.format_plugin import NAME, install
 from tests.graphs import library
 
 RUN_ID = "manual__2026-01-02T03:04:05+00:00"
@@ -120,6 +122,18 @@ def test_a_halo_of_several_hops_and_formats(tmp_path: Path) -> None:
     assert open_store(out).read_json("partitions/small.json")["halo_hops"] == 2
     options = open_store(out).read_json("records/convert-config.json")["options"]
     assert options["graph_formats"] == ["coo", "csc"]
+
+
+def test_output_formats_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "package").mkdir()
+    monkeypatch.syspath_prepend(install(tmp_path / "package"))
+    source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
+    run_all({"input_uri": source, "output_uri": out}, TaskInstance(), formats=f"dgl, {NAME}")
+    assert verify_output(open_store(source), open_store(out)).passed
+    output = open_store(out)
+    for part in range(3):
+        expected = get_format("dgl").arrays(output, part)
+        assert get_format(NAME).arrays(output, part).keys() == expected.keys()
 
 
 def test_the_probe_reaches_the_report_and_leaves_nothing_behind(
