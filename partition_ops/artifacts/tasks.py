@@ -246,7 +246,7 @@ class Task:
             self.destination.delete([layout.MANIFEST])  # the run is not finished any more
         forget_task(self.destination, self.name)
         began = time.monotonic()
-        with self.destination.deferring() as store:
+        with self.destination.background_uploads() as store:
             writer = ArtifactWriter(store, self.outputs)
             counters = self.work(writer)
         seconds = round(time.monotonic() - began, 3)
@@ -465,11 +465,11 @@ def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> N
         UsageError: Both have the same root, or a file of the input lies where a run writes or deletes.
     """
     remedy = "Give the output a root of its own."
-    if source.place == destination.place:
+    if source.canonical_uri == destination.canonical_uri:
         raise UsageError("The input and the output are the same", found=source.uri, remedy=remedy)
-    root = f"{destination.place}/"
+    root = f"{destination.canonical_uri}/"
     for key in (METADATA, *metadata.files()):
-        place = f"{source.place}/{key}"
+        place = f"{source.canonical_uri}/{key}"
         if place.startswith(root) and place.removeprefix(root).split("/")[0] in layout.OURS:
             raise UsageError(
                 "A file of the input lies where the output is written",

@@ -59,7 +59,7 @@ class VerifiedRun(Store):
 
     @property
     def place(self) -> str:
-        return f"{self.run.place}/{self._prefix}".rstrip("/")
+        return f"{self.run.canonical_uri}/{self._prefix}".rstrip("/")
 
     def child(self, prefix: str) -> VerifiedRun:
         below = copy.copy(self)

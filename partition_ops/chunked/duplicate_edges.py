@@ -49,7 +49,7 @@ class _Group:
     keys: dict[int, list[Keys]] = field(default_factory=dict)
 
 
-class PairStore:
+class DuplicateSearch:
     """The keys of all edges. Several threads can add edges.
 
     Peak memory: ``memory``, and 40 bytes for each edge that has a duplicate. If the keys take more than a

@@ -66,7 +66,7 @@ class LocalStore(Store):
         return path
 
     @property
-    def place(self) -> str:
+    def canonical_uri(self) -> str:
         return str(self.root.resolve())
 
     def child(self, prefix: str) -> LocalStore:
@@ -119,10 +119,10 @@ class LocalStore(Store):
             with explain_full_disk(path.parent), _explain_forbidden_write(path):
                 yield new
             with _explain_os_errors(path, "written"), new.path.open("rb") as stream:
-                if not new.passing:
+                if not new.volatile:
                     start_flushing(stream.fileno())
                 artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
-                if not new.passing:
+                if not new.volatile:
                     os.fsync(stream.fileno())
                 new.path.replace(path)
         finally:

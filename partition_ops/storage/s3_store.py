@@ -122,7 +122,7 @@ class S3Store(Store):
         return view
 
     @contextmanager
-    def deferring(self) -> Iterator[Store]:
+    def background_uploads(self) -> Iterator[Store]:
         deferred: Deferred = []
         try:
             yield self._view(self._prefix, deferred)
@@ -208,7 +208,7 @@ class S3Store(Store):
         try:
             with self._explain_errors(key):
                 self._upload(new.path, key, size)
-            if new.read_again:
+            if new.keep_copy:
                 cache.keep(full, new.path)
             else:
                 cache.forget(full)

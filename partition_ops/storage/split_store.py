@@ -50,8 +50,8 @@ class SplitStore(Store):
         return self._local if key.startswith(self._folder) else self._store
 
     @property
-    def place(self) -> str:
-        return self._store.place
+    def canonical_uri(self) -> str:
+        return self._store.canonical_uri
 
     def uri_of(self, key: str) -> str:
         return self._of(key).uri_of(key)
@@ -88,8 +88,8 @@ class SplitStore(Store):
         return self._of(key).create(key)
 
     @contextmanager
-    def deferring(self) -> Iterator[Store]:
-        with self._store.deferring() as store:
+    def background_uploads(self) -> Iterator[Store]:
+        with self._store.background_uploads() as store:
             yield SplitStore(store, self._folder.rstrip("/"), self._local)
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:

@@ -65,20 +65,20 @@ class NewObject:
 
     Attributes:
         path: The file to write.
-        read_again: The writer sets this if the same process is likely to read the object, so that keeping a
+        keep_copy: The writer sets this if the same process is likely to read the object, so that keeping a
             local copy is worth the disk space.
-        passing: The writer sets this if the object need not survive a crash of the machine. The store then
+        volatile: The writer sets this if the object need not survive a crash of the machine. The store then
             does not wait for the disk, and later readers must compare the content with its digest.
         artifact: Set once the object is in the store or its upload has started.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.read_again = False
-        self.passing = False
+        self.keep_copy = False
+        self.volatile = False
         self.artifact: Artifact | None = None
 
-    def published(self) -> Artifact:
+    def get_artifact(self) -> Artifact:
         """Return the artifact, after the context has succeeded."""
         if self.artifact is None:
             raise RuntimeError(f"{self.path} has not been published yet")
@@ -113,7 +113,7 @@ class Store(ABC):
         self.close()
 
     @property
-    def place(self) -> str:
+    def canonical_uri(self) -> str:
         """The root in canonical form: equal for two stores with the same root."""
         return self.uri
 
@@ -178,7 +178,7 @@ class Store(ABC):
         """
 
     @contextmanager
-    def deferring(self) -> Iterator[Store]:
+    def background_uploads(self) -> Iterator[Store]:
         """Yield this store with uploads in the background: `create` may return before its upload is done.
 
         Reads of such an object wait for its upload. The end of the context waits for all uploads, and raises
@@ -242,13 +242,13 @@ class Store(ABC):
         """Write a small object."""
         with self.create(key) as new:
             new.path.write_bytes(data)
-        return new.published()
+        return new.get_artifact()
 
     def write_array(self, key: str, array: npt.NDArray[Any]) -> Artifact:
         """Write an array as a ``.npy`` file."""
         with self.create(key) as new, new.path.open("wb") as stream:
             np.save(stream, array, allow_pickle=False)
-        return new.published()
+        return new.get_artifact()
 
     def write_json(self, key: str, value: Any) -> Artifact:
         """Write a JSON document; equal values give equal bytes."""
@@ -357,7 +357,7 @@ def upload_folder(
         def upload(key: str) -> Artifact:
             with store.create(key) as new:
                 shutil.copyfile(folder / key, new.path)
-            artifact = new.published()
+            artifact = new.get_artifact()
             advance(artifact.size)
             return artifact
 

@@ -98,8 +98,8 @@ def check_allowed(store: Store) -> None:
     listed = os.environ.get(VARIABLE)
     if listed is None:
         return
-    places = [_place_of(root) for root in listed.split()]
-    if not any(_is_in(_resolved(store), place) for place in places):
+    allowed = [_canonical_uri(root) for root in listed.split()]
+    if not any(_is_in(_resolved(store), root) for root in allowed):
         raise UsageError(
             "A URI is outside of the allowed roots",
             found=repr(store.uri),
@@ -110,17 +110,17 @@ def check_allowed(store: Store) -> None:
 
 def _resolved(store: Store) -> str:
     try:
-        return store.place
+        return store.canonical_uri
     except (OSError, RuntimeError, ValueError) as error:  # a cycle of symbolic links, or not a path at all
         raise UsageError(f"{store.uri!r} cannot be resolved: {error}") from error
 
 
-def _is_in(place: str, root: str) -> bool:
-    return place == root or place.startswith(f"{root.rstrip('/')}/")
+def _is_in(uri: str, root: str) -> bool:
+    return uri == root or uri.startswith(f"{root.rstrip('/')}/")
 
 
-def _place_of(root: str) -> str:
-    """Return an entry of the list in the form of `Store.place`."""
+def _canonical_uri(root: str) -> str:
+    """Return an entry of the list in the form of `Store.canonical_uri`."""
     scheme, found, rest = root.partition("://")
     if not found and root.startswith("/"):
         return str(Path(root).resolve())

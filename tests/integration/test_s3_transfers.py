@@ -45,7 +45,7 @@ def refuse_writing(store: S3Store) -> None:
 
 
 def test_reads_wait_for_uploads(store: S3Store, gate: threading.Event) -> None:
-    with store.deferring() as deferring:
+    with store.background_uploads() as deferring:
         deferring.child("x").write_bytes("a", b"12")
         threading.Timer(0.3, gate.set).start()
         assert not gate.is_set()
@@ -56,7 +56,7 @@ def test_reads_wait_for_uploads(store: S3Store, gate: threading.Event) -> None:
 
 @pytest.mark.parametrize("use", ["stat", "list", "local_copy", "delete", "again"])
 def test_every_method_waits_for_the_upload(store: S3Store, gate: threading.Event, use: str) -> None:
-    with store.deferring() as deferring:
+    with store.background_uploads() as deferring:
         deferring.write_bytes("a", b"12")
         threading.Timer(0.2, gate.set).start()
         if use == "stat":
@@ -76,7 +76,7 @@ def test_the_number_of_waiting_files_is_limited(store: S3Store, gate: threading.
     written = []
 
     def write() -> None:
-        with store.deferring() as deferring:
+        with store.background_uploads() as deferring:
             for number in range(AT_A_TIME + 3):
                 deferring.write_bytes(f"{number}", b"1")
                 written.append(number)
@@ -106,7 +106,7 @@ def test_a_task_whose_upload_fails_leaves_no_record(store: S3Store) -> None:
 
 def test_the_first_error_is_raised(store: S3Store) -> None:
     refuse_writing(store)
-    with pytest.raises(ZeroDivisionError), store.deferring() as deferring:
+    with pytest.raises(ZeroDivisionError), store.background_uploads() as deferring:
         deferring.write_bytes("refused", b"1")
         _ = 1 / 0
 
@@ -115,7 +115,7 @@ def test_a_copy_is_kept_if_it_will_be_read_again(store: S3Store) -> None:
     for again in (False, True):
         with store.create("a") as new:
             new.path.write_bytes(b"0123456789")
-            new.read_again = again
+            new.keep_copy = again
             written = new.path
         requests: list[str] = []
         store._client.meta.events.register(

@@ -67,7 +67,7 @@ def test_children_of_either_side(remote: Store) -> None:
 
 def test_deferred_objects_are_in_their_store(remote: Store) -> None:
     with keep_local(remote, "scratch/buckets") as store:
-        with store.deferring() as later:
+        with store.background_uploads() as later:
             later.write_bytes("scratch/buckets/a", b"here")
             later.write_bytes("records/a", b"there")
         assert keys(remote) == ["records/a"]

@@ -161,7 +161,7 @@ class _Conversion:
                         new.path.open("wb") as stream,
                     ):
                         file.write(stream)
-                    self.writer.wrote(new.published())
+                    self.writer.wrote(new.get_artifact())
                 counts[:, part] = np.diff(starts)
                 advance(1)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import DroppedEdges
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
-from partition_ops.chunked.duplicate_edges import PairStore
+from partition_ops.chunked.duplicate_edges import DuplicateSearch
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, removed_edges_file, stats_file
@@ -141,7 +141,7 @@ class _TextFiles:
             for text, rows in map_in_threads(self._node_text, self._node_blocks()):
                 stream.write(text)
                 advance(rows)
-        self.writer.wrote(new.published())
+        self.writer.wrote(new.get_artifact())
 
     def _node_blocks(self) -> Iterator[_NodeBlock]:
         step = rows_at_once(self.attributes.width)
@@ -168,8 +168,8 @@ class _TextFiles:
         ):
             text = _EdgeText(self.metadata, self.reader, self.edge_attributes)
             counts = text.write(kept_stream, removed_stream, advance)
-        self.writer.wrote(kept.published())
-        self.writer.wrote(removed.published())
+        self.writer.wrote(kept.get_artifact())
+        self.writer.wrote(removed.get_artifact())
         return counts
 
 
@@ -224,7 +224,7 @@ class _EdgeText:
     def _repeated(self, advance: Advance) -> Ids:
         """Return the homogeneous IDs of edges that repeat an earlier one, ascending, without self-loops."""
         with temporary_folder() as scratch:
-            pairs = PairStore(self.metadata, memory=MEMORY, scratch=Path(scratch), across_types=True)
+            pairs = DuplicateSearch(self.metadata, memory=MEMORY, scratch=Path(scratch), across_types=True)
 
             def add(chunk: EdgeChunk) -> None:
                 for block in self.reader.blocks(chunk):

@@ -81,7 +81,7 @@ class Room:
         limit = memory_limit()
         output = None
         if isinstance(destination, LocalStore):
-            path = Path(destination.place)
+            path = Path(destination.canonical_uri)
             output = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
         return cls(
             memory=limit,

@@ -62,13 +62,13 @@ def scatter_features(
     entries: list[Entry] = []
     readers = feature_readers(conversion.source, conversion.metadata)
     with task.destination.create(layout.bucket_features(group)) as new, new.path.open("wb") as stream:
-        new.read_again = True
-        new.passing = conversion.one_process
+        new.keep_copy = True
+        new.volatile = conversion.one_process
         for place, chunk in chunks:
             feature = conversion.metadata.node_features[place]
             entries.append(_scatter_chunk(conversion, readers[feature.key], feature, chunk, stream))
             entries[-1] |= {"feature": place, "chunk": chunk}
-    task.wrote(new.published())
+    task.wrote(new.get_artifact())
     task.write_json(layout.bucket_feature_index(group), {"version": INDEX_VERSION, "chunks": entries})
     return sum(sum(map(sum, entry["counts"])) for entry in entries)
 

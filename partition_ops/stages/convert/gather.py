@@ -156,9 +156,9 @@ class _Gather:
         original_ids = {*map(group_of, file.how.columns)} <= ORIG_ID_GROUPS
         first = file.form is self._conversion.formats[0]
         with self._writer.destination.create(file.key) as new, new.path.open("wb") as stream:
-            new.read_again = self._conversion.one_process and first and original_ids  # by the ID maps
+            new.keep_copy = self._conversion.one_process and first and original_ids  # by the ID maps
             file.how.write(stream)
-        self._writer.wrote(new.published())
+        self._writer.wrote(new.get_artifact())
 
     def _partition(self) -> Partition:
         metadata, graph = self._conversion.metadata, self._graph

@@ -95,12 +95,12 @@ def _scatter_chunks(
         task.destination.create(layout.bucket_edges(group)) as new,
         new.path.open("wb") as stream,
     ):
-        new.read_again = True
-        new.passing = conversion.one_process
+        new.keep_copy = True
+        new.volatile = conversion.one_process
         scatter = _Scatter(conversion, reader, stream, index, advance)
         for chunk in chunks:
             scatter.run(chunk)
-    task.wrote(new.published())
+    task.wrote(new.get_artifact())
     task.write_json(layout.bucket_index(group), index.to_json())
     return sum(map(sum, index.counts))
 

@@ -98,7 +98,7 @@ def write_map(
         for columns in batches:
             writer.write_table(pa.table(list(columns), schema=SCHEMA))
             advance(len(columns[0]))
-    return new.published()
+    return new.get_artifact()
 
 
 def _check_grown(before: PartRanges, after: PartRanges, old_uri: str, new_uri: str) -> None:

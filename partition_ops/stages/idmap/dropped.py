@@ -51,4 +51,4 @@ def _write(
             is_loop = np.searchsorted(self_loops, rows, side="right") > here
             checks = pa.array(CHECKS).take(pa.array(is_loop.astype(np.int8)))
             writer.write_table(pa.table([rows, checks], schema=SCHEMA))
-    task.wrote(new.published())
+    task.wrote(new.get_artifact())

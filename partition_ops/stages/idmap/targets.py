@@ -69,7 +69,7 @@ class ParquetTarget(_TypeTarget):
         ):
             self._writer = writer
             yield
-        self._task.wrote(new.published())
+        self._task.wrote(new.get_artifact())
 
     def append(self, type_name: str, orig_ids: Ids, begin: int, part: int) -> None:
         if type_name != self._type_name:
@@ -94,7 +94,7 @@ class VectorTarget(_TypeTarget):
             )
             yield
             self._array.flush()
-        self._task.wrote(new.published())
+        self._task.wrote(new.get_artifact())
 
     def append(self, type_name: str, orig_ids: Ids, begin: int, part: int) -> None:
         if type_name == self._type_name:
@@ -128,7 +128,7 @@ class PartMapTarget:
                 self._array[begin : begin + ROWS] = DROPPED
             yield
             self._array.flush()
-        self._task.wrote(new.published())
+        self._task.wrote(new.get_artifact())
 
     def append(self, type_name: str, orig_ids: Ids, begin: int, part: int) -> None:
         offset = self._offsets[type_name]

@@ -155,7 +155,7 @@ class _Preparation:
         """Write the graph, fill in the degrees, and return the number of self-loops."""
         loops = 0
         with self.writer.destination.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
-            new.read_again = True
+            new.keep_copy = True
             stream.seek(header_bytes(self.nodes))
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
                 for number, (found, packed) in enumerate(
@@ -166,7 +166,7 @@ class _Preparation:
                     advance(len(self.unique[dealt.nodes_of(number)]))
             stream.seek(0)
             write_header(stream, np.concatenate([np.zeros(1, np.int64), np.cumsum(self.unique)]))
-        self.writer.wrote(new.published())
+        self.writer.wrote(new.get_artifact())
         return loops
 
     def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, Counts]]:

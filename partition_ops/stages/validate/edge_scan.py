@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from partition_ops.chunked.duplicate_edges import PairStore
+from partition_ops.chunked.duplicate_edges import DuplicateSearch
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
 from partition_ops.chunked.table_files import csv_layout
@@ -71,7 +71,7 @@ class EdgeScan:
     metadata: GraphMetadata
     reader: EdgeReader
     defects: Defects
-    pairs: PairStore
+    pairs: DuplicateSearch
     connectivity: Connectivity
     positions: EdgePositionsFound = field(default_factory=EdgePositionsFound)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.duplicate_edges import PairStore, Repeated
+from partition_ops.chunked.duplicate_edges import DuplicateSearch, Repeated
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import METADATA, Feature, GraphMetadata, read_metadata_document
@@ -71,7 +71,7 @@ def measure_graph(
     facts = GraphFacts(source, metadata, read_metadata_document(source), connectivity)
     with temporary_folder() as scratch:
         budget = memory_limit() // 4 if memory is None else memory
-        pairs = PairStore(metadata, memory=budget, scratch=Path(scratch))
+        pairs = DuplicateSearch(metadata, memory=budget, scratch=Path(scratch))
         measurement = _Reading(facts, pairs).measure(progress)
     facts.components = connectivity.components()
     for check in CHECKS.values():
@@ -86,7 +86,7 @@ def measure_graph(
 class _Reading:
     """Reads every file, as jobs for a pool of threads."""
 
-    def __init__(self, facts: GraphFacts, pairs: PairStore) -> None:
+    def __init__(self, facts: GraphFacts, pairs: DuplicateSearch) -> None:
         self.facts = facts
         self.pairs = pairs
         metadata, source = facts.metadata, facts.source

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition_ops.chunked.duplicate_edges import MOST_BUCKETS, Keys, PairStore, find_overlaps
+from partition_ops.chunked.duplicate_edges import MOST_BUCKETS, DuplicateSearch, Keys, find_overlaps
 from partition_ops.chunked.metadata import EdgeType, FileFormat, FileSet, GraphMetadata
 from partition_ops.errors import EngineError
 
@@ -55,7 +55,7 @@ def found(edges: Edges, memory: int, blocks: int) -> tuple[dict[int, list[int]],
     repeated: dict[int, list[int]] = defaultdict(list)
     parallel = backwards = 0
     with tempfile.TemporaryDirectory() as scratch:
-        store = PairStore(described, memory=memory, scratch=Path(scratch))
+        store = DuplicateSearch(described, memory=memory, scratch=Path(scratch))
         for kind in range(5):
             own = [(place, src, dst) for place, (k, src, dst) in enumerate(edges) if k == kind]
             for block in reversed(np.array_split(np.array(own, np.int64).reshape(-1, 3), blocks)):
@@ -92,12 +92,12 @@ def test_the_number_of_buckets_follows_from_the_memory(
 ) -> None:
     monkeypatch.setattr("partition_ops.chunked.duplicate_edges.cores", lambda: 1)
     described = metadata({"a": 9, "b": 9}, [2000, 0, 0, 0, 0])
-    assert PairStore(described, memory=memory, scratch=tmp_path).buckets == buckets
+    assert DuplicateSearch(described, memory=memory, scratch=tmp_path).buckets == buckets
 
 
 def test_more_edges_than_the_metadata_says_do_not_fill_the_memory(tmp_path: Path) -> None:
     described = metadata({"a": 9, "b": 9}, [10, 0, 0, 0, 0])
-    store = PairStore(described, memory=2_400, scratch=tmp_path)
+    store = DuplicateSearch(described, memory=2_400, scratch=tmp_path)
     ends = np.zeros(90, np.int64)
     for block in range(10):
         store.add(0, np.arange(90) + 90 * block, ends, ends)
@@ -106,12 +106,12 @@ def test_more_edges_than_the_metadata_says_do_not_fill_the_memory(tmp_path: Path
 
 def test_types_with_too_many_pairs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"a:r:a has too many pairs"):
-        PairStore(metadata({"a": 2**31}, [1], ("a:r:a",)), memory=1, scratch=tmp_path)
+        DuplicateSearch(metadata({"a": 2**31}, [1], ("a:r:a",)), memory=1, scratch=tmp_path)
 
 
 def test_the_largest_ids_do_not_overflow(tmp_path: Path) -> None:
     nodes = 2**31 - 1
-    store = PairStore(metadata({"a": nodes}, [3], ("a:r:a",)), memory=1 << 20, scratch=tmp_path)
+    store = DuplicateSearch(metadata({"a": nodes}, [3], ("a:r:a",)), memory=1 << 20, scratch=tmp_path)
     last = np.array([nodes - 1, nodes - 1, 0])
     store.add(0, np.arange(3), last, np.array([nodes - 1, nodes - 1, nodes - 1]))
     (overlaps,) = store.overlaps()

@@ -49,10 +49,10 @@ def check_previous(run: Store, destination: Store) -> VerifiedRun:
         InvalidInputError: The earlier run is not finished.
     """
     remedy = "Give the output a root of its own."
-    if run.place == destination.place:
+    if run.canonical_uri == destination.canonical_uri:
         raise UsageError("A run cannot follow itself", found=run.uri, remedy=remedy)
     for inner, outer in ((run, destination), (destination, run)):
-        if inner.place.startswith(f"{outer.place}/"):
+        if inner.canonical_uri.startswith(f"{outer.canonical_uri}/"):
             raise UsageError(
                 "The output and the previous run lie one in the other",
                 found=f"{inner.uri} in {outer.uri}",
