@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from partition_ops.errors import UsageError
-from partition_ops.stages.partition.engines import engine_names
+from partition_ops.stages.partition.engines import engine_names, module_of
 from partition_ops.stages.partition.incremental.placement import deal_new_nodes, place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import regroup
@@ -31,7 +31,7 @@ class Engine(ABC):
     """A way to assign nodes to partitions.
 
     To add one, write ``engines/<name>.py`` with a subclass and an instance of it, ``ENGINE``. The command
-    line and the form of the DAG offer every engine in that folder.
+    line and the form of the DAG offer every engine in that folder, and show the first line of its module.
 
     Attributes:
         name: As users give it: the name of the module, with ``-`` for ``_``.
@@ -86,6 +86,5 @@ def find_engine(name: str) -> Engine:
     """
     if name not in engine_names():
         raise UsageError(f"There is no engine {name!r}", expected="one of " + ", ".join(engine_names()))
-    module = import_module(f"partition_ops.stages.partition.engines.{name.replace('-', '_')}")
-    engine: Engine = module.ENGINE
+    engine: Engine = import_module(module_of(name)).ENGINE
     return engine

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from partition_ops.errors import UsageError
 from partition_ops.options.declare import Options, option, option_group
 from partition_ops.options.stage_config import MOST_PARTS, StageConfig
-from partition_ops.stages.partition.engines import engine_names
+from partition_ops.stages.partition.engines import engine_names, engine_summaries
 
 Balance = Literal["node-types", "edges", "none"]
 Objective = Literal["cut", "vol"]
@@ -102,9 +102,8 @@ class PartitionConfig(StageConfig):
     )
     engine: str = option(
         "auto",
-        help="Engine that assigns nodes to partitions. auto is two-level, fast and with few edges cut, or"
-        " metis, whichever is expected to cut fewer edges; parmetis works over MPI and must be installed;"
-        " random is for comparison.",
+        help="Engine that assigns nodes to partitions. "
+        + " ".join(f"{name}: {summary}" for name, summary in engine_summaries().items()),
         title="Engine",
         choices=engine_names,
     )

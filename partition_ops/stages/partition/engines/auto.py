@@ -1,4 +1,4 @@
-"""Engine ``auto``: two-level, or METIS on the whole graph if that is expected to cut fewer edges."""
+"""Engine ``auto``: two-level or metis, whichever is expected to cut fewer edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine ``metis``: METIS, multilevel, with one constraint a column of the weights."""
+"""Engine ``metis``: METIS on the whole graph; better for graphs such as grids and roads."""
 
 from __future__ import annotations
 

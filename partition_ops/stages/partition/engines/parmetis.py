@@ -1,4 +1,4 @@
-"""Engine ``parmetis``: ParMETIS over MPI, each rank with its own slice of the prepared graph."""
+"""Engine ``parmetis``: ParMETIS over MPI, on one machine or several; it must be installed."""
 
 from __future__ import annotations
 

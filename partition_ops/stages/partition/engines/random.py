@@ -1,4 +1,4 @@
-"""Engine ``random``: deals the nodes of every type out at random, without a look at the edges."""
+"""Engine ``random``: nodes of every type dealt out evenly at random, for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine ``two-level``: clusters, METIS over the graph of the clusters, refinement on the whole graph.
+"""Engine ``two-level``: METIS over clusters of nodes, then refinement; fast, and few edges are cut.
 
 docs/decisions/two-level.md has the reasons, and what else was tried.
 """

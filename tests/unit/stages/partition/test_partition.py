@@ -16,7 +16,7 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.options.stage_config import StageConfig
 from partition_ops.stages.partition.assignment import import_assignment
 from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.engines import engine_names
+from partition_ops.stages.partition.engines import engine_names, engine_summaries
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.partition.problem import Problem
@@ -350,3 +350,8 @@ def test_text_of_parmetis_that_is_no_assignment(row: object, said: str, tmp_path
 
 def test_the_name_of_an_engine_is_that_of_its_module() -> None:
     assert [find_engine(name).name for name in engine_names()] == [*engine_names()]
+
+
+def test_every_engine_has_a_summary_for_the_help() -> None:
+    assert [*engine_summaries()] == [*engine_names()]
+    assert all(engine_summaries().values())
