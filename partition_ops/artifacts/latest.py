@@ -1,4 +1,4 @@
-"""``beginning.json``: what a run began from, so that it publishes on top of nothing else."""
+"""``latest.json`` and ``beginning.json``: the run published last, now and when a run began."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import posixpath
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.lock import Holder, described, holds_lock, read_lock
+from partition_ops.artifacts.lock import Holder, describe_lock, holds_lock, read_lock
 from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
@@ -18,12 +18,12 @@ BEGINNING_VERSION = 1
 def begin_run(destination: Store, root: Store, holder: Holder) -> dict[str, Any]:
     """Write down which run was published last when this one began.
 
-    A run that begins a second time, because it failed or was cleared, keeps what it began from.
+    A run that begins again, because it failed or was cleared, keeps its first record.
 
     Args:
         destination: Root of the run.
         root: Root of the graph, where ``latest.json`` is.
-        holder: Who holds the lock of the graph.
+        holder: Holder of the lock of the graph.
 
     Returns:
         ``latest`` (URI of that run's root, or None), ``holder``.
@@ -41,7 +41,7 @@ def begin_run(destination: Store, root: Store, holder: Holder) -> dict[str, Any]
 
 
 def read_beginning(destination: Store) -> dict[str, Any] | None:
-    """What a run began from; None where it began without looking.
+    """Return the record of `begin_run`, or None if the run has none.
 
     Raises:
         InvalidInputError: ``beginning.json`` is broken.
@@ -54,7 +54,7 @@ def read_beginning(destination: Store) -> dict[str, Any] | None:
 
 
 def latest_run(root: Store) -> str | None:
-    """URI of the root of the run that was published last, or None.
+    """Return the URI of the run that was published last, or None.
 
     Raises:
         InvalidInputError: ``latest.json`` is broken, or names a run by a relative path that is not below it.
@@ -63,36 +63,35 @@ def latest_run(root: Store) -> str | None:
 
 
 def run_at(root: Store) -> str:
-    """URI of the run that somebody means who names a root: itself, or the one published last where it is the
-    root of a graph's runs.
+    """Return the URI of the run at a root: the root itself, or the latest of a graph's runs.
 
     Raises:
-        InvalidInputError: There are runs and no ``latest.json``; or as of `latest_run`.
+        InvalidInputError: There are runs, but no ``latest.json``; or as of `latest_run`.
     """
     if root.exists(layout.MANIFEST):
         return root.uri
     latest = latest_run(root)
     if latest is None and any(True for _ in root.list(f"{layout.RUNS}/")):
         raise InvalidInputError(
-            f"{root.uri} has runs, and nothing says which of them was published last",
+            f"{root.uri} has runs, but no record of which was published last",
             found=f"no {root.uri_of(layout.LATEST)}",
-            remedy=f"Name a run itself, {root.uri_of(layout.RUNS)}/…, or publish one.",
+            remedy=f"Name one of the runs, {root.uri_of(layout.RUNS)}/…, or publish one.",
         )
     return latest or root.uri
 
 
 def check_still_latest(destination: Store, root: Store) -> bytes | None:
-    """Refuse to publish a run that is not the newest any more, or that has lost the lock of its graph.
+    """Reject a run if another was published since it began, or if it has lost the lock of its graph.
 
     Args:
         destination: Root of the run.
         root: Root of the graph.
 
     Returns:
-        The content of ``latest.json`` as it was looked at; None where there is none.
+        The content of ``latest.json`` that was checked; None if there is none.
 
     Raises:
-        ConflictError: Another run was published since this one began, or has taken the lock.
+        ConflictError: Another run was published since, or holds the lock.
     """
     pointer = _read_pointer(root)
     beginning = read_beginning(destination)
@@ -102,8 +101,8 @@ def check_still_latest(destination: Store, root: Store) -> bytes | None:
         lock = read_lock(root)
         raise ConflictError(
             f"{destination.uri} does not hold the lock of its graph",
-            found=described(lock) if lock else f"no {root.uri_of(layout.LOCK)}",
-            remedy="Clear the task that takes the lock, and what follows it.",
+            found=describe_lock(lock) if lock else f"no {root.uri_of(layout.LOCK)}",
+            remedy="Clear the task that takes the lock, and the tasks after it.",
         )
     latest = _run_of(root, pointer)
     if latest not in (beginning["latest"], destination.uri):
@@ -111,13 +110,13 @@ def check_still_latest(destination: Store, root: Store) -> bytes | None:
             f"Another run was published since {destination.uri} began",
             found=latest,
             expected=beginning["latest"] or "no published run",
-            remedy="Start a new run: it begins from that one.",
+            remedy="Start a new run: it begins from the newest run.",
         )
     return pointer
 
 
 def point_at(root: Store, pointer: dict[str, Any], *, expected: bytes | None) -> None:
-    """Let ``latest.json`` point at a run, if it still is what it was.
+    """Make ``latest.json`` point at a run, if its content is still the expected one.
 
     Raises:
         ConflictError: It is not.
@@ -127,7 +126,7 @@ def point_at(root: Store, pointer: dict[str, Any], *, expected: bytes | None) ->
         raise ConflictError(
             f"{root.uri_of(layout.LATEST)} was written while {pointer['run']} was being published",
             found=latest_run(root),
-            remedy="Start a new run: it begins from that one.",
+            remedy="Start a new run: it begins from the newest run.",
         )
 
 
@@ -146,23 +145,23 @@ def _run_of(root: Store, pointer: bytes | None) -> str | None:
     key = posixpath.normpath(run)
     if key.split("/")[0] in (".", ".."):
         raise InvalidInputError(
-            f"{root.uri_of(layout.LATEST)} names a run that is not below its folder",
+            f"{root.uri_of(layout.LATEST)} names a run outside of its folder",
             found=repr(run),
-            expected="a URI, or a path from that folder to one below it",
+            expected="a URI, or a path to a folder below that folder",
         )
     return root.uri_of(key)
 
 
 def previous_of(destination: Store) -> str:
-    """URI of the run that was published last when this one began; ``""`` where there was none.
+    """Return the URI of the run that was published last when this one began; ``""`` if there was none.
 
     Raises:
-        InvalidInputError: It began without looking.
+        InvalidInputError: `begin_run` was not called for it.
     """
     beginning = read_beginning(destination)
     if beginning is None:
         raise InvalidInputError(
-            f"{destination.uri} has not looked which run was published last",
-            remedy="Run the task that takes the lock first, or name the previous run by its URI.",
+            f"{destination.uri} has no record of which run was published last when it began",
+            remedy="Run the task that takes the lock first, or give the URI of the previous run.",
         )
     return beginning["latest"] or ""

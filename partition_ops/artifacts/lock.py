@@ -1,4 +1,4 @@
-"""``lock.json``: one run at a time works on a graph, whoever started it."""
+"""``lock.json``: only one run at a time works on a graph or an output."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from partition_ops.system.signals import register_cleanup
 logger = logging.getLogger("partition_ops")
 
 LOCK_VERSION = 1
-LONGEST = timedelta(hours=24)  # for the lock of a DAG run, which nobody renews
-SILENCE = timedelta(minutes=10)  # for that of a process
-RENEWED_EVERY = timedelta(minutes=1)
+DAG_RUN_TIMEOUT = timedelta(hours=24)  # the lock of a DAG run is never renewed
+PROCESS_TIMEOUT = timedelta(minutes=10)  # since a process renewed its lock last
+RENEWAL_INTERVAL = timedelta(minutes=1)
 Lock = dict[str, Any]
 Holder = Mapping[str, str | int]
-CALLS: dict[str, tuple[Store, Holder]] = {}  # what this process holds, or is about to
+CALLS: dict[str, tuple[Store, Holder]] = {}  # locks that this process holds, or is about to take
 
 
 def take_lock(
     root: Store, holder: Holder, *, abandoned: Callable[[Lock], str | None] | None = None
 ) -> Lock | None:
-    """Take the lock of a root, unless somebody else holds it.
+    """Take the lock of a root, unless another holder has it.
 
-    Who holds it already keeps it. Of several who take it at once, one gets it.
+    A holder that already has the lock keeps it. If several try at once, one gets it.
 
     Args:
-        root: What is locked: the root of a graph's runs, or of an output.
-        holder: Who takes it: the same values every time that the same run asks.
-        abandoned: Says why a lock that somebody else holds does not count any more, or gives None; by default
-            `too_old` says so.
+        root: Root to lock: of a graph's runs, or of an output.
+        holder: Identifies the holder, with the same values each time that the same run asks.
+        abandoned: Returns why the lock of another holder no longer counts, or None if it counts; the default
+            is `expiry_reason`.
 
     Returns:
-        None once it is ours; otherwise the lock that somebody else holds.
+        None if the holder has the lock now; otherwise the lock of the other holder.
 
     Raises:
         InvalidInputError: ``lock.json`` is broken.
@@ -55,10 +55,10 @@ def take_lock(
     if found is not None and found["holder"] == dict(holder):
         return None
     if found is not None:
-        reason = (abandoned or too_old)(found)
+        reason = (abandoned or expiry_reason)(found)
         if reason is None:
             return found
-        logger.warning("The lock of %s is taken over from %s: %s", root.uri, described(found), reason)
+        logger.warning("Taking over the lock of %s from %s: %s", root.uri, describe_lock(found), reason)
     lock = {
         "version": LOCK_VERSION,
         "holder": dict(holder),
@@ -72,7 +72,7 @@ def take_lock(
 
 
 def release_lock(root: Store, holder: Holder) -> bool:
-    """Give the lock back; whether it was the holder's.
+    """Release the lock, and return whether the holder had it.
 
     Raises:
         InvalidInputError: ``lock.json`` is broken.
@@ -84,7 +84,7 @@ def release_lock(root: Store, holder: Holder) -> bool:
 
 
 def holds_lock(root: Store, holder: Holder) -> bool:
-    """Whether the lock is the holder's.
+    """Return whether the holder has the lock.
 
     Raises:
         InvalidInputError: ``lock.json`` is broken.
@@ -94,7 +94,7 @@ def holds_lock(root: Store, holder: Holder) -> bool:
 
 
 def read_lock(root: Store) -> Lock | None:
-    """The lock of a root, or None where nobody holds it.
+    """Return the lock of a root, or None if nobody holds it.
 
     Raises:
         InvalidInputError: ``lock.json`` is broken.
@@ -105,28 +105,28 @@ def read_lock(root: Store) -> Lock | None:
     try:
         with explain_damage(
             where,
-            f"{where} is broken, so that nobody can tell who works there",
-            expected="the lock of a call or of a DAG run",
-            remedy="Make sure that no other call and no DAG run works there, remove the file, and try again.",
+            f"{where} is broken, so its holder is unknown",
+            expected="the lock of a process or of a DAG run",
+            remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
         ):
             lock: Lock = root.read_json(layout.LOCK)
             check_document(lock, "lock", where=where)
     except InvalidInputError:
         if not root.exists(layout.LOCK):
-            return None  # given back in the meantime
+            return None  # released in the meantime
         raise
     return lock
 
 
 @contextmanager
 def locked(root: Store) -> Iterator[None]:
-    """Hold the lock of a root for the length of a ``with`` block, as this process, and renew it now and then.
+    """Hold the lock of a root for this process during a ``with`` block, and renew it every minute.
 
-    The lock of a process that was killed does not count any more: on its own host at once, elsewhere when it
-    has not been renewed for `SILENCE`.
+    The lock of a killed process no longer counts: immediately on its own host, and elsewhere once it has not
+    been renewed for `PROCESS_TIMEOUT`.
 
     Raises:
-        ConflictError: Somebody else holds it.
+        ConflictError: Another holder has it.
     """
     call = secrets.token_hex(8)
     holder: Holder = {"host": socket.gethostname(), "process": os.getpid(), "call": call}
@@ -136,13 +136,13 @@ def locked(root: Store) -> Iterator[None]:
     refused = False
     try:
         try:
-            _take_or_refuse(root, holder)
+            _take_or_raise(root, holder)
         except PartitionOpsError:
             refused = True
             raise
         renewal.start()
         yield
-    finally:  # of whatever could be interrupted once the lock may be ours
+    finally:  # also if interrupted while taking the lock
         ended.set()
         if renewal.is_alive():
             renewal.join()
@@ -151,18 +151,18 @@ def locked(root: Store) -> Iterator[None]:
         del CALLS[call]
 
 
-def _take_or_refuse(root: Store, holder: Holder) -> None:
-    held = take_lock(root, holder, abandoned=_ended)
+def _take_or_raise(root: Store, holder: Holder) -> None:
+    held = take_lock(root, holder, abandoned=_process_end)
     if held is not None:
         raise ConflictError(
             f"{root.uri} is in use",
-            found=described(held),
-            remedy=f"Wait for its end; if it was killed elsewhere, for {SILENCE} after that.",
+            found=describe_lock(held),
+            remedy=f"Wait until it ends; if it was killed on another host, for {PROCESS_TIMEOUT} after that.",
         )
 
 
 def release_all() -> None:
-    """Give back every lock of this process, which is about to end and cannot wait for those who hold them."""
+    """Release all locks of this process, which is about to end, even if other threads still hold them."""
     for root, holder in [*CALLS.values()]:
         with suppress(PartitionOpsError):
             release_lock(root, holder)
@@ -172,8 +172,8 @@ register_cleanup(release_all)
 
 
 def _renew(root: Store, holder: Holder, ended: threading.Event) -> None:
-    """Say now and then that the process still lives; storage that fails for a while is no reason to stop."""
-    while not ended.wait(RENEWED_EVERY.total_seconds()):
+    """Renew the lock every minute; errors of storage are ignored, because they may be temporary."""
+    while not ended.wait(RENEWAL_INTERVAL.total_seconds()):
         with suppress(PartitionOpsError):
             lock = read_lock(root)
             if lock is not None and lock["holder"] == dict(holder):
@@ -181,29 +181,29 @@ def _renew(root: Store, holder: Holder, ended: threading.Event) -> None:
                 root.compare_and_set(layout.LOCK, renewed, expected=json_bytes(lock))
 
 
-def _ended(lock: Lock) -> str | None:
-    """Why the lock of a process does not count any more: it ran here and has ended, or it is too old."""
+def _process_end(lock: Lock) -> str | None:
+    """Return why the lock of a process no longer counts: it ended on this host, or the lock expired."""
     holder = lock["holder"]
     if holder.get("host") != socket.gethostname():
-        return too_old(lock)
-    if holder["process"] == os.getpid():  # of ours, or of one that had our number before us
+        return expiry_reason(lock)
+    if holder["process"] == os.getpid():  # this process, or an earlier one with the same ID
         return None if holder["call"] in CALLS else "its process has ended"
-    return too_old(lock) if psutil.pid_exists(int(holder["process"])) else "its process has ended"
+    return expiry_reason(lock) if psutil.pid_exists(int(holder["process"])) else "its process has ended"
 
 
-def too_old(lock: Lock) -> str | None:
-    """Why a lock is too old to count, or None."""
+def expiry_reason(lock: Lock) -> str | None:
+    """Return why a lock has expired, or None."""
     renewed = lock.get("renewed") or ("process" in lock["holder"] and lock["since"])
-    limit = SILENCE if renewed else LONGEST
+    limit = PROCESS_TIMEOUT if renewed else DAG_RUN_TIMEOUT
     age = datetime.now(UTC) - datetime.fromisoformat(renewed or lock["since"])
-    return f"nothing has been heard of it for more than {limit}" if age > limit else None
+    return f"it was not renewed for more than {limit}" if age > limit else None
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def described(lock: Lock) -> str:
-    """Who holds a lock, for messages."""
+def describe_lock(lock: Lock) -> str:
+    """Return who holds a lock, for messages."""
     holder = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in lock["holder"].items())
     return f"{holder}, since {lock['since']}"

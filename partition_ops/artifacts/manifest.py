@@ -9,26 +9,26 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document, explain_damage
 
-AGAIN = "Run the job once more: what is finished stays, and the manifest is written anew."
+RUN_AGAIN = "Run the job again: finished tasks stay, and it writes the manifest again."
 
 
-def read_manifest(output: Store, *, remedy: str = AGAIN) -> dict[str, Any]:
-    """The checked ``manifest.json`` of an output.
+def read_manifest(output: Store, *, remedy: str = RUN_AGAIN) -> dict[str, Any]:
+    """Return the checked ``manifest.json`` of an output.
 
     Args:
         output: Its root.
-        remedy: What to do about a broken one.
+        remedy: What the message about a broken manifest recommends.
 
     Raises:
-        InvalidInputError: There is none, so the output is not finished; or it is broken.
+        InvalidInputError: There is no manifest, so the output is not finished; or it is broken.
     """
     if not output.exists(layout.MANIFEST):
         raise InvalidInputError(
             f"{output.uri} is not a finished output: there is no {layout.MANIFEST}",
-            remedy="Name the OUTPUT of 'partition-ops run', or wait until the job has been published.",
+            remedy="Give the OUTPUT of 'partition-ops run', or wait until the run is published.",
         )
     where = output.uri_of(layout.MANIFEST)
-    expected = "the manifest of a finished output, as 'publish' has written it"
+    expected = "the manifest of a finished output, as 'publish' writes it"
     with explain_damage(where, f"{where} is damaged", expected=expected, remedy=remedy):
         manifest: dict[str, Any] = output.read_json(layout.MANIFEST)
         check_document(manifest, "manifest", where=where)
@@ -36,17 +36,17 @@ def read_manifest(output: Store, *, remedy: str = AGAIN) -> dict[str, Any]:
 
 
 def read_validation_report(output: Store) -> dict[str, Any]:
-    """``validation/report.json`` of an output, finished or not.
+    """Return ``validation/report.json`` of an output, finished or not.
 
     Raises:
-        InvalidInputError: There is none, or it is broken.
+        InvalidInputError: There is no report, or it is broken.
     """
     report: Any = output.read_json(layout.VALIDATION_REPORT)
-    # not against its schema: it is long, and every task that builds a partition reads it
+    # not checked against its schema: it is long, and every task that builds a partition reads it
     if not isinstance(report, dict) or not isinstance(report.get("files"), list):
         raise InvalidInputError(
             f"{output.uri_of(layout.VALIDATION_REPORT)} is not what 'validate' writes",
             expected="an object with the list 'files'",
-            remedy="Do 'validate' again, or everything with 'partition-ops run'.",
+            remedy="Run 'validate' again, or everything with 'partition-ops run'.",
         )
     return report

@@ -1,4 +1,4 @@
-"""Has the input of a finished run changed since?"""
+"""Find what has changed in the input of a finished run, and in the options."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from partition_ops.storage.store import sha256_of
 
 SHOWN = 3
 OPTIONS_OF = {"partition": "partition", "convert": "convert-plan", "validate": "validate"}
-"""Stages by the task whose record has their options."""
-PASSED_OVER = {"graph_name", "data_docs", "memory"}
-"""Options that change nothing in the partitions, or that tell graphs apart."""
+"""Tasks whose records have the options of a stage."""
+IGNORED_OPTIONS = {"graph_name", "data_docs", "memory"}
+"""Options that do not affect the partitions, or only identify the graph."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What is different now.
+    """Changes since a run.
 
     Attributes:
-        added: Paths of input files that the run did not have.
-        changed: Paths of those whose content is another one.
-        removed: Paths of those that are not there any more.
-        unchanged: Number of the others.
-        options: What is asked for now and was not then, as ``stage.option: before -> now``.
-        compared: Number of files that had to be read to compare their checksums.
+        added: Paths of new input files.
+        changed: Paths of input files with another content.
+        removed: Paths of input files that no longer exist.
+        unchanged: Number of the other input files.
+        options: Options that differ, as ``stage.option: before -> now``.
+        compared: Number of files that were read to compare their checksums.
     """
 
     added: list[str]
@@ -58,16 +58,16 @@ class Changes:
 
 
 def find_changes(source: Store, run: Store, *, wanted: RunConfig | None = None) -> Changes:
-    """Compare the input of a finished run with what is there now.
+    """Compare the input of a finished run with the input now.
 
-    Files whose size and tag (the ETag on S3, size and modification time on a disk) are those of then are
-    taken for unchanged; the SHA-256 of others of the same size is compared with the manifest's. Memory: the
-    list of files.
+    A file with the same size and tag (the ETag on S3, size and modification time on a disk) counts as
+    unchanged. For other files of the same size, the SHA-256 is compared with the one in the manifest. Memory:
+    the list of files.
 
     Args:
         source: Root of the input graph.
         run: Root of the finished run.
-        wanted: Options of the next run, to be compared too.
+        wanted: Options of the next run, to compare too.
 
     Raises:
         InvalidInputError: The run is not finished, or the graph's metadata or a file of it is missing.
@@ -96,7 +96,7 @@ def find_changes(source: Store, run: Store, *, wanted: RunConfig | None = None) 
 
 
 def _tags(run: Store) -> dict[str, str]:
-    """Tags of the input files when they were validated; an older version has not kept them."""
+    """Return the tags of the input files when they were validated; old versions did not record them."""
     try:
         inputs = read_record(run, "validate").get("inputs", [])
     except InvalidInputError:  # the record is not an artifact, and may have been removed
@@ -105,16 +105,16 @@ def _tags(run: Store) -> dict[str, str]:
 
 
 def _other_options(before: Mapping[str, Mapping[str, Any]], wanted: RunConfig) -> list[str]:
-    """The options that differ; those that the run did not know are passed over."""
+    """Return the options that differ; options that the run did not have are ignored."""
     differ = []
     for stage, task in OPTIONS_OF.items():
         then = before.get(task, {})
         for name, value in getattr(wanted, stage).options().items():
-            if name in then and name not in PASSED_OVER and _plain(then[name]) != _plain(value):
+            if name in then and name not in IGNORED_OPTIONS and _plain(then[name]) != _plain(value):
                 differ.append(f"{stage}.{name}: {_plain(then[name])} -> {_plain(value)}")
     return differ
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: lists instead of tuples."""
+    """Return a value as JSON has it: lists instead of tuples."""
     return list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""Remove older runs of a graph, and never one that somebody may need."""
+"""Remove old runs of a graph that are no longer needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RetentionConfig
 from partition_ops.storage import Store, StoredObject
 
-MARKS = {  # what a run writes first, and what is removed last: a folder without any is not a run
+MARKS = {  # written first, removed last: a folder without any of them is not a run
     layout.BEGINNING,
     layout.VALIDATION_REPORT,
     *map(layout.record, ("validate", "schema", "prepare", "partition")),
@@ -23,23 +23,23 @@ MARKS = {  # what a run writes first, and what is removed last: a folder without
 
 @dataclass(frozen=True)
 class Retained:
-    """What was done.
+    """The result of `retain_runs`.
 
     Attributes:
-        kept: URIs of the runs that stay, and why.
-        removed: URIs of the others.
-        bytes: Of the objects in the latter.
-        blank_line_note: URIs of folders beside them that are not runs.
+        kept: Reasons by URI of the runs that stay.
+        removed: URIs of the runs that were removed.
+        bytes: Bytes of the removed objects.
+        passed_over: URIs of folders beside the runs that are not runs.
     """
 
     kept: Mapping[str, str]
     removed: list[str]
     bytes: int
-    blank_line_note: list[str]
+    passed_over: list[str]
 
 
 def check_root(root: Store) -> None:
-    """Refuse what is not the root of a graph's runs; nothing is written.
+    """Check that a root is the root of a graph's runs; nothing is written.
 
     Raises:
         InvalidInputError: There is no ``latest.json``.
@@ -52,28 +52,26 @@ def check_root(root: Store) -> None:
         f"{root.uri} is not the root of a graph's runs",
         found=[f"no {name} below {root.uri}" for name in missing],
         expected=f"{layout.LATEST}, which names the run published last, and {layout.RUNS}/",
-        remedy="Check the path: Airflow publishes below <output>/<graph>. What 'partition-ops run' leaves"
-        " is one run, and nothing in it is to be removed.",
+        remedy="Check the path: Airflow publishes below <output>/<graph>. The output of 'partition-ops run'"
+        " is a single run, in which there is nothing to remove.",
     )
 
 
 def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = None) -> Retained:
-    """Remove the runs below the root of a graph that are neither among the newest nor young.
+    """Remove runs of a graph that are neither among the newest nor young.
 
-    A run is finished when it has a manifest; what has none, because it failed or is at work, is removed when
-    it is old. The run that ``latest.json`` names stays in any case, and so does the one that holds the lock
-    and the one that it began from. The manifest goes first: what is removed in part is not taken for
-    finished. Nothing but what is below ``runs/`` is looked at, and a folder there without the mark of a run
-    (see `MARKS`) is passed over.
+    A run with a manifest is finished. A run without one failed or is still running; it is removed once it is
+    old. Three runs always stay: the one that ``latest.json`` names, the one that holds the lock, and the one
+    that the latter began from. The manifest of a run is removed first, so that a partly removed run does not
+    count as finished. Only folders below ``runs/`` that have the mark of a run (see `MARKS`) are removed.
 
     Args:
-        config: What is kept.
-        root: Root of the graph, where ``latest.json`` and ``runs/`` are.
-        now: Seconds since the epoch; the clock's if left out.
+        config: Which runs stay.
+        root: Root of the graph, with ``latest.json`` and ``runs/``.
+        now: Seconds since the epoch; the current time if omitted.
 
     Raises:
-        InvalidInputError: There is no ``latest.json``, or it or ``lock.json`` is broken; nothing is removed
-            then.
+        InvalidInputError: There is no ``latest.json``, or it or ``lock.json`` is broken. Nothing is removed.
 
     Memory: the list of all objects of all runs.
     """
@@ -103,7 +101,7 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
         kept=kept,
         removed=[root.uri_of(_folder(name)) for name in removed],
         bytes=sum(entry.size for name in removed for entry in runs[name].values()),
-        blank_line_note=[root.uri_of(_folder(name)) for name in folders if name not in runs],
+        passed_over=[root.uri_of(_folder(name)) for name in folders if name not in runs],
     )
 
 
@@ -112,7 +110,7 @@ def _folder(name: str) -> str:
 
 
 def _folders(root: Store) -> dict[str, dict[str, StoredObject]]:
-    """The objects of every folder below ``runs/``, by its name and their key in it."""
+    """Return the objects of every folder below ``runs/``, by folder name and key in the folder."""
     folders: dict[str, dict[str, StoredObject]] = {}
     for entry in root.list(f"{layout.RUNS}/"):
         name, inside, key = entry.key.removeprefix(f"{layout.RUNS}/").partition("/")
@@ -122,7 +120,7 @@ def _folders(root: Store) -> dict[str, dict[str, StoredObject]]:
 
 
 def _needed(root: Store, runs: Mapping[str, Any]) -> dict[str, str]:
-    """The runs that stay whatever their age, and why."""
+    """Return the reasons by name of the runs that always stay."""
     needed = {}
     lock = read_lock(root)
     for name, found in runs.items():
@@ -138,12 +136,12 @@ def _needed(root: Store, runs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _name_of(uri: str) -> str:
-    """The folder of a run, by whatever address of the same root it was named."""
+    """Return the folder name of a run from its URI, whatever address of the root the URI has."""
     return uri.rstrip("/").rpartition("/")[2]
 
 
 def _remove(root: Store, name: str, keys: Iterable[str]) -> None:
-    """Manifest first, marks last: what is left of a call that is killed can be told for what it is."""
+    """Remove a run: the manifest first and the marks last, so that another call can finish a killed one."""
     run = root.child(_folder(name))
     run.delete([layout.MANIFEST])
     run.delete([key for key in keys if key not in MARKS])

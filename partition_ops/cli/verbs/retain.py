@@ -31,7 +31,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     would = "would be removed" if config.dry_run else "removed"
     for uri in retained.removed:
         console.line(f"{would}  {uri}")
-    for uri in retained.blank_line_note:
+    for uri in retained.passed_over:
         console.line(f"skipped, not a run  {uri}")
     console.line(f"{len(retained.kept)} runs kept, {len(retained.removed)} {would}, {retained.bytes:,} bytes")
     return {"dry_run": config.dry_run, **vars(retained)}

@@ -153,10 +153,10 @@ class TextTable:
 
     def _parsed(self, file: Any, skip: int) -> Iterator[TextBlock]:
         width = self.width or 0
-        blank_line_note = 0 if isinstance(file, pa.PythonFile) and self.dtype is None else width
-        names = [*self._columns, *(f"attribute {i}" for i in range(blank_line_note))]
+        extra = 0 if isinstance(file, pa.PythonFile) and self.dtype is None else width
+        names = [*self._columns, *(f"attribute {i}" for i in range(extra))]
         wanted = names if self.dtype is not None else list(self._columns)
-        kinds = [*([INT64] * len(self._columns)), *([self.dtype] * blank_line_note if self.dtype else [])]
+        kinds = [*([INT64] * len(self._columns)), *([self.dtype] * extra if self.dtype else [])]
         types = {name: _arrow_type(kind) for name, kind in zip(wanted, kinds, strict=True)}
         read = pa_csv.ReadOptions(column_names=names, block_size=CSV_BLOCK)
         parse = pa_csv.ParseOptions(delimiter=" ", quote_char=False)

@@ -1,4 +1,4 @@
-"""Compare the reports of a run with what is allowed."""
+"""The quality gate: compare the reports of a run with limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partition_ops.system.json_documents import check_document
 
 @dataclass(frozen=True)
 class Breach:
-    """Something that is worse than allowed."""
+    """A figure that exceeds its limit."""
 
     what: str
     found: float
@@ -25,10 +25,10 @@ class Breach:
 
 
 def check_gate(gate: Gate, destination: Store) -> list[Breach]:
-    """What of a run is worse than a gate allows.
+    """Return the figures of a run that exceed the limits of a gate.
 
     Args:
-        gate: What is allowed.
+        gate: Limits.
         destination: Root of the run, where ``quality`` has been done.
 
     Raises:
@@ -52,12 +52,12 @@ def check_gate(gate: Gate, destination: Store) -> list[Breach]:
 
 
 def enforce_gate(gate: Gate, destination: Store) -> None:
-    """Refuse a run that is worse than a gate allows.
+    """Reject a run that exceeds a limit of a gate.
 
     Raises:
-        UsageError: It follows no other, so there are no old nodes that could have moved.
+        UsageError: The gate limits moved nodes, but the run follows no other, so it has no old nodes.
         InvalidInputError: As of `check_gate`.
-        QualityGateError: It is worse.
+        QualityGateError: A figure exceeds its limit.
     """
     if gate.max_moved is not None and read_migration(destination) is None:
         raise no_old_nodes(destination)
@@ -66,21 +66,21 @@ def enforce_gate(gate: Gate, destination: Store) -> None:
         raise QualityGateError(
             f"The partitions in {destination.uri} do not pass the quality gate",
             found=[str(breach) for breach in breaches],
-            remedy="Look at the quality report; then partition with other options, or allow more.",
+            remedy="Read the quality report; then partition with other options, or raise the limits.",
         )
 
 
 def no_old_nodes(destination: Store) -> UsageError:
-    """Why nothing can be said of what moved."""
+    """Return the error for a limit of moved nodes in a run that follows no other."""
     return UsageError(
-        "--max-moved is about the old nodes of a run that has followed another one",
-        found=f"{destination.uri} follows none",
-        remedy="Leave it out, or partition with --previous RUN.",
+        "--max-moved limits old nodes that moved since an earlier run",
+        found=f"{destination.uri} follows no earlier run",
+        remedy="Omit it, or partition with --previous RUN.",
     )
 
 
 def moved_share(destination: Store) -> float | None:
-    """Share of the old nodes that a run moved; None of a run that follows no other."""
+    """Return the share of old nodes that a run moved; None if it follows no other run."""
     migration = read_migration(destination)
     if migration is None:
         return None

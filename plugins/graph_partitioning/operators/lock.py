@@ -63,25 +63,25 @@ class LockGraphOperator(GraphRunOperator):
         return self._wait(held, context)
 
     def _wait(self, held: Lock, context: Context) -> None:
-        from partition_ops.artifacts.lock import described
+        from partition_ops.artifacts.lock import describe_lock
 
         now = timezone.utcnow()
         since = context["ti"].get_first_reschedule_date(context) or now
         if now - since > self.patience:
-            raise AirflowFailException(f"The graph is in use: {described(held)}. Waited for {self.patience}.")
-        self.log.info("The graph is in use: %s. Looking again in %s.", described(held), self.wait)
+            raise AirflowFailException(f"The graph is in use: {describe_lock(held)}. Waited {self.patience}.")
+        self.log.info("The graph is in use: %s. Looking again in %s.", describe_lock(held), self.wait)
         raise AirflowRescheduleException(now + self.wait)
 
     def _abandoned(self, lock: Lock, context: Context) -> str | None:
-        from partition_ops.artifacts.lock import too_old
+        from partition_ops.artifacts.lock import expiry_reason
 
         holder = lock["holder"]
         if not {"dag_id", "run_id"} <= holder.keys():
-            return too_old(lock)
+            return expiry_reason(lock)
         try:
             state = context["ti"].get_dagrun_state(dag_id=str(holder["dag_id"]), run_id=str(holder["run_id"]))
         except AirflowRuntimeError:  # removed, or a run of another Airflow
-            return too_old(lock)
+            return expiry_reason(lock)
         return f"its DAG run has ended ({state})" if state in ENDED else None
 
 

@@ -102,6 +102,6 @@ def test_a_damaged_manifest_of_the_run_before_is_told(
     problem, *more = capsys.readouterr().err.splitlines()
     assert problem == f"partition-ops: error: {path} is damaged"
     assert more[0].startswith("  found:") and more[0].endswith(found)
-    assert more[1] == "  expected: the manifest of a finished output, as 'publish' has written it"
+    assert more[1] == "  expected: the manifest of a finished output, as 'publish' writes it"
     assert more[2].startswith("  Name another run with --previous")
     assert not (folder / "next").exists()

@@ -184,7 +184,7 @@ def test_who_finds_a_broken_lock_is_told_when_to_remove_it(root: Store, content:
     root.write_bytes(layout.LOCK, content)
     with pytest.raises(InvalidInputError, match=r"lock\.json is broken") as refused, locked(root):
         pass
-    assert "no other call and no DAG run works there, remove the file" in str(refused.value)
+    assert "no process and no DAG run works there, remove the file" in str(refused.value)
     assert root.read_bytes(layout.LOCK) == content
 
 
@@ -217,7 +217,7 @@ def test_of_a_process_elsewhere_it_counts_that_it_is_silent(root: Store) -> None
 
 
 def test_a_lock_is_renewed_while_it_is_held(root: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_module, "RENEWED_EVERY", timedelta(milliseconds=10))
+    monkeypatch.setattr(lock_module, "RENEWAL_INTERVAL", timedelta(milliseconds=10))
     with locked(root):
         end = time.monotonic() + 20
         while "renewed" not in (root.read_json(layout.LOCK)):
@@ -247,7 +247,7 @@ def test_a_relative_run_is_taken_from_the_folder_of_latest_json(root: Store) -> 
         assert run_at(run(root, "one")) == run(root, "one").uri
     for text in ("../other/runs/one", "runs/../..", ""):
         root.write_json(layout.LATEST, {**pointer(root, "one"), "run": text})
-        with pytest.raises(InvalidInputError, match="is not below its folder"):
+        with pytest.raises(InvalidInputError, match="names a run outside of its folder"):
             latest_run(root)
 
 

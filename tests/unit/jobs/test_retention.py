@@ -122,7 +122,7 @@ def test_it_removes_old_runs_and_nothing_else(
     assert files(top) == {key for key in before if not key.startswith(tuple(gone))}
     assert retained.kept.keys() == {f"{root}/runs/r{n}" for n in set(range(len(runs))) - expected}
     assert all(retained.kept.values())
-    assert retained.blank_line_note == [f"{root}/runs/tensorboard"]
+    assert retained.passed_over == [f"{root}/runs/tensorboard"]
 
 
 def test_one_that_is_removed_in_part_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
