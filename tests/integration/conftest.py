@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import tests.airflow_home  # noqa: F401
+
 
 @pytest.fixture(autouse=True)
 def _few_charts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:

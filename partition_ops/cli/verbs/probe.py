@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ProbeConfig)
+    cache = None if arguments.cache is None else local_folder(arguments.cache, "--cache")
     from partition_ops.jobs.probe_published import probe_published
 
-    cache = None if arguments.cache is None else local_folder(arguments.cache, "--cache")
     with (
         open_run(arguments.output, arguments) as output,
         nullcontext() if arguments.no_report else lock_root(output),

@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import Options, option, option_group
+from partition_ops.options.declare import Options, option, option_group, own_options
 from partition_ops.options.stage_config import MOST_PARTS, StageConfig
 from partition_ops.stages.partition.engines import engine_names, engine_summaries
 
 Balance = Literal["node-types", "edges", "none"]
 Objective = Literal["cut", "vol"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
-INCREMENTAL = ("migration_price", "drift", "compare_full")  # options that only an incremental run depends on
 PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
 BITS = (32, 64)
 
@@ -202,13 +201,12 @@ class PartitionConfig(StageConfig):
         options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
         if self.engine != "parmetis":
             del options["mpi"]
-        for name in INCREMENTAL:
-            del options[name]
-        return options
+        return {name: value for name, value in options.items() if name not in self.incremental_options()}
 
     def incremental_options(self) -> dict[str, Any]:
         """Return the further options that the assignment of an incremental run depends on."""
-        return {name: getattr(self, name) for name in INCREMENTAL}
+        names = [one.field for one in own_options(PartitionConfig) if one.only_with == "previous"]
+        return {name: getattr(self, name) for name in names}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,8 +15,8 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.publish.options import Gate, PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import open_store
+from tests.airflow_tasks import TaskInstance
 from tests.graphs import library
-from tests.unit.plugins.test_operators import TaskInstance
 
 
 @pytest.fixture

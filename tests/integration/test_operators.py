@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
 from graph_partitioning.operators.base import GraphStageOperator
@@ -33,35 +32,11 @@ from partition_ops.formats.format import get_format
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import open_store
 from partition_ops.verification import verify_output
+from tests.airflow_tasks import TaskInstance
 from tests.format_plugin import NAME, install
 from tests.graphs import library
 
 RUN_ID = "manual__2026-01-02T03:04:05+00:00"
-
-
-class OutletEvent:
-    """What a task hands to Airflow for one outlet."""
-
-    def __init__(self) -> None:
-        self.extra: dict[str, Any] = {}
-        self.added: list[tuple[Asset, Any]] = []
-
-    def add(self, asset: Asset, extra: Any = None) -> None:
-        self.added.append((asset, extra))
-
-
-class TaskInstance:
-    """Keeps the XComs; it is its own context."""
-
-    def __init__(self) -> None:
-        self.xcoms: dict[str, Any] = {}
-        self.events = {PARTITIONED_GRAPHS: OutletEvent(), PUBLISHED: OutletEvent()}
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.xcoms[key] = value
-
-    def run(self, operator: GraphStageOperator) -> Any:
-        return operator.execute({"ti": self, "outlet_events": self.events})  # type: ignore[typeddict-item]
 
 
 def run_all(

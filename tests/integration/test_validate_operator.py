@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.page.listing import FINDINGS
 
+from tests.airflow_tasks import TaskInstance
 from tests.graphs import library
-from tests.unit.plugins.test_operators import TaskInstance
 
 
 def operator(tmp_path: Path, **options: Any) -> ValidateGraphOperator:
