@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         UsageError,
         VerificationError,
     )
-    from partition_ops.jobs.options import RunConfig
     from partition_ops.storage import StorageSettings, Store, open_store
     from partition_ops.train import PartitionedGraph
     from partition_ops.verification import VerifyReport
@@ -44,7 +43,6 @@ __all__ = [
     "PartitionOpsError",
     "PartitionedGraph",
     "QualityGateError",
-    "RunConfig",
     "RunResult",
     "StageResult",
     "StorageError",
@@ -65,7 +63,6 @@ _MODULES = {
     "InvalidIdError": "chunked.id_converter",
     "PartitionBook": "artifacts.partition_book",
     "PartitionedGraph": "train",
-    "RunConfig": "jobs.options",
     "RunResult": "api",
     "StageResult": "artifacts.tasks",
     "StorageSettings": "storage",

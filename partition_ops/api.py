@@ -12,9 +12,12 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.latest import run_at
 from partition_ops.artifacts.tasks import StageResult
+from partition_ops.errors import one_of
 from partition_ops.formats.format import main_config
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
+from partition_ops.options.declare import options_of
+from partition_ops.options.values import build
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
 from partition_ops.system.progress import Progress
@@ -64,9 +67,8 @@ def run(
         expectations: Folder with expectation suites of your own.
         storage: How to reach S3; by default boto3 finds credentials and the endpoint itself.
         progress: Shows the progress of each stage; by default nothing is shown.
-        **options: Options of `partition_ops.jobs.options.RunConfig` by name, such as ``engine="metis"``,
-            ``balance="edges"``, ``seed=7``, ``num_hops=2`` or ``graph_name="mag"``. The names are those of
-            the command line with underscores.
+        **options: Other options of ``partition-ops run``, which docs/options.md lists, with underscores in
+            their names: ``engine="metis"``, ``seed=7``, ``num_hops=2``, ``max_edge_cut=0.2``.
 
     Returns:
         Where the partitions are, and what each stage has counted.
@@ -87,7 +89,7 @@ def run(
         >>> result = partition_ops.run("graphs/mag", "s3://data/out/mag", num_parts=4, seed=7)
         >>> result.quality["edge_cut"]["fraction"]
     """
-    config = RunConfig(num_parts=num_parts, **options)
+    config = _config(num_parts=num_parts, **options)
     with ExitStack() as stack:
         source, destination = _open(input, storage, stack), _open(output, storage, stack)
         check_folder(destination)
@@ -143,6 +145,14 @@ def verify(
         source, destination = _open(input, storage, stack), _open(output, storage, stack)
         check_finished(destination)
         return verify_output(source, destination, graph_name=graph_name, progress=progress)
+
+
+def _config(**options: Any) -> RunConfig:
+    known = {option.name for option in options_of(RunConfig)}
+    for name in options:
+        if name not in known:
+            raise TypeError(f"run() has no option {name!r}; expected {one_of(sorted(known), len(known))}")
+    return build(RunConfig, options)
 
 
 def _open(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:

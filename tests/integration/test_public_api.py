@@ -31,7 +31,7 @@ def test_an_unknown_option_is_rejected_before_anything_is_written(tmp_path: Path
     with pytest.raises(TypeError, match="no_such_option"):
         partition_ops.run(tmp_path, tmp_path / "out", num_parts=2, no_such_option=1)
     with pytest.raises(partition_ops.UsageError):
-        partition_ops.run(tmp_path, tmp_path / "out", num_parts=2, tolerance=0.5)
+        partition_ops.run(tmp_path, tmp_path / "out", num_parts=2, max_edge_cut=2.0)  # an option of a group
     assert not (tmp_path / "out").exists()
 
 
