@@ -230,13 +230,10 @@ class Task:
         """
         results = self._results()
         status = self._status(results)
-        key = layout.record(self.name)
-        if status.done and status.record is not None:
+        if status.done:
             logger.info("%s: nothing has changed since it was done, not done again", self.name)
-            record = status.record
-            return StageResult(
-                self.name, self.destination.uri, key, record["seconds"], True, record["counters"]
-            )
+            return self._skipped(status)
+        key = layout.record(self.name)
         for required in self.requires():
             required.check_done()
         reason = status.reason if self.destination.exists(key) else ""
@@ -266,6 +263,11 @@ class Task:
         logger.info("%s: done in %.1f s", self.name, seconds)
         return StageResult(self.name, self.destination.uri, key, seconds, False, counters, reason)
 
+    def find_result(self, *, check: Check = "artifacts") -> StageResult | None:
+        """Return the result of the task if it is done, otherwise None; `check` is as for `status`."""
+        status = self.status(check=check)
+        return self._skipped(status) if status.done else None
+
     def check_done(self) -> Record:
         """Return the task's record if it was done with what it depends on now; artifacts are not looked at.
 
@@ -281,6 +283,11 @@ class Task:
             found=status.reason,
             remedy=f"Run {self.name!r} and the stages after it, or everything with 'partition-ops run'.",
         )
+
+    def _skipped(self, status: Status) -> StageResult:
+        record = status.record or {}
+        place = self.destination.uri, layout.record(self.name)
+        return StageResult(self.name, *place, record["seconds"], True, record["counters"])
 
     def _results(self) -> dict[str, str]:
         """Return the digest of what each task before this one wrote."""
@@ -366,30 +373,6 @@ def _short(value: Any) -> str:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def run_task(
-    name: str,
-    destination: Store,
-    *,
-    options: Mapping[str, Any],
-    inputs: Iterable[StoredObject] = (),
-    after: Iterable[str] = (),
-    work: Callable[[ArtifactWriter], Counters],
-    lasting: bool = True,
-) -> StageResult:
-    """Deprecated: build a `Task` and call its `Task.run`."""
-    outputs = ("",) if lasting else (f"{layout.SCRATCH}/",)
-    return Task(name, destination, work, options, [*inputs], [*after], outputs).run()
-
-
-def still_done(destination: Store, name: str, after: Iterable[str]) -> bool:
-    """Deprecated: ask ``Task.recorded(…).status()``."""
-    try:
-        recorded = Task.recorded(destination, name)
-    except InvalidInputError:
-        return False
-    return Task(name, destination, recorded.work, recorded.options, after=[*after]).status().done
 
 
 def read_record(destination: Store, name: str) -> Record:

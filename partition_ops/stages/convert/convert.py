@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import Check, StageResult, Task, check_apart
+from partition_ops.artifacts.tasks import StageResult, Task, check_apart
 from partition_ops.stages.convert.context import PLAN_TASK, Conversion
 from partition_ops.stages.convert.gather import gather_memory, gather_part
 from partition_ops.stages.convert.options import ConvertConfig
@@ -60,7 +60,7 @@ def convert_graph(
         check_apart(source, destination, conversion.metadata)
         parts = range(conversion.num_parts)
         tasks = [conversion.gather_task(part) for part in parts]
-        found = [*map_in_threads(_find_done, tasks, workers=REQUESTS)]
+        found = [*map_in_threads(Task.find_result, tasks, workers=REQUESTS)]
         missing = [part for part in parts if found[part] is None]
         report(_find_plan(conversion, needed=bool(missing)))
         if missing:
@@ -77,17 +77,8 @@ def convert_graph(
 
 def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
     """Make the plan, unless only its record is needed and there."""
-    done = None if needed else _find_done(conversion.plan_task(), "record")
+    done = None if needed else conversion.plan_task().find_result(check="record")
     return done or make_plan(conversion)
-
-
-def _find_done(task: Task, check: Check = "artifacts") -> StageResult | None:
-    """Return the result of a task that is done, or None."""
-    status = task.status(check=check)
-    if not status.done or status.record is None:
-        return None
-    seconds, counters = status.record["seconds"], status.record["counters"]
-    return StageResult(task.name, task.destination.uri, layout.record(task.name), seconds, True, counters)
 
 
 def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
