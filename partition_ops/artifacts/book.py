@@ -14,7 +14,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment, read_meta
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.tasks import CONFIG_TASK, PART_TASK, read_record
+from partition_ops.artifacts.records import CONFIG_TASK, PART_TASK, read_record
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store

@@ -32,30 +32,33 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.records import (
+    Check,
+    Record,
+    damaged_artifacts,
+    forget_task,
+    is_scratch,
+    read_record,
+    read_records,
+    stored_objects,
+)
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
-from partition_ops.storage.store import REQUESTS, sha256_of_object
-from partition_ops.system.json_documents import check_document, explain_damage
 from partition_ops.system.memory import peak_memory
-from partition_ops.system.parallel import map_in_threads
 
 logger = logging.getLogger("partition_ops")
 
 RECORD_VERSION = 2
-PART_TASK = "convert-part"  # then the number of the partition
-CONFIG_TASK = "convert-config"
 SHOWN = 3  # files or artifacts in a reason
 LONGEST_VALUE = 60  # characters of the value of an option in a reason
 Counters = dict[str, Any]
-Record = dict[str, Any]
-Check = Literal["record", "artifacts", "content"]
 
 
 @dataclass(frozen=True)
@@ -239,7 +242,7 @@ class Task:
         reason = status.reason if self.destination.exists(key) else ""
         if reason:
             logger.info("%s: done again, because %s", self.name, reason)
-        if not all(map(_is_scratch, self.outputs)):
+        if not all(map(is_scratch, self.outputs)):
             self.destination.delete([layout.MANIFEST])  # the run is not finished any more
         forget_task(self.destination, self.name)
         began = time.monotonic()
@@ -291,7 +294,7 @@ class Task:
 
     def _results(self) -> dict[str, str]:
         """Return the digest of what each task before this one wrote."""
-        records = _read_records(self.destination, self.after)
+        records = read_records(self.destination, self.after)
         return {name: _digest(record["artifacts"]) for name, record in zip(self.after, records, strict=True)}
 
     def _status(
@@ -375,72 +378,6 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def read_record(destination: Store, name: str) -> Record:
-    """Return the record of a finished task.
-
-    Raises:
-        InvalidInputError: The task has not been done, or its record is broken.
-    """
-    key = layout.record(name)
-    try:
-        data = destination.read_bytes(key)
-    except InvalidInputError:
-        if destination.exists(key):
-            raise
-        raise InvalidInputError(
-            f"The task {name!r} has not been done in {destination.uri}",
-            remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
-        ) from None
-    where = destination.uri_of(key)
-    with explain_damage(
-        where,
-        f"{where} is broken, so the task {name!r} counts as not done",
-        expected="the record that the task wrote",
-        remedy="Run that stage again, with the same --output, or everything with 'partition-ops run'.",
-    ):
-        record: Record = destination.parse_json(key, data)
-        check_document(record, "record", where=where)
-    return record
-
-
-def _read_records(destination: Store, names: Iterable[str]) -> list[Record]:
-    return [*map_in_threads(lambda name: read_record(destination, name), names, workers=REQUESTS)]
-
-
-def forget_task(destination: Store, name: str) -> None:
-    """Remove the artifacts of a task, folders that become empty, and its record.
-
-    The manifest is removed first, unless the task wrote only scratch, which no manifest lists.
-    """
-    key = layout.record(name)
-    if not destination.exists(key):
-        return
-    try:
-        written = [entry["key"] for entry in read_record(destination, name)["artifacts"]]
-    except InvalidInputError:
-        written = []
-    if not written or not all(map(_is_scratch, written)):
-        destination.delete([layout.MANIFEST])
-    destination.delete([*written, key])
-    for folder in {name.rpartition("/")[0] for name in written} - {""}:
-        destination.delete_empty(folder)
-
-
-def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
-    """Return the input files of a task as they were when it began."""
-    return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record.get("inputs", [])]
-
-
-def conversion_tasks(num_parts: int) -> list[str]:
-    """Return the names of the tasks that a reader of the partitions comes after."""
-    return [CONFIG_TASK, *map(part_task, range(num_parts))]
-
-
-def part_task(part: int) -> str:
-    """Return the name of the task that builds a partition."""
-    return f"{PART_TASK}{part}"
-
-
 def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:
     """Reject an output that would overwrite its own input.
 
@@ -477,38 +414,3 @@ def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
             remedy="Upload them, or correct the paths in metadata.json; they are relative to it.",
         )
     return [entry for entry in found if entry is not None]
-
-
-def damaged_artifacts(
-    destination: Store,
-    listed: Sequence[Mapping[str, Any]],
-    check: Check = "artifacts",
-    advance: Callable[[int], object] | None = None,
-) -> list[str]:
-    """Return the keys of artifacts that are missing or not as they were written, in the order of the list.
-
-    Args:
-        destination: Root of the run.
-        listed: Artifacts as a record or a manifest lists them.
-        check: As for `Task.status`.
-        advance: Called with the size of each artifact once it is checked.
-    """
-    found = destination.stat_all(entry["key"] for entry in listed)
-
-    def differs(pair: tuple[Mapping[str, Any], StoredObject | None]) -> bool:
-        entry, there = pair
-        key, size = entry["key"], entry["size"]
-        other = there is None or there.size != size
-        local_scratch = _is_scratch(key) and destination.is_local(key)
-        if not other and (check == "content" or local_scratch):
-            other = sha256_of_object(destination, key, size) != entry["sha256"]
-        if advance is not None:
-            advance(size)
-        return other
-
-    differences = map_in_threads(differs, zip(listed, found, strict=True))
-    return [entry["key"] for entry, other in zip(listed, differences, strict=True) if other]
-
-
-def _is_scratch(key: str) -> bool:
-    return key.startswith(f"{layout.SCRATCH}/")

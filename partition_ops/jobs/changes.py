@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.tasks import input_objects, read_record
+from partition_ops.artifacts.records import read_record
+from partition_ops.artifacts.tasks import input_objects
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.jobs.options import RunConfig

@@ -10,7 +10,8 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.tasks import Record, StageResult, Task, read_record
+from partition_ops.artifacts.records import Record, read_record
+from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.estimate import check_job

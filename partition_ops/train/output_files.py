@@ -14,7 +14,7 @@ import numpy.typing as npt
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.partition_book import PartitionBook
-from partition_ops.artifacts.tasks import CONFIG_TASK, part_task, read_record
+from partition_ops.artifacts.records import CONFIG_TASK, part_task, read_record
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
 from partition_ops.formats.columns import Array, StoredArray, in_group
 from partition_ops.formats.format import main_config, reading_format

@@ -27,7 +27,7 @@ def report_metrics(result: StageResult, destination: Store) -> None:
         destination: Root of the run, with the task's record.
     """
     from partition_ops.artifacts.layout import record
-    from partition_ops.artifacts.tasks import read_record
+    from partition_ops.artifacts.records import read_record
 
     name = f"{PREFIX}.{re.sub(r'[0-9]+$', '', result.task).replace('-', '.')}"
     if result.skipped:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import CONFIG_TASK, Task, changed_option
+from partition_ops.artifacts.records import CONFIG_TASK
+from partition_ops.artifacts.tasks import Task, changed_option
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, NotEnoughRoomError, UsageError
 from partition_ops.jobs.estimate import formulas

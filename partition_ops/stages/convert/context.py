@@ -19,15 +19,8 @@ from partition_ops.artifacts.assignment import num_parts_of, read_assignment
 from partition_ops.artifacts.dropped_edges import DroppedEdges
 from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.artifacts.parhip import read_degrees
-from partition_ops.artifacts.tasks import (
-    CONFIG_TASK,
-    ArtifactWriter,
-    Counters,
-    Task,
-    input_objects,
-    part_task,
-    read_record,
-)
+from partition_ops.artifacts.records import CONFIG_TASK, part_task, read_record
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, get_formats
 from partition_ops.stages.convert.options import ConvertConfig

@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import (
-    CONFIG_TASK,
-    PART_TASK,
-    ArtifactWriter,
-    Counters,
-    StageResult,
-    check_apart,
-    forget_task,
-    read_record,
-)
+from partition_ops.artifacts.records import CONFIG_TASK, PART_TASK, forget_task, read_record
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, check_apart
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.stages.convert.context import PLAN_TASK, SCATTER_TASK, Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_validation_report
-from partition_ops.artifacts.tasks import ArtifactWriter, part_task
+from partition_ops.artifacts.records import part_task
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import VerifiedRun, open_earlier_run, read_migration
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import InvalidInputError

@@ -5,16 +5,8 @@ from __future__ import annotations
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_meta
 from partition_ops.artifacts.book import Book, read_all_stats
-from partition_ops.artifacts.tasks import (
-    ArtifactWriter,
-    Counters,
-    StageResult,
-    forget_task,
-    input_objects,
-    part_task,
-    read_record,
-    stored_objects,
-)
+from partition_ops.artifacts.records import forget_task, part_task, read_record, stored_objects
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, input_objects
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.formats.format import main_config
 from partition_ops.stages.convert.context import Conversion

@@ -14,15 +14,8 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.dropped_edges import DroppedEdges, DroppedSelfLoops
-from partition_ops.artifacts.tasks import (
-    CONFIG_TASK,
-    ArtifactWriter,
-    Counters,
-    StageResult,
-    Task,
-    conversion_tasks,
-    read_record,
-)
+from partition_ops.artifacts.records import CONFIG_TASK, conversion_tasks, read_record
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError

@@ -5,14 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import (
-    ArtifactWriter,
-    Counters,
-    StageResult,
-    Task,
-    check_apart,
-    forget_task,
-)
+from partition_ops.artifacts.records import forget_task
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
 from partition_ops.chunked.feature_names import check_no_trainers, types_with_feature
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata

@@ -10,15 +10,8 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
-from partition_ops.artifacts.tasks import (
-    CONFIG_TASK,
-    ArtifactWriter,
-    Counters,
-    StageResult,
-    Task,
-    conversion_tasks,
-    read_record,
-)
+from partition_ops.artifacts.records import CONFIG_TASK, conversion_tasks, read_record
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.probe.sampling import COUNTED, Prober, TrainerFigures

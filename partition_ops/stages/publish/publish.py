@@ -13,17 +13,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.latest import check_still_latest, point_at
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
-from partition_ops.artifacts.tasks import (
-    CONFIG_TASK,
-    Record,
-    StageResult,
-    State,
-    Status,
-    Task,
-    conversion_tasks,
-    read_record,
-    stored_objects,
-)
+from partition_ops.artifacts.records import CONFIG_TASK, Record, conversion_tasks, read_record, stored_objects
+from partition_ops.artifacts.tasks import StageResult, State, Status, Task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.formats.format import main_config

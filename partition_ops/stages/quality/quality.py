@@ -6,16 +6,8 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_all_stats, read_book
-from partition_ops.artifacts.tasks import (
-    CONFIG_TASK,
-    ArtifactWriter,
-    StageResult,
-    Task,
-    conversion_tasks,
-    forget_task,
-    part_task,
-    read_record,
-)
+from partition_ops.artifacts.records import CONFIG_TASK, conversion_tasks, forget_task, part_task, read_record
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError

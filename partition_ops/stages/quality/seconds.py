@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import read_record
+from partition_ops.artifacts.records import read_record
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 

@@ -10,7 +10,8 @@ import pytest
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, State, Task, forget_task
+from partition_ops.artifacts.records import forget_task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, State, Task
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.whole_job import remove_damaged
 from partition_ops.storage import StorageSettings, Store, StoredObject, open_store

@@ -1,0 +1,121 @@
+"""Records of finished tasks, ``records/<task>.json``: read and forget them, and check the artifacts they list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from partition_ops.artifacts import layout
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage import Store, StoredObject
+from partition_ops.storage.store import REQUESTS, sha256_of_object
+from partition_ops.system.json_documents import check_document, explain_damage
+from partition_ops.system.parallel import map_in_threads
+
+PART_TASK = "convert-part"  # then the number of the partition
+CONFIG_TASK = "convert-config"
+Record = dict[str, Any]
+Check = Literal["record", "artifacts", "content"]  # how much of a task's results is looked at
+
+
+def read_record(destination: Store, name: str) -> Record:
+    """Return the record of a finished task.
+
+    Raises:
+        InvalidInputError: The task has not been done, or its record is broken.
+    """
+    key = layout.record(name)
+    try:
+        data = destination.read_bytes(key)
+    except InvalidInputError:
+        if destination.exists(key):
+            raise
+        raise InvalidInputError(
+            f"The task {name!r} has not been done in {destination.uri}",
+            remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
+        ) from None
+    where = destination.uri_of(key)
+    with explain_damage(
+        where,
+        f"{where} is broken, so the task {name!r} counts as not done",
+        expected="the record that the task wrote",
+        remedy="Run that stage again, with the same --output, or everything with 'partition-ops run'.",
+    ):
+        record: Record = destination.parse_json(key, data)
+        check_document(record, "record", where=where)
+    return record
+
+
+def read_records(destination: Store, names: Iterable[str]) -> list[Record]:
+    """Return the records of several tasks, as `read_record` does."""
+    return [*map_in_threads(lambda name: read_record(destination, name), names, workers=REQUESTS)]
+
+
+def forget_task(destination: Store, name: str) -> None:
+    """Remove the artifacts of a task, folders that become empty, and its record.
+
+    The manifest is removed first, unless the task wrote only scratch, which no manifest lists.
+    """
+    key = layout.record(name)
+    if not destination.exists(key):
+        return
+    try:
+        written = [entry["key"] for entry in read_record(destination, name)["artifacts"]]
+    except InvalidInputError:
+        written = []
+    if not written or not all(map(is_scratch, written)):
+        destination.delete([layout.MANIFEST])
+    destination.delete([*written, key])
+    for folder in {name.rpartition("/")[0] for name in written} - {""}:
+        destination.delete_empty(folder)
+
+
+def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
+    """Return the input files of a task as they were when it began."""
+    return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record.get("inputs", [])]
+
+
+def conversion_tasks(num_parts: int) -> list[str]:
+    """Return the names of the tasks that a reader of the partitions comes after."""
+    return [CONFIG_TASK, *map(part_task, range(num_parts))]
+
+
+def part_task(part: int) -> str:
+    """Return the name of the task that builds a partition."""
+    return f"{PART_TASK}{part}"
+
+
+def damaged_artifacts(
+    destination: Store,
+    listed: Sequence[Mapping[str, Any]],
+    check: Check = "artifacts",
+    advance: Callable[[int], object] | None = None,
+) -> list[str]:
+    """Return the keys of artifacts that are missing or not as they were written, in the order of the list.
+
+    Args:
+        destination: Root of the run.
+        listed: Artifacts as a record or a manifest lists them.
+        check: As for `partition_ops.artifacts.tasks.Task.status`.
+        advance: Called with the size of each artifact once it is checked.
+    """
+    found = destination.stat_all(entry["key"] for entry in listed)
+
+    def differs(pair: tuple[Mapping[str, Any], StoredObject | None]) -> bool:
+        entry, there = pair
+        key, size = entry["key"], entry["size"]
+        other = there is None or there.size != size
+        local_scratch = is_scratch(key) and destination.is_local(key)
+        if not other and (check == "content" or local_scratch):
+            other = sha256_of_object(destination, key, size) != entry["sha256"]
+        if advance is not None:
+            advance(size)
+        return other
+
+    differences = map_in_threads(differs, zip(listed, found, strict=True))
+    return [entry["key"] for entry, other in zip(listed, differences, strict=True) if other]
+
+
+def is_scratch(key: str) -> bool:
+    """Return whether a key lies below ``scratch/``, which ``publish`` removes."""
+    return key.startswith(f"{layout.SCRATCH}/")
