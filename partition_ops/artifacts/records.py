@@ -1,4 +1,4 @@
-"""Records of finished tasks, ``records/<task>.json``: read and forget them, and check the artifacts they list."""
+"""Records of finished tasks, ``records/<task>.json``: read and forget them, check the artifacts they list."""
 
 from __future__ import annotations
 
