@@ -56,7 +56,7 @@ from graph_partitioning.options import Approval, Retention, form, planned_templa
 from graph_partitioning.pods import pod
 
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition.options import PartitionConfig, PreviousRun
+from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 
@@ -96,7 +96,7 @@ with DAG(
 ) as dag:
     validate = ValidateGraphOperator(
         task_id="validate",
-        **templates(ValidateConfig, ExpectationSuites, PreviousRun),
+        **templates(ValidateConfig, ExpectationSuites, PreviousOptions),
         planned=planned_templates(),
         ignore_estimate="{{ params.ignore_estimate }}",
         **pod("validate"),
@@ -106,7 +106,7 @@ with DAG(
     prepare = PrepareGraphOperator(task_id="prepare", **pod("prepare"))
     partition = PartitionNodesOperator(
         task_id="partition",
-        **templates(PartitionConfig, PreviousRun),
+        **templates(PartitionConfig, PreviousOptions),
         **pod("partition"),
     )
 

@@ -20,7 +20,7 @@ from partition_ops.options.declare import options_of
 from partition_ops.options.table import option_table
 from partition_ops.stages.convert.options import ForeignAssignment
 from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
-from partition_ops.stages.partition.options import PreviousRun
+from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.quality.options import EarlierReport
@@ -39,7 +39,7 @@ def options_table(*classes: type, command_line: bool = True, form: bool = False)
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "checks": docs_table,
-    "options-run": partial(options_table, PreviousRun, RunConfig, ExpectationSuites, form=True),
+    "options-run": partial(options_table, PreviousOptions, RunConfig, ExpectationSuites, form=True),
     "options-airflow": partial(
         options_table, GraphLocation, Approval, Retention, command_line=False, form=True
     ),

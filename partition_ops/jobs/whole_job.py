@@ -131,7 +131,7 @@ class _Job:
         """Reject an unusable earlier run before hours go into this one."""
         if self.previous is not None:
             self.previous = check_previous(self.previous, self.destination)
-            PreviousRun(self.previous).prove()
+            PreviousRun(self.previous).check_assignment()
             earlier_entries(self.previous)
         elif self.config.gate.max_moved is not None:
             raise no_old_nodes(self.destination)

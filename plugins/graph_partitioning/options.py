@@ -14,7 +14,7 @@ from partition_ops.options.declare import Option, Options, option, options_of, o
 from partition_ops.options.json_schema import form_fields, settings_schema
 from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition.options import PartitionConfig, PreviousRun
+from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
 
 
@@ -81,7 +81,7 @@ class Retention(Options):
     )
 
 
-FORM = (GraphLocation, PreviousRun, ExpectationSuites, RunConfig, Approval, Retention)
+FORM = (GraphLocation, PreviousOptions, ExpectationSuites, RunConfig, Approval, Retention)
 
 
 def form(*classes: type, defaults: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:

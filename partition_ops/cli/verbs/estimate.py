@@ -15,7 +15,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition.options import PartitionConfig, PreviousRun
+from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ peak memory, disk and a rough time; and compare them with what this machine, or 
 has. The exit code is 0 in either case; 'run' refuses a job that does not fit. The estimate does not include
 --probe.""",
     add_arguments=add_arguments,
-    options=(PreviousRun, RunConfig),
-    only={one.name for one in options_of(PartitionConfig, ConvertConfig, PreviousRun)} | {"data_docs"},
+    options=(PreviousOptions, RunConfig),
+    only={one.name for one in options_of(PartitionConfig, ConvertConfig, PreviousOptions)} | {"data_docs"},
     execute=execute,
 )

@@ -10,7 +10,7 @@ from partition_ops.cli.locations import add_input_and_output, locked_output, ope
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.options.arguments import config_of
-from partition_ops.stages.partition.options import PartitionConfig, PreviousRun
+from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.system.progress import terminal_progress
 
 
@@ -35,6 +35,6 @@ VERB = Verb(
 Write the assignment to assignment/ below --output, in DGL's text format. 'prepare' must have been done there,
 unless the engine does not read edges.""",
     add_arguments=add_input_and_output,
-    options=(PreviousRun, PartitionConfig),
+    options=(PreviousOptions, PartitionConfig),
     execute=execute,
 )

@@ -20,7 +20,7 @@ from partition_ops.cli.text_tables import defect_lines, quality_lines, result_li
 from partition_ops.cli.verb import Verb
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.arguments import config_of
-from partition_ops.stages.partition.options import PreviousRun
+from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
 from partition_ops.system.progress import terminal_progress
 
@@ -85,6 +85,6 @@ loads, the ID maps, a quality report and a manifest. The manifest is written las
 manifest.json is not finished. To resume an interrupted call, repeat it; finished stages whose inputs and
 options have not changed are skipped.""",
     add_arguments=add_arguments,
-    options=(PreviousRun, RunConfig, ExpectationSuites),
+    options=(PreviousOptions, RunConfig, ExpectationSuites),
     execute=execute,
 )

@@ -225,7 +225,7 @@ class PartitionConfig(StageConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreviousRun(Options):
+class PreviousOptions(Options):
     """Where the earlier run is that an incremental run continues."""
 
     previous: str | None = option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
-from partition_ops.stages.partition.options import PartitionConfig, PreviousRun
+from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 
-class PartitionNodesOperator(GraphStageOperator, options=(PartitionConfig, PreviousRun)):
+class PartitionNodesOperator(GraphStageOperator, options=(PartitionConfig, PreviousOptions)):
     """Assigns every node to a partition. It comes after ``prepare``.
 
     Example::
@@ -36,5 +36,5 @@ class PartitionNodesOperator(GraphStageOperator, options=(PartitionConfig, Previ
         from partition_ops.stages.partition.partition import partition_nodes
 
         config = self.config(PartitionConfig)
-        with self.open_previous(destination, self.config(PreviousRun).previous or "") as previous:
+        with self.open_previous(destination, self.config(PreviousOptions).previous or "") as previous:
             return partition_nodes(config, source, destination, previous=previous, progress=progress)

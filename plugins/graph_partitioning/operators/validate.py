@@ -11,7 +11,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
 from graph_partitioning.options import is_true, run_config
-from partition_ops.stages.partition.options import PreviousRun
+from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class ValidateGraphOperator(
     GraphStageOperator,
-    options=(ValidateConfig, ExpectationSuites, PreviousRun),
+    options=(ValidateConfig, ExpectationSuites, PreviousOptions),
     defaults={"data_docs": True},
 ):
     """Checks a graph before anything is computed from it.
@@ -89,7 +89,7 @@ class ValidateGraphOperator(
         """Reject an earlier run that cannot be continued."""
         from partition_ops.stages.partition.incremental.previous_run import check_previous
 
-        uri = self.config(PreviousRun).previous or ""
+        uri = self.config(PreviousOptions).previous or ""
         if uri != LATEST_RUN:
             with self.open_previous(destination, uri) as previous:
                 if previous is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.stages.partition.engine import OPTIONAL, Engine
 from partition_ops.stages.partition.engines import metis
-from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new
+from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.mpi.mpirun import check_paths, run_ranks
 from partition_ops.stages.partition.mpi.parmetis_library import FEWEST_NODES, check_fits
@@ -80,7 +80,7 @@ class Parmetis(Engine):
             return
         graph, constraints = Graph.of_input(problem.graph), constraints_of(problem)
         homes = previous.homes.copy()
-        place_new(graph, constraints, homes)
+        place_new_nodes(graph, constraints, homes)
         parts = _run(problem, homes)
         idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
         price = problem.config.migration_price

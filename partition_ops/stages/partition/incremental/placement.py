@@ -53,7 +53,7 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
     graph = Graph.of_input(problem.graph)
     constraints = constraints_of(problem)
     parts = previous.homes.copy()
-    place_new(graph, constraints, parts)
+    place_new_nodes(graph, constraints, parts)
     active = None
     if previous.degrees is not None:
         active = np.diff(graph.offsets) != previous.degrees
@@ -62,7 +62,7 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
         yield parts
 
 
-def place_new(graph: Graph, constraints: Constraints, parts: Parts) -> None:
+def place_new_nodes(graph: Graph, constraints: Constraints, parts: Parts) -> None:
     """Give every new node a partition, in place.
 
     Nodes with neighbours that have a partition go first, in several passes, because new nodes have new

@@ -83,7 +83,7 @@ class PreviousRun:
         check_document(meta, "partition_meta", where=self._assignment.uri_of(layout.ASSIGNMENT_META))
         self.num_parts = int(meta["num_parts"])
 
-    def prove(self) -> None:
+    def check_assignment(self) -> None:
         """Check the assignment against the manifest now, not when it is read.
 
         Raises:

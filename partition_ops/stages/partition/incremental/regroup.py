@@ -78,7 +78,7 @@ def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
     _place(levels[-1], np.argsort(-levels[-1].graph.node_weights, kind="stable"), start)
     kinds = 2 if problem.config.balance == "edges" else 1
     for share in PRICES:
-        parts = _refined(levels, start.copy(), kinds, share * problem.config.migration_price)
+        parts = _refine_levels(levels, start.copy(), kinds, share * problem.config.migration_price)
         if parts is not None:
             yield parts
 
@@ -102,7 +102,7 @@ def _levels(problem: Problem, whole: Level) -> list[Level]:
     return levels
 
 
-def _refined(levels: list[Level], parts: Parts, kinds: int, price: float) -> Parts | None:
+def _refine_levels(levels: list[Level], parts: Parts, kinds: int, price: float) -> Parts | None:
     """Return partitions of the graph, from those of the smallest one; None if they are not balanced.
 
     Args:
@@ -117,12 +117,12 @@ def _refined(levels: list[Level], parts: Parts, kinds: int, price: float) -> Par
             parts, slack = parts[level.labels], slack * LESS_SLACK
         constraints = level.constraints
         if level is not levels[0]:
-            constraints = _loosened(constraints, kinds, slack)
+            constraints = _loosen(constraints, kinds, slack)
         balanced = refine(level.graph, constraints, parts, homes=level.homes, price=price)
     return parts if balanced else None
 
 
-def _loosened(constraints: Constraints, kinds: int, slack: float) -> Constraints:
+def _loosen(constraints: Constraints, kinds: int, slack: float) -> Constraints:
     """Return constraints with limits raised, for each type, by a share of the limit of all types."""
     most = constraints.most.reshape(len(constraints.most), kinds, -1)
     more = (slack * most.sum(axis=2, keepdims=True)).astype(np.int64)

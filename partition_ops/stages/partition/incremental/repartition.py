@@ -95,7 +95,7 @@ class _Repartition:
             return self._full("balance cannot be kept", before)
         if times <= config.drift:
             return replace(ways[-1], full=self._full("", before).cut) if config.compare_full else ways[-1]
-        return self._kept(ways, self._full(f"the share of edges cut is {times:.3f} times {LAST}", before))
+        return self._choose(ways, self._full(f"the share of edges cut is {times:.3f} times {LAST}", before))
 
     def _full(self, reason: str, before: Parts | None) -> Outcome:
         """Partition anew, and number the partitions so that most old nodes stay where they are."""
@@ -103,12 +103,12 @@ class _Repartition:
             logger.info("partition: a full run, because %s", reason)
         parts = self.engine.partition(self.problem)
         if before is not None:
-            machines = renumbered(parts // self.trainers, before, self.problem.config)
+            machines = renumber(parts // self.trainers, before, self.problem.config)
             parts = machines * self.trainers + parts % self.trainers
         cut = _cut(self.problem, self.engine, parts)
         return Outcome(parts, before, False, reason, cut, cut.fraction if cut else None, cut)
 
-    def _kept(self, ways: list[Outcome], full: Outcome) -> Outcome:
+    def _choose(self, ways: list[Outcome], full: Outcome) -> Outcome:
         """Return the first way to follow that has not drifted from the full run, or else the full run."""
         for outcome in ways:
             times = _times(outcome.cut, full.last_full)
@@ -152,7 +152,7 @@ def _times(cut: EdgeCut | None, share: float | None) -> float:
     return cut.fraction / share if share else float("inf")
 
 
-def renumbered(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
+def renumber(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
     """Return the same partitions, numbered so that fewest nodes move: an assignment of maximum overlap.
 
     A partition keeps its share, so only partitions with the same of `target_shares` swap numbers.

@@ -52,7 +52,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Target:
     """The partitions to make.
 
     Attributes:
@@ -90,7 +90,7 @@ class Library:
         self._function: Any = getattr(self._library, self.name)
         self._function.restype = ctypes.c_int
 
-    def partition(self, piece: Slice, wanted: Wanted, comm: Any) -> npt.NDArray[np.int32]:
+    def partition(self, piece: Slice, target: Target, comm: Any) -> npt.NDArray[np.int32]:
         """Partition a graph; every rank of ``comm`` calls this with its own slice, none of them empty.
 
         Returns:
@@ -101,12 +101,12 @@ class Library:
 
         Peak memory: the library's own.
         """
-        options = [1, 0, 1 + wanted.seed % MOST_SEEDS]
+        options = [1, 0, 1 + target.seed % MOST_SEEDS]
         parts = np.zeros(len(piece.offsets) - 1, self.index)
-        return self._call(self._function, piece, wanted, [self._indices(options)], parts, comm)
+        return self._call(self._function, piece, target, [self._indices(options)], parts, comm)
 
     def repartition(
-        self, piece: Slice, wanted: Wanted, homes: npt.NDArray[np.int32], price: int, comm: Any
+        self, piece: Slice, target: Target, homes: npt.NDArray[np.int32], price: int, comm: Any
     ) -> npt.NDArray[np.int32]:
         """Improve present partitions; every rank of ``comm`` calls this with its own slice.
 
@@ -115,7 +115,7 @@ class Library:
 
         Args:
             piece: The rank's nodes.
-            wanted: The partitions to make.
+            target: The partitions to make.
             homes: (nodes,) int32, the present partitions of the rank's nodes.
             price: Number of cut edges that weigh as much as a moved node.
             comm: The communicator.
@@ -137,16 +137,16 @@ class Library:
             )
         function.restype = ctypes.c_int
         ratio = self._reals([1 / max(price, 1 / MOST_RATIO)])
-        options = self._indices([1, 0, 1 + wanted.seed % MOST_SEEDS, UNCOUPLED])
+        options = self._indices([1, 0, 1 + target.seed % MOST_SEEDS, UNCOUPLED])
         sizes = self._indices(np.ones(len(homes)))
         parts = np.array(homes, self.index)
-        return self._call(function, piece, wanted, [ratio, options], parts, comm, sizes)
+        return self._call(function, piece, target, [ratio, options], parts, comm, sizes)
 
     def _call(
         self,
         function: Any,
         piece: Slice,
-        wanted: Wanted,
+        target: Target,
         how: list[Any],
         parts: npt.NDArray[Any],
         comm: Any,
@@ -166,9 +166,9 @@ class Library:
             self._indices([2]),  # weights of the nodes only
             self._indices([0]),  # IDs from 0
             self._indices([piece.weights.shape[1]]),
-            self._indices([wanted.num_parts]),
-            self._reals(np.repeat(wanted.shares, piece.weights.shape[1])),
-            self._reals(wanted.tolerances),
+            self._indices([target.num_parts]),
+            self._reals(np.repeat(target.shares, piece.weights.shape[1])),
+            self._reals(target.tolerances),
             *how,
             _pointer(cut),
             _pointer(parts),

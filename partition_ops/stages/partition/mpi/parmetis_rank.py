@@ -18,7 +18,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import (
     PARMETIS_TOLERANCE,
     Library,
     Slice,
-    Wanted,
+    Target,
     check_fits,
 )
 from partition_ops.stages.partition.options import LibraryOptions, MpiOptions, PartitionConfig
@@ -95,11 +95,11 @@ def _partition(work: _Work) -> npt.NDArray[np.int32]:
     weights, allowed = _weights(work, graph.num_half_edges)
     piece = Slice(work.bounds, graph.offsets, graph.neighbours, weights)
     fractions = shares(work.config)
-    wanted = Wanted(len(fractions), allowed, fractions, work.config.seed)
+    target = Target(len(fractions), allowed, fractions, work.config.seed)
     if not work.follows:
-        return library.partition(piece, wanted, work.comm)
+        return library.partition(piece, target, work.comm)
     homes = _read_array(work, layout.PARMETIS_HOMES, np.dtype(np.int32))
-    return library.repartition(piece, wanted, homes, work.config.migration_price, work.comm)
+    return library.repartition(piece, target, homes, work.config.migration_price, work.comm)
 
 
 def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.float64]]:

@@ -85,7 +85,7 @@ def _tables(graph: Graph, threads: int) -> Integers:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mixed(label: int | np.int32, salt: int) -> Any:
+def _mix(label: int | np.int32, salt: int) -> Any:
     """Return a pseudo-random number, to choose among labels that are equally good."""
     x = (np.uint64(label) * GOLDEN) ^ (np.uint64(salt) * STAFFORD)
     x ^= x >> np.uint64(29)
@@ -177,7 +177,7 @@ def _propose(
                 continue
             if len(homes) and homes[label] != homes[v]:  # a label is the number of a node
                 continue
-            mix = _mixed(label, v + salt)
+            mix = _mix(label, v + salt)
             if total == best_sum and mix <= best_mix:
                 continue
             if sizes[label] + size <= most:

@@ -62,7 +62,7 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
                 _rows(graph, dense, starts, members, bounds, piece, first, last, sums[thread])
 
             batches.share(0, int(bounds[end] - bounds[begin]), rows)
-            pieces.append(_packed(bounds, piece, end))
+            pieces.append(_pack(bounds, piece, end))
     neighbours, edge_weights = (
         np.concatenate([np.zeros(0, np.int64), *(piece[i] for piece in pieces)]) for i in (0, 1)
     )
@@ -155,7 +155,7 @@ def _rows(
 
 
 @njit(cache=True, nogil=True)
-def _packed(bounds: Integers, piece: _Piece, last: int) -> tuple[Integers, Integers]:
+def _pack(bounds: Integers, piece: _Piece, last: int) -> tuple[Integers, Integers]:
     """Return neighbours and weights without the gaps between the clusters."""
     total = piece.sizes[piece.begin : last].sum()
     neighbours = np.empty(total, np.int64)

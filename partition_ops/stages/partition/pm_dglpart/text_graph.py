@@ -20,7 +20,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import (
     PARMETIS_TOLERANCE,
     Library,
     Slice,
-    Wanted,
+    Target,
     check_fits,
 )
 from partition_ops.stages.partition.options import PartitionConfig
@@ -178,7 +178,7 @@ def partition_slice(
     used = can_be_shared(config, heaviest, sums)
     allowed = tolerances(config, heaviest[used], sums[used], PARMETIS_TOLERANCE)
     piece = Slice(nodes.bounds, graph.offsets, graph.neighbours, nodes.weights[:, used])
-    return library.partition(piece, Wanted(config.num_parts, allowed, shares(config), config.seed), comm)
+    return library.partition(piece, Target(config.num_parts, allowed, shares(config), config.seed), comm)
 
 
 def _partition_tiny(

@@ -19,7 +19,7 @@ from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun
-from partition_ops.stages.partition.incremental.repartition import renumbered
+from partition_ops.stages.partition.incremental.repartition import renumber
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -317,7 +317,7 @@ def test_numbers_are_those_by_which_fewest_nodes_move(num_parts: int, seed: int)
     rng = np.random.default_rng(seed)
     parts, before = rng.integers(0, num_parts, (2, 40)).astype(np.int32)
     before[rng.random(40) < 0.2] = -1
-    found = renumbered(parts, before, PartitionConfig(num_parts=num_parts))
+    found = renumber(parts, before, PartitionConfig(num_parts=num_parts))
     best = max((np.array(order)[parts] == before).sum() for order in permutations(range(num_parts)))
     assert (found == before).sum() == best
     assert len(np.unique(parts * num_parts + found)) == len(np.unique(parts))
@@ -326,7 +326,7 @@ def test_numbers_are_those_by_which_fewest_nodes_move(num_parts: int, seed: int)
 def test_partitions_of_other_shares_keep_their_numbers() -> None:
     parts, before = np.array([0, 0, 1, 2], np.int32), np.array([1, 1, 2, 0], np.int32)
     config = PartitionConfig(num_parts=3, target_shares=(2, 1, 1))
-    assert renumbered(parts, before, config).tolist() == [0, 0, 2, 1]
+    assert renumber(parts, before, config).tolist() == [0, 0, 2, 1]
 
 
 @MANY
