@@ -34,7 +34,7 @@ from partition_ops.system.temporary_folders import PREFIX
 from tests.graphs import library
 
 COMMAND = [sys.executable, "-m", "partition_ops.cli"]
-MOST_SECONDS = 120  # for a process that hangs
+MOST_SECONDS = 120  # limit for a process that hangs
 RESUMES = "finished work is kept, and the same command resumes from there"
 SAID = {
     signal.SIGINT: f"partition-ops: interrupted; {RESUMES}",
@@ -57,7 +57,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def start(*words: object, command: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
-    """A command that signals mean to what they mean in a terminal, whatever started the tests."""
+    """Start a command with the default signal handlers of a terminal."""
 
     def as_in_a_terminal() -> None:
         for number in SAID:
@@ -81,7 +81,7 @@ def wait_for(process: subprocess.Popen[str], begun: Callable[[], object]) -> Non
 
 
 def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, str]:
-    """Send a signal to the command alone, not to what it has started; what it printed."""
+    """Send a signal to the command but not to its children, and return its output."""
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     try:
@@ -123,7 +123,7 @@ def test_a_run_resumes_after_sigterm(graph: Path, tmp_path: Path, temporary: Pat
 
 
 def test_no_child_is_left_behind(graph: Path, tmp_path: Path, temporary: Path) -> None:
-    """Great Expectations lives in a process of its own."""
+    """Great Expectations runs in a child process."""
     process = start("validate", graph, "--output", tmp_path / "out")
     wait_for(process, psutil.Process(process.pid).children)
     end(process, signal.SIGTERM)
@@ -142,7 +142,9 @@ def test_the_lock_on_s3_is_released(
     with open_store(f"{s3_root}/in") as source, open_store(f"{s3_root}/out") as output:
         upload_folder(graph, source)
         process = start("prepare", source.uri, "--output", output.uri)
-        wait_for(process, lambda: output.exists(layout.LOCK))  # it waits to see whether it is its own
+        wait_for(
+            process, lambda: output.exists(layout.LOCK)
+        )  # it waits to find out whether the lock is its own
         end(process, signal.SIGTERM)
         assert not [*output.list()]
     assert not [*temporary.iterdir()]
@@ -162,7 +164,7 @@ def test_a_signal_while_modules_are_imported_gets_the_same_line(number: signal.S
     process = start("validate", graph, "--json", command=[COMMAND[0], "-X", "importtime", *COMMAND[1:]])
     assert process.stderr is not None
     for line in process.stderr:
-        if line.split()[-1] == "partition_ops.errors":  # one of the first of some hundred
+        if line.split()[-1] == "partition_ops.errors":  # one of the first modules of some hundred
             break
     said = end(process, number)
     assert json.loads(said[0]) == {"error": {"problem": SAID[number].removeprefix("partition-ops: ")}}
@@ -275,7 +277,7 @@ def test_a_signal_during_a_clean_up_leaves_nothing(
 def test_a_closed_terminal_does_not_disturb_the_clean_up(
     graph: Path, tmp_path: Path, temporary: Path
 ) -> None:
-    """The bar on it cannot be cleared any more."""
+    """The progress bar cannot be cleared any more."""
     out = tmp_path / "out"
     process, terminal = pty.fork()
     if process == 0:
@@ -287,13 +289,13 @@ def test_a_closed_terminal_does_not_disturb_the_clean_up(
     finally:
         os.close(terminal)
     status = os.waitpid(process, 0)[1]
-    # 1 where writing to the terminal fails a moment before the signal comes
+    # 1 if writing to the terminal fails just before the signal arrives
     assert os.waitstatus_to_exitcode(status) in (128 + signal.SIGHUP, 1)
     assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    """As nohup has it, and the shell for what is in the background."""
+    """nohup and shells let background commands ignore signals."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with SignalHandler(as_json=False):
@@ -303,11 +305,11 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 
 def test_handlers_are_those_of_before_when_a_verb_is_called_in_a_process(graph: Path, tmp_path: Path) -> None:
-    """Airflow's, for one."""
+    """Airflow has handlers, for example."""
     before = {number: signal.getsignal(number) for number in SAID}
     assert main(["schema", str(graph), "--output", str(tmp_path / "schema.json")]) == 0
     assert {number: signal.getsignal(number) for number in SAID} == before
-    with ThreadPoolExecutor() as pool:  # where there can be none
+    with ThreadPoolExecutor() as pool:  # in a thread no handler can be set
         words = ["schema", str(graph), "--output", str(tmp_path / "again.json")]
         assert pool.submit(main, words).result() == 0
 
@@ -321,7 +323,7 @@ def test_compiled_code_that_is_killed_is_an_error_with_a_name() -> None:
 
 
 def test_a_lock_is_not_kept_by_compiled_code(tmp_path: Path) -> None:
-    """Another thread may have one at the fork."""
+    """Another thread may hold a lock during the fork."""
     works = mmap.mmap(-1, 1)
 
     def work() -> int:
@@ -368,7 +370,7 @@ def test_compiled_code_does_not_begin_without_its_parent() -> None:
 
 
 def test_metis_does_not_keep_sigterm_to_itself() -> None:
-    """It has a handler of its own while it works."""
+    """METIS sets a handler of its own while it runs."""
     rng = np.random.default_rng(0)
     nodes, degree = 20_000, 20
     ends = rng.integers(0, nodes, (nodes * degree, 2))
@@ -389,6 +391,6 @@ def test_metis_does_not_keep_sigterm_to_itself() -> None:
         with pytest.raises(Ended):
             timer.start()
             cut_graph(PartitionConfig(num_parts=8, engine="metis"), graph, np.ones((nodes, 1), np.int64))
-            timer.join()  # METIS was quicker
+            timer.join()  # METIS finished before the signal
     finally:
         signal.signal(signal.SIGTERM, before)

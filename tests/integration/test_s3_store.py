@@ -1,4 +1,4 @@
-"""What only a server can get wrong: credentials, missing buckets, silence, changes on the way."""
+"""Errors that only a server has: credentials, missing buckets, timeouts, changes during a download."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def count_calls(store: S3Store, name: str) -> list[float]:
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls.append(time.monotonic())
-        time.sleep(0.05)  # time enough for the other threads to ask too
+        time.sleep(0.05)  # enough time for the other threads to ask too
         return inner(*args, **kwargs)
 
     setattr(store._client, name, counted)

@@ -1,4 +1,4 @@
-"""S3 servers with certificates of a private authority, either way of naming buckets, and roles."""
+"""S3 servers with certificates of a private authority, both addressing styles, and roles."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Authority:
         self.bundle = self._write("ca.pem", self._sign(self._name, self._key, constraints))
 
     def issue(self) -> tuple[Path, Path]:
-        """Files of a server's certificate and key."""
+        """Return the files of a server's certificate and key."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(HOST), x509.DNSName(f"*.{HOST}")]
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
@@ -78,7 +78,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def server(
     request: pytest.FixtureRequest, authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[S3Access, str]]:
-    """A server with HTTPS, and how it wants buckets named."""
+    """Yield a server with HTTPS, and its addressing style."""
     folder = tmp_path_factory.mktemp("https")
     service, access = start_s3_server(
         folder / "data",
@@ -95,7 +95,7 @@ def server(
 
 @pytest.fixture(autouse=True)
 def resolver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names below `HOST` lead to this machine, and nothing of the user's own settings gets in."""
+    """Resolve names below `HOST` to this machine, and hide the user's own settings."""
     ask = socket.getaddrinfo
 
     def answer(host: Any, *rest: Any, **options: Any) -> Any:
@@ -109,14 +109,14 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(server: tuple[S3Access, str]) -> StorageSettings:
-    """All that it takes but the authority."""
+    """Return the settings of a connection, without the authority."""
     access, style = server
     endpoint = f"https://{HOST}:{access.port}"
     return replace(access.settings(), endpoint_url=endpoint, addressing_style=style, max_attempts=1)
 
 
 def round_trip(settings: StorageSettings | None) -> None:
-    """Write, list and read; with an object that is fetched in several parts, in parallel."""
+    """Write, list and read objects, one of them in several parallel parts."""
     content = secrets.token_bytes(17 << 20)
     with open_store(URI, settings) as store:
         store.write_bytes("small", b"hello")
@@ -231,7 +231,7 @@ def test_credentials_come_from_a_role(
 
 
 class role:
-    """What a container is told by the platform that runs it: the keys of its role, over HTTP."""
+    """Serve the credentials of a role over HTTP, as container platforms do."""
 
     def __init__(self, keys: dict[str, str | None]) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -241,7 +241,7 @@ class role:
                 self.wfile.write(json.dumps(keys).encode())
 
             def log_message(self, *arguments: object) -> None:
-                """Say nothing."""
+                """Write no log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 

@@ -1,4 +1,4 @@
-"""Objects that are on their way to the server while the next one is made."""
+"""Uploads in the background."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def store(s3_settings: StorageSettings, s3_root: str) -> S3Store:
 
 @pytest.fixture
 def gate(store: S3Store) -> threading.Event:
-    """Requests that write an object wait for it."""
+    """Yield an event for which all requests that write an object wait."""
     opened = threading.Event()
 
     def hold(request: Any, **given: Any) -> None:
@@ -35,7 +35,7 @@ def gate(store: S3Store) -> threading.Event:
 
 
 def refuse_writing(store: S3Store) -> None:
-    """The server turns every upload away: the signature is wrong."""
+    """Make the server reject every upload by a wrong signature."""
 
     def spoil(request: Any, **given: Any) -> None:
         if request.method == "PUT" and "/refused" in request.url:
@@ -101,7 +101,7 @@ def test_a_task_whose_upload_fails_leaves_no_record(store: S3Store) -> None:
     with pytest.raises(StorageError, match="refused"):
         Task("some", store, work).run()
     assert not store.exists(layout.record("some"))
-    assert store.exists("taken")  # the task is done again, and this is written over
+    assert store.exists("taken")  # a repetition of the task overwrites it
 
 
 def test_the_first_error_is_raised(store: S3Store) -> None:

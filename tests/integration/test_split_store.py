@@ -1,4 +1,4 @@
-"""A store of which one folder stays on the local disk."""
+"""A store with one folder on the local disk."""
 
 from __future__ import annotations
 

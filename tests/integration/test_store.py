@@ -1,4 +1,4 @@
-"""What every store promises, tried on a local folder and on a real S3 server."""
+"""The interface of stores, on a local folder and on a real S3 server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELLO_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
 
 @pytest.fixture(scope="module")
 def bucket(s3_settings: StorageSettings) -> Iterator[Store]:
-    """The whole bucket; to connect to a server takes a tenth of a second."""
+    """Return a store for the whole bucket, shared because connecting takes a tenth of a second."""
     with open_store(f"s3://{BUCKET}", s3_settings) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""Temporary folders go with their process, and those of a killed one with the next command."""
+"""Temporary folders are removed with their process; the next command removes those of killed processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ input()
 
 @pytest.fixture(autouse=True)
 def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The place for temporary folders."""
+    """Return the parent of temporary folders."""
     folder = tmp_path / "below"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -44,7 +44,7 @@ def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def another_process() -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """One that has a folder, with something in it, and waits."""
+    """Start a process that waits and has a temporary folder with a file."""
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", MAKE], stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None
@@ -76,7 +76,7 @@ def test_any_command_removes_it(below: Path) -> None:
 
 
 def test_room_is_made_in_a_full_place(below: Path) -> None:
-    """Python, which cannot write there, would look elsewhere."""
+    """Python cannot write there, and would use another folder."""
     with another_process() as (killed, gone):
         killed.send_signal(signal.SIGKILL)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -95,7 +95,7 @@ def test_folders_that_another_command_removes_are_ignored(
         killed.send_signal(signal.SIGKILL)
     for number in range(3):
         (below / f"{gone.name}{number}").mkdir()
-    others = [*below.glob("*")][1:]  # in the order in which they are come upon
+    others = [*below.glob("*")][1:]  # in the order of their discovery
 
     def has_ended(process: int, start: str) -> bool:
         if len(others) == 3:
@@ -145,7 +145,7 @@ def test_a_folder_is_removed_with_its_context(below: Path) -> None:
 
 
 def test_own_folders_are_removed_in_every_parent(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A verb may have a place of its own, and have left it."""
+    """A verb may have used a parent of its own."""
     monkeypatch.setattr("partition_ops.system.temporary_folders.PARENTS", set())
     for name in ("one", "other"):
         (below / name).mkdir()

@@ -1,4 +1,4 @@
-"""One change to a good graph, and the words that must be in the message; nothing that looks finished."""
+"""Each test makes one change to a valid graph: the message names it, and no output looks finished."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def replace_npy(key: str, array: np.ndarray) -> Callable[[Path], None]:
 
 
 def parquet_edges(**columns: Any) -> Callable[[Path], None]:
-    """Make the second edge type, paper:cites:paper, a Parquet file with these columns."""
+    """Replace the file of paper:cites:paper by a Parquet file with these columns."""
 
     def change(folder: Path) -> None:
         pq.write_table(pa.table(columns), folder / "edges/bad.parquet")
@@ -62,7 +62,7 @@ def cut(key: str, size: int) -> Callable[[Path], None]:
 
 
 def csv_feature(index: int, text: str) -> Callable[[Path], None]:
-    """A feature of authors in CSV, two numbers a line, but for one line."""
+    """Write a CSV feature of authors with two numbers per line, except for one line."""
 
     def change(folder: Path) -> None:
         rows = [f"{row},{row / 2}" for row in range(20)]
@@ -257,7 +257,7 @@ def test_a_self_loop_is_named_and_a_warning_lets_it_pass(tmp_path: Path) -> None
 
 
 def test_a_failed_run_takes_the_earlier_manifest_away(tmp_path: Path) -> None:
-    """The folder would otherwise look finished although its input has changed."""
+    """Otherwise the output would look finished, although its input has changed."""
     graph = library(layout=Layout("csv")).write(tmp_path / "graph")
     source, destination = open_store(str(graph)), open_store(str(tmp_path / "out"))
     run_job(RunConfig(num_parts=2), source, destination)

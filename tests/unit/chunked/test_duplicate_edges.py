@@ -1,4 +1,4 @@
-"""The search for duplicates against a dictionary, whatever the memory."""
+"""The search for duplicates, compared with a dictionary, under several memory limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metadata(nodes: dict[str, int], counts: list[int], types: tuple[str, ...] = 
 
 
 def expected(edges: Edges) -> tuple[dict[int, list[int]], int, int]:
-    """Places of repeated edges by type, edges over those of another type, pairs in both directions."""
+    """Return places of duplicates by type, the number of parallel edges, and of pairs in both directions."""
     places: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     types: dict[tuple[str, int, str, int], set[int]] = defaultdict(set)
     for place, (kind, src, dst) in enumerate(edges):

@@ -1,4 +1,4 @@
-"""`IDConverter` against the definition: types laid end to end."""
+"""`IDConverter`, compared with the definition of homogeneous IDs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ counts = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 
 
 def converter_of(nodes: list[int], edges: list[int]) -> IDConverter:
-    """A converter for any counts, over types n0, n1, … and n0:r0:n0, n0:r1:n0, …"""
+    """Return a converter for some counts, with types n0, n1, … and n0:r0:n0, n0:r1:n0, …"""
     return IDConverter(
         {
             "node_type": [f"n{i}" for i in range(len(nodes))],
@@ -35,7 +35,7 @@ def converter_of(nodes: list[int], edges: list[int]) -> IDConverter:
 
 
 def laid_out(sizes: list[int]) -> list[tuple[int, int]]:
-    """Type ID and type-wise ID by homogeneous ID: the definition itself."""
+    """Return type ID and type-wise ID by homogeneous ID: this is the definition."""
     return [(type_id, i) for type_id, size in enumerate(sizes) for i in range(size)]
 
 
@@ -97,7 +97,7 @@ def test_ids_out_of_range_are_rejected(nodes: list[int], outside: int) -> None:
 
 
 def test_boundaries_of_the_guides_example() -> None:
-    """The first ID of a type is where the guide's sample code fails."""
+    """The sample code of the guide fails at the first ID of a type."""
     converter = IDConverter(META)
     assert [converter.nid_hom2het(i) for i in (0, 2, 3, 6)] == [
         ("author", 0),

@@ -1,4 +1,4 @@
-"""metadata.json: what it says is taken over, and what cannot be is refused with the place named."""
+"""metadata.json: valid documents are parsed, and messages name the place of an error."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ def test_invalid_metadata_is_rejected(name: str) -> None:
 
 
 def test_a_count_may_be_written_with_a_point() -> None:
-    """JSON knows no integers: 3.0 is one to its schemas."""
+    """JSON does not distinguish integers: 3.0 is an integer for JSON Schema."""
     metadata = parse_metadata(good() | {"num_nodes_per_chunk": [[2.0, 1.0], [4.0]]}, where="m")
     assert [type(count) for count in metadata.num_nodes] == [int, int]
     assert metadata.num_nodes_per_chunk[0] == (2, 1)
 
 
 def test_a_name_twice_in_an_object_is_refused(tmp_path: Path) -> None:
-    """Most readers take the last and say nothing: a feature would be lost."""
+    """Most parsers silently use the last of them, so that a feature would be lost."""
     text = json.dumps(good()).replace('"x": {', '"x": {}, "x": {')
     (tmp_path / "metadata.json").write_text(text)
     with pytest.raises(InvalidInputError, match="has the name 'x' twice"):

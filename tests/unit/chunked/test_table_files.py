@@ -1,4 +1,4 @@
-"""Parquet is read batch by batch, whatever the size of the file."""
+"""Parquet files are read batch by batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     with pq.ParquetWriter(path, schema) as writer:
         for _ in range(GROUPS):
-            values = rng.integers(0, 2**62, GROUP)  # nothing to compress
+            values = rng.integers(0, 2**62, GROUP)  # random values, which do not compress
             writer.write_table(pa.table([values], schema=schema))
     before, most = pa.total_allocated_bytes(), 0
     with parquet_file(path, "ids.parquet") as file:

@@ -1,4 +1,4 @@
-"""docker-compose.yaml by the Compose specification's schema, and by rules of our own."""
+"""docker-compose.yaml, checked against the schema of the Compose specification and rules of this project."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def example() -> dict[str, str]:
 
 
 def variables() -> list[tuple[str, str, str]]:
-    """Name, operator and default or message of every variable of the file."""
+    """Return name, operator, and default or message of every variable in the file."""
     return VARIABLE.findall(COMPOSE.read_text())
 
 
@@ -70,7 +70,7 @@ def test_every_service_is_kept_small(name: str) -> None:
     assert service["read_only"] and service["mem_limit"]
     assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
     assert "privileged" not in service and service.get("network_mode") in (None, "none")
-    # the image of our own has its user
+    # this project's image sets its user
     user = str(service.get("user", "airflow" if service["image"].startswith("partition-ops:") else "root"))
     assert user not in ("root", "0", "0:0") or (name == "volume" and service["cap_add"] == ["CHOWN"])
 
@@ -91,7 +91,7 @@ def test_nothing_waits_for_a_service_that_does_not_exist() -> None:
         for other, entry in service.get("depends_on", {}).items():
             once = runs_once(services()[other])
             assert (entry["condition"] == "service_completed_successfully") == once
-            # a service that a profile can take away must not be missed
+            # services without a profile must not depend on a service with one
             assert entry.get("required", True) is not bool(services()[other].get("profiles")) or service.get(
                 "profiles"
             )

@@ -27,7 +27,7 @@ RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the library by its name, but for the package itself, which imports lazily."""
+    """Return every module of the library by its name, without the package itself, which imports lazily."""
     found = {}
     for path in ROOT.rglob("*.py"):
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
@@ -37,7 +37,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """The modules that a file imports, at its top or in a function, but not for types only."""
+    """Yield the modules that a file imports, also in functions, but not those for type checkers only."""
     pending: list[ast.AST] = [ast.parse(path.read_text())]
     while pending:
         node = pending.pop()

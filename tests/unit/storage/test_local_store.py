@@ -1,4 +1,4 @@
-"""What only a local folder can get wrong: symbolic links, permissions, files in the way."""
+"""Errors that only a local folder has: symbolic links, permissions, files in place of folders."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ def test_a_file_where_a_folder_must_be_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def forbidden() -> Iterator[Path]:
-    """A folder that may be read and not written; root gives its rights up meanwhile."""
-    folder = Path(tempfile.mkdtemp())  # everybody may look at what is above it, unlike pytest's own
+    """Yield a read-only folder; a test that runs as root drops its privileges meanwhile."""
+    folder = Path(
+        tempfile.mkdtemp()
+    )  # every user can access its parents, unlike those of pytest's own folders
     (folder / "key").write_text("x")
     (folder / "key").chmod(0o600)
     folder.chmod(0o555)

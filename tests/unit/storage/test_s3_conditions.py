@@ -1,4 +1,4 @@
-"""Where a server looks at the conditions of a put, nobody waits: rclone's, of the other tests, does not."""
+"""Conditional writes on a server that supports conditions; rclone's, in other tests, does not."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DELETED = "<?xml version='1.0'?><DeleteResult/>"
 
 
 class Server(BaseHTTPRequestHandler):
-    """One object, which may be put on a condition."""
+    """A server with one object and conditional writes."""
 
-    protocol_version = "HTTP/1.1"  # an older one sends no "100 Continue", for which boto3 waits
+    protocol_version = "HTTP/1.1"  # HTTP/1.0 has no "100 Continue", for which boto3 waits
     content: bytes | None = None
 
     def do_GET(self) -> None:
-        if Server.content is None and self.path.strip("/") != "graphs":  # the bucket is there
+        if Server.content is None and self.path.strip("/") != "graphs":  # the bucket exists
             return self.answer(404, "NoSuchKey")
         self.answer(200, body=Server.content or b"")
 
@@ -39,7 +39,7 @@ class Server(BaseHTTPRequestHandler):
         Server.content = data
         self.answer(200)
 
-    def do_POST(self) -> None:  # to remove several objects, of which it has one
+    def do_POST(self) -> None:  # the request to delete several objects
         self.rfile.read(int(self.headers["Content-Length"]))
         Server.content = None
         self.answer(200, body=DELETED.encode())
@@ -63,7 +63,7 @@ class Server(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setattr(s3_client, "SETTLE_SECONDS", -1)  # who slept so long would get an error
+    monkeypatch.setattr(s3_client, "SETTLE_SECONDS", -1)  # time.sleep raises an error for a negative time
     monkeypatch.setattr(Server, "content", None)
     with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

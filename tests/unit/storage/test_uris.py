@@ -1,4 +1,4 @@
-"""The allow-list of roots: nothing outside of it is opened, however it is written."""
+"""The allow-list of roots: no spelling of a URI opens a root outside of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from partition_ops.errors import UsageError
 from partition_ops.storage import open_store, s3_store
 from partition_ops.storage.uris import VARIABLE
 
-# names that are prefixes of each other, ways up, ways round, and links that lead in and out
+# names that are prefixes of each other, '..', detours, and links into and out of the root
 PARTS = st.sampled_from(
     ["in", "in-evil", "i", "..", ".", "", "link-in", "link-out", "link-up", "new", "%2e%2e"]
 )
@@ -28,7 +28,7 @@ S3_PARTS = st.sampled_from(
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """``in`` is allowed, all beside it is not."""
+    """Yield a folder in which only ``in`` is allowed."""
     root = tmp_path_factory.mktemp("roots")
     for folder in ("in/in", "in-evil/in", "i"):
         (root / folder).mkdir(parents=True)
@@ -38,7 +38,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (root / "in" / "link-up").symlink_to("..")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, f"{root}/in s3://graphs/in s3://whole-bucket")
-        patch.setattr(s3_store, "make_client", cache(s3_store.make_client))  # each takes a tenth of a second
+        patch.setattr(
+            s3_store, "make_client", cache(s3_store.make_client)
+        )  # each call takes a tenth of a second
         yield root
 
 
@@ -54,7 +56,7 @@ def accepted(uri: str) -> bool:
 @given(parts=st.lists(PARTS, max_size=6), as_file=st.booleans())
 def test_local_roots_are_compared_after_resolving_links(tree: Path, parts: list[str], as_file: bool) -> None:
     path = "/".join([str(tree), *parts])
-    # os.path goes another way than the code: it decodes nothing and follows link by link
+    # os.path is independent of the code: it decodes nothing and resolves link by link
     real = os.path.realpath(path.replace("%2e%2e", "..") if as_file else path)
     allowed = os.path.realpath(tree / "in")
     inside = os.path.commonpath([real, allowed]) == allowed
@@ -67,7 +69,7 @@ def test_s3_roots_are_compared_by_whole_names(tree: Path, parts: list[str], slas
     bucket, *prefix = parts
     plain = not {"", ".", ".."} & set(prefix)
     inside = bucket == "graphs" and prefix[:1] == ["in"] and plain
-    if plain or bucket != "graphs":  # what is not in its plain form is refused by its form, see below
+    if plain or bucket != "graphs":  # URIs that are not normalised are rejected, see below
         assert accepted("s3://" + "/".join(parts) + slash) == inside
 
 

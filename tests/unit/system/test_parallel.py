@@ -1,4 +1,4 @@
-"""Work in threads: every result once, errors at once, and what has not begun is not begun any more."""
+"""Work in threads: every result once, errors immediately, and no new items after an error."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from partition_ops.system.signals import SignalHandler, register_cleanup
 
 @pytest.fixture(autouse=True)
 def no_cleanups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the library's clean-ups here, nor those of a test elsewhere."""
+    """Isolate the registry of clean-ups."""
     monkeypatch.setattr(signals, "_first_cleanups", [])
     monkeypatch.setattr(signals, "_last_cleanups", [])
 
