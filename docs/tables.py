@@ -26,6 +26,7 @@ from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.quality.options import EarlierReport
 from partition_ops.stages.validate.checks import docs_table
 from partition_ops.stages.validate.options import ExpectationSuites
+from partition_ops.verification.report import CHECKS
 
 DOCS = Path(__file__).parent
 SETTINGS = DOCS.parent / "schemas" / "graph_settings.schema.json"
@@ -37,8 +38,17 @@ def options_table(*classes: type, command_line: bool = True, form: bool = False)
     return option_table(options, command_line=command_line, form=form)
 
 
+def verification_table() -> list[str]:
+    """Return the table of the checks of ``verify``."""
+    rows = (
+        f"| `{name}` | {rule} |".replace("<", "&lt;").replace(">", "&gt;") for name, rule in CHECKS.items()
+    )
+    return ["| check | what must hold |", "|---|---|", *rows]
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "checks": docs_table,
+    "verification": verification_table,
     "options-run": partial(options_table, PreviousOptions, RunConfig, ExpectationSuites, form=True),
     "options-airflow": partial(
         options_table, GraphLocation, Approval, Retention, command_line=False, form=True

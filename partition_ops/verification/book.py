@@ -1,4 +1,4 @@
-"""Checks with DGL's own eyes: its partition book, and its loader."""
+"""Checks with DGL's own partition book and loader."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CHECK = "partition-book"
 
 
 def check_load(findings: Findings, part: int, output: Output, truth: Truth) -> None:
-    """DGL's loader reads the whole partition once more. Peak memory: the partition."""
+    """Load the whole partition with DGL's loader. Peak memory: the partition."""
     metadata, where = truth.metadata, f"part {part}"
     with findings.check("dgl-load"):
         try:
             loaded = output.load_as_dgl(part)
-        except InvalidInputError:  # damaged, and DGL was not asked
+        except InvalidInputError:  # damaged, so DGL was not called
             raise
-        except Exception as error:  # that DGL raises anything at all is what this check looks for
+        except Exception as error:  # this check looks for any exception of DGL
             findings.fail("dgl-load", f"{where}: DGL raises {type(error).__name__}: {error}")
             return
         edge_types = [edge_type.triple for edge_type in metadata.edge_types]
@@ -33,7 +33,7 @@ def check_load(findings: Findings, part: int, output: Output, truth: Truth) -> N
 
 
 def check_book(findings: Findings, part: int, output: Output, truth: Truth) -> None:
-    """Ask the partition book about every ID of a partition. Peak memory: some arrays of these IDs."""
+    """Query the partition book for every ID of a partition. Peak memory: some arrays of these IDs."""
     metadata = truth.metadata
     with findings.check(CHECK):
         book = output.partition_book(part)
@@ -75,7 +75,7 @@ def _ask(
     for type_id, type_name in enumerate(types):
         new = np.arange(ranges.starts[part, type_id], ranges.ends[part, type_id])
         typed = np.arange(len(new)) + ranges.typed_starts[part, type_id]
-        if not len(new):  # DGL's searches are not made for no IDs at all
+        if not len(new):  # DGL's searches fail without IDs
             continue
         parts, what = np.full(len(new), part), f"{where} of {type_name!r}"
         found_types, found_typed = book.to_typed(new)

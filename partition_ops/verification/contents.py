@@ -15,7 +15,7 @@ from partition_ops.verification.report import Findings
 from partition_ops.verification.trainers import expected_trainers, trainers_fit
 from partition_ops.verification.truth import Truth
 
-BLOCK = 16 << 20  # bytes of a feature that are compared at a time
+BLOCK = 16 << 20  # bytes of a feature to compare at a time
 
 
 class Features:
@@ -23,8 +23,8 @@ class Features:
 
     Args:
         source: The input graph's root.
-        truth: What the output should be.
-        scratch: Folder for Parquet and CSV features in a form that can be mapped.
+        truth: The expected output.
+        scratch: Folder for Parquet and CSV features in a format that can be mapped.
     """
 
     def __init__(self, source: Store, truth: Truth, scratch: Path) -> None:
@@ -34,7 +34,7 @@ class Features:
         self._tables: dict[str, FeatureTable] = {}
 
     def check(self, findings: Findings, part: int, output: Output) -> None:
-        """Peak memory: one feature file of the partition, and two blocks."""
+        """Compare the features. Peak memory: one feature file of the partition, and two blocks."""
         metadata, truth = self._truth.metadata, self._truth
         nodes, edges = _ids_by_type(truth, part)
         node_trainers: dict[str, Ids] = {}
@@ -116,7 +116,7 @@ def check_original_ids(findings: Findings, part: int, output: Output, truth: Tru
 
 
 def _ids_by_type(truth: Truth, part: int) -> tuple[dict[str, Ids], dict[str, Ids]]:
-    """Original IDs in a partition, by new ID, by name of the node type and of the edge type."""
+    """Return the original IDs in a partition by new ID, by name of the node type and of the edge type."""
     node_types, edge_types = truth.metadata.node_types, truth.metadata.edge_types
     nodes = {name: truth.nodes_of(part, type_id) for type_id, name in enumerate(node_types)}
     edges = {str(name): truth.edges_of(part, type_id) for type_id, name in enumerate(edge_types)}

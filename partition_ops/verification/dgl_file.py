@@ -1,6 +1,6 @@
-"""Whether one of DGL's files is all there, before DGL's reader is given it: that one crashes, and we with it.
+"""Check that one of DGL's files is complete before DGL's reader gets it, which would crash the process.
 
-What the values are is read by DGL alone; from our own code comes only where arrays begin and end.
+Only DGL reads the values; our own code finds where arrays begin and end.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from partition_ops.formats.dgl.array_places import ArrayPlace, graph_places, rea
 
 
 def check_whole(path: Path, where: str) -> None:
-    """Refuse a graph file or a tensor file that is damaged or ends before its arrays do.
+    """Reject a graph file or a tensor file that is damaged or too short for its arrays.
 
     Args:
         path: The file; ``graph.dgl`` is a graph file, every other one a tensor file.
         where: Its URI, for messages.
 
     Raises:
-        InvalidInputError: So it is. Only headers are read.
+        InvalidInputError: The file is damaged or too short. Only headers are read.
     """
     size, end = (
         path.stat().st_size,

@@ -1,4 +1,4 @@
-"""Checks of the edges that are not in the output because validation was told to drop them."""
+"""Checks of the edges that validation dropped from the output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Dropped:
 
     Attributes:
         ids: (n,) int64, ascending type-wise IDs of the input.
-        reasons: (n,) int32, the check each is dropped for, as its place in `REASONS`.
+        reasons: (n,) int32, the check that each was dropped for, as an index in `REASONS`.
     """
 
     ids: Ids
@@ -37,7 +37,7 @@ class Dropped:
 
 
 def read_actions(findings: Findings, store: Store) -> dict[str, str]:
-    """What was to be done about duplicates and self-loops; nothing where nobody says so."""
+    """Return the actions for duplicates and self-loops; empty if they are not recorded."""
     with findings.check(CHECK):
         actions = store.read_json(layout.VALIDATION_REPORT)["actions"]
         if store.exists(layout.MANIFEST):
@@ -50,7 +50,7 @@ def read_actions(findings: Findings, store: Store) -> dict[str, str]:
 def find_dropped(
     metadata: GraphMetadata, edges: list[tuple[Ids, Ids]], actions: Mapping[str, str]
 ) -> dict[int, Dropped]:
-    """The edges to drop by edge type ID, found in the input itself; only types that have some.
+    """Find the edges to drop in the input, by edge type ID; only types with such edges.
 
     Args:
         metadata: The graph's metadata.
@@ -73,12 +73,12 @@ def find_dropped(
 
 
 def self_loops(edge_type: EdgeType, src: Ids, dst: Ids) -> Mask:
-    """(edges,) bool, whether an edge ends where it begins."""
+    """Return (edges,) bool, whether an edge is a self-loop."""
     return src == dst if edge_type.src == edge_type.dst else np.zeros(len(src), np.bool_)
 
 
 def repeated(src: Ids, dst: Ids) -> Mask:
-    """(edges,) bool, whether an edge has the ends of one before it."""
+    """Return (edges,) bool, whether an edge has the same ends as an earlier one."""
     order = np.lexsort((dst, src))  # stable: edges with the same ends stay in the order of their IDs
     again: Mask = np.ones(max(len(src) - 1, 0), np.bool_)
     for ends in (src, dst):
@@ -92,7 +92,7 @@ def repeated(src: Ids, dst: Ids) -> Mask:
 def check_dropped(
     findings: Findings, store: Store, metadata: GraphMetadata, dropped: Mapping[int, Dropped]
 ) -> None:
-    """The lists in ``idmap/dropped/`` are those of the dropped edges. Peak memory: one list, thrice."""
+    """Check that ``idmap/dropped/`` lists the dropped edges. Peak memory: three times one list."""
     with findings.check(CHECK):
         keys = {t: layout.dropped_edge_map(str(metadata.edge_types[t])) for t in dropped}
         found = sorted(entry.key for entry in store.list(f"{layout.IDMAP}/{layout.DROPPED}/"))

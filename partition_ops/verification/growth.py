@@ -1,4 +1,4 @@
-"""Checks of what a run says of the run that it has followed."""
+"""Checks of incremental runs against the previous run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Figures = Mapping[str, Any]
 
 
 def check_growth(findings: Findings, output: Output, truth: Truth, scratch: Path) -> None:
-    """Check ``assignment/migration.json`` and the carry-over maps; a run that followed none has neither.
+    """Check ``assignment/migration.json`` and the carry-over maps; a run without a previous run has neither.
 
-    How many nodes moved, and their old IDs, are compared with the earlier run as long as that is there.
+    The numbers of moved nodes and their old IDs are compared with the previous run as long as it exists.
 
     Peak memory: eight int64 columns of the largest type.
     """
@@ -58,7 +58,7 @@ def check_growth(findings: Findings, output: Output, truth: Truth, scratch: Path
 
 @contextmanager
 def _earlier(output: Output, migration: Figures, scratch: Path) -> Iterator[Output | None]:
-    """The earlier run; None where it has been removed since."""
+    """Return the previous run; None if it has been removed."""
     with open_store(migration["previous"]["run"], output.store.settings) as store:
         found = store.exists(layout.MANIFEST)
         yield Output(store, output.graph_name, scratch) if found else None
@@ -67,7 +67,7 @@ def _earlier(output: Output, migration: Figures, scratch: Path) -> Iterator[Outp
 def _check_type(
     findings: Findings, migration: Figures, name: str, parts: Ids, num_parts: int, earlier: Output | None
 ) -> None:
-    """The numbers of nodes, and the imbalance, of one type."""
+    """Check the numbers of nodes and the imbalance of one type."""
     found = migration["node_types"].get(name)
     if found is None:
         findings.fail("migration", f"node type {name!r} is not in migration.json")
@@ -84,7 +84,7 @@ def _check_type(
 
 
 def _check_bytes(findings: Findings, migration: Figures, output: Output, truth: Truth) -> None:
-    """Bytes of features are those of the nodes that moved or are new."""
+    """Check that the bytes of features are those of moved and new nodes."""
     keys = {feature.key for feature in truth.metadata.node_features}
     rows = dict.fromkeys(truth.metadata.node_types, 0)
     for key, values in output.tensors(0, "node_feat.dgl").items():
@@ -99,7 +99,7 @@ def _check_bytes(findings: Findings, migration: Figures, output: Output, truth: 
 
 
 def _check_map(findings: Findings, name: str, old: int, output: Output, earlier: Output | None) -> None:
-    """A map leads from every old node to the same node now."""
+    """Check that a map leads from every old node to the same node now."""
     where = f"carry-over map of {name!r}"
     columns = output.id_map(layout.carry_over_map(name))
     if not findings.same("carry-over", f"{where}: the list of columns", list(columns), COLUMNS):

@@ -1,4 +1,4 @@
-"""Checks of the ID maps, which afterwards give the order of the IDs to all other checks."""
+"""Checks of the ID maps, which define the order of the IDs for all other checks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _agrees(
     ranges: Ranges,
     type_id: int,
 ) -> bool:
-    """Whether every original ID is in the partition that owns it; the order is a check of its own."""
+    """Return whether every original ID is in the partition that owns it; the order is a separate check."""
     orig = columns["orig_id"]
     _check_order(findings, where, orig, ranges, type_id)
     return findings.equal(name, f"{where}: part_id", columns["part_id"], owners[orig])
@@ -62,7 +62,7 @@ def _is_id_map(
     type_id: int,
     wanted: Array,
 ) -> bool:
-    """Whether the columns are those of a bijection onto the ``wanted`` IDs that agrees with the ranges."""
+    """Return whether the columns are a bijection onto the ``wanted`` IDs that agrees with the ranges."""
     if not findings.same(name, f"{where}: the list of columns", list(columns), list(ID_MAP_COLUMNS)):
         return False
     dtypes = {column: str(values.dtype) for column, values in columns.items()}
@@ -89,7 +89,7 @@ def _is_bijection(findings: Findings, name: str, where: str, orig: Ids, wanted: 
 
 
 def _check_order(findings: Findings, where: str, orig: Ids, ranges: Ranges, type_id: int) -> None:
-    """Original IDs may only fall where a partition ends."""
+    """Check that original IDs only decrease at the end of a partition."""
     with findings.check("order"):
         falls = np.flatnonzero(np.diff(orig) < 0) + 1
         inside = np.setdiff1d(falls, ranges.typed_starts[:, type_id])

@@ -1,7 +1,7 @@
-"""The input graph, read by readers of our own.
+"""Readers of the input graph for verification only.
 
-`partition_ops.chunked.edges` and `partition_ops.chunked.feature_reader` are what the conversion reads with: a
-mistake in them must not be able to hide itself here.
+`partition_ops.chunked.edges` and `partition_ops.chunked.feature_reader` belong to the conversion: an
+error in them must not be hidden here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHANGED = "Name the input that the output was made of; 'partition-ops validate' 
 
 
 def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tuple[Ids, Ids]:
-    """All edges of one type.
+    """Read all edges of one type.
 
     Args:
         source: The graph's root.
@@ -60,7 +60,7 @@ def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tup
 
 
 def _edge_columns(path: Path, file_format: FileFormat, where: str) -> list[Ids]:
-    """The two columns of a file."""
+    """Return the two columns of a file."""
     problem, expected = f"{where} cannot be read as edges", "two columns of integers"
     try:
         columns = _table(path, file_format, pa.int64()).columns
@@ -89,7 +89,7 @@ def _in_range(ids: Ids, count: int, where: str) -> Ids:
 
 
 def id_dtype(count: int) -> npt.DTypeLike:
-    """The smaller of int32 and int64 that holds the IDs of ``count`` nodes or edges."""
+    """Return the smaller of int32 and int64 that holds the IDs of ``count`` nodes or edges."""
     return np.int32 if count < 2**31 else np.int64
 
 
@@ -100,8 +100,8 @@ class FeatureTable:
     chunk in memory at a time, and mapped from there.
 
     Attributes:
-        dtype: As DGL's files hold it: DGL has no booleans and stores them as uint8.
-        shape: Of one row; None where no file says what it should be, and then the dtype is not known either.
+        dtype: As stored in DGL's files: DGL stores booleans as uint8.
+        shape: Of one row; None if no file defines it, and then the dtype is unknown too.
     """
 
     def __init__(self, source: Store, data: FileSet, scratch: Path) -> None:
@@ -109,7 +109,7 @@ class FeatureTable:
             _mapped(source.local_copy(key), data.format, scratch / f"{index}.npy")
             for index, key in enumerate(data.files)
         ]
-        # a CSV without lines does not say what its columns are
+        # a CSV without lines does not define its columns
         telling = [chunk for chunk in self._chunks if len(chunk) or data.format.name != "csv"]
         dtype = np.result_type(*(chunk.dtype for chunk in telling)) if telling else np.dtype(np.float32)
         self.dtype = np.dtype(np.uint8) if dtype == np.bool_ else dtype.newbyteorder("=")
@@ -120,7 +120,7 @@ class FeatureTable:
         return int(self._starts[-1])
 
     def take(self, ids: Ids) -> npt.NDArray[Any]:
-        """The rows of the IDs, in their order, in native byte order."""
+        """Return the rows of the IDs, in their order, in native byte order."""
         rows = np.empty((len(ids), *(self.shape or ())), self.dtype)
         owner = np.searchsorted(self._starts, ids, side="right") - 1
         for index in np.unique(owner):
@@ -143,7 +143,7 @@ def _load(path: Path) -> npt.NDArray[Any]:
 
 
 def _matrix(table: pa.Table) -> npt.NDArray[Any]:
-    """One column is (n,) or, with fixed-size lists, (n, width…); several scalar columns are (n, columns)."""
+    """Return a column as (n,) or, of fixed-size lists, (n, width…); scalar columns as (n, columns)."""
     columns = [_values(column) for column in table.columns]
     if not columns:
         return np.empty(0)
@@ -164,7 +164,7 @@ def _values(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _table(path: Path, file_format: FileFormat, kind: pa.DataType | None) -> pa.Table:
-    """A whole file; ``kind`` is the type of all columns of a CSV, inferred where it is None."""
+    """Read a whole file; ``kind`` is the type of all columns of a CSV, inferred if it is None."""
     if file_format.name == "parquet":
         return pa_parquet.ParquetFile(path).read()
     first, more = _first_line(path)
@@ -182,7 +182,7 @@ def _table(path: Path, file_format: FileFormat, kind: pa.DataType | None) -> pa.
 
 
 def _first_line(path: Path) -> tuple[str, bool]:
-    """The first line of a text file, and whether there is another that is not empty."""
+    """Return the first line of a text file, and whether another line is not empty."""
     with path.open(encoding="utf-8-sig", errors="replace", newline=None) as stream:
         return stream.readline().rstrip("\n"), any(line.strip() for line in stream)
 

@@ -1,4 +1,4 @@
-"""Checks of the manifest: nothing has changed since, here or in the input."""
+"""Checks of the manifest: neither the output nor the input has changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_manifest(findings: Findings, source: Store, destination: Store, metada
     """Compare sizes and SHA-256 of every artifact. Memory: that of the list of artifacts.
 
     Raises:
-        InvalidInputError: The metadata, or most files, are others than those that the output was made of.
+        InvalidInputError: The metadata or most files differ from those that the output was made from.
     """
     manifest: dict[str, Any] = {}
     files: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ def _another_input(
 def _check_complete(
     findings: Findings, destination: Store, metadata: GraphMetadata, listed: set[str]
 ) -> None:
-    """Every file that a user reads is listed, whether it is there or not."""
+    """Check that every file for users is listed, whether it exists or not."""
     found = {entry.key for folder in LISTED_FOLDERS for entry in destination.list(folder)}
     needed = {
         layout.schema_file(metadata.graph_name),
@@ -72,7 +72,7 @@ def _check_complete(
 def _check_files(
     findings: Findings, check: str, store: Store, entries: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Keys of those that are not as they are listed."""
+    """Return the keys of the artifacts that differ from the list."""
     changed = []
     for entry in entries:
         wrong = _wrong(store, entry)

@@ -1,4 +1,4 @@
-"""The files of a finished output, read as they are."""
+"""Readers of the files of a finished output."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class Output:
 
     @property
     def config(self) -> Path:
-        """The file that ``dgl.distributed.load_partition`` takes."""
+        """Return the file that ``dgl.distributed.load_partition`` takes."""
         return self._link(layout.partition_config(self.graph_name))
 
     def graph(self, part: int) -> PartitionGraph:
-        """Peak memory: the file's content."""
+        """Read ``graph.dgl``. Peak memory: the content of the file."""
         path = self._dgl_file(part, "graph.dgl")
         graph = import_dgl().load_graphs(str(path))[0][0]
-        formats = tuple(graph.formats()["created"])  # before the next line makes another
+        formats = tuple(graph.formats()["created"])  # before the next line creates another
         src, dst = graph.edges(order="eid")
         return PartitionGraph(
             ndata={name: values.numpy() for name, values in graph.ndata.items()},
@@ -76,13 +76,13 @@ class Output:
         )
 
     def tensors(self, part: int, name: str) -> dict[str, Array]:
-        """One of a partition's tensor files, whole in memory."""
+        """Read one of a partition's tensor files into memory."""
         path = self._dgl_file(part, name)
         tensors = import_dgl().data.utils.load_tensors(str(path))
         return {key: tensor.numpy() for key, tensor in tensors.items()}
 
     def load_as_dgl(self, part: int) -> tuple[Any, ...]:
-        """What ``dgl.distributed.load_partition`` gives, with its debug checks on."""
+        """Call ``dgl.distributed.load_partition`` with its debug checks."""
         config = self.config
         for name in layout.PARTITION_FILES:
             self._dgl_file(part, name)
@@ -91,16 +91,16 @@ class Output:
         return loaded
 
     def partition_book(self, part: int) -> Any:
-        """DGL's partition book of one partition."""
+        """Return DGL's partition book of one partition."""
         return import_dgl().distributed.load_partition_book(str(self.config), part)[0]
 
     def id_map(self, key: str) -> dict[str, Array]:
-        """The columns of an ID map, whole in memory."""
+        """Read the columns of an ID map into memory."""
         table = pa_parquet.ParquetFile(self.store.local_copy(key)).read()
         return {name: table.column(name).to_numpy() for name in table.column_names}
 
     def assigned(self, node_type: str) -> Array:
-        """(nodes,) int64, the text file of one node type."""
+        """Read the text file of one node type: (nodes,) int64."""
         path = self.store.local_copy(f"{layout.ASSIGNMENT}/{layout.assignment_text(node_type)}")
         if path.stat().st_size == 0:
             return np.empty(0, np.int64)
@@ -109,7 +109,7 @@ class Output:
         return parts
 
     def assigned_binary(self, node_type: str) -> Array:
-        """(nodes,) the binary twin of the text file."""
+        """Read the binary copy of the text file: (nodes,)."""
         key = f"{layout.ASSIGNMENT}/{layout.assignment_binary(node_type)}"
         parts: Array = np.load(self.store.local_copy(key), allow_pickle=False)
         return parts
@@ -130,7 +130,7 @@ class Output:
 
 @contextmanager
 def _environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable of the environment for the time of the context."""
+    """Set an environment variable inside the context."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

@@ -13,12 +13,12 @@ from partition_ops.verification.truth import Truth
 
 NODE_FIELDS = {"_ID": "int64", "part_id": "int64", "inner_node": "uint8", "orig_id": "int64"}
 EDGE_FIELDS = {"_ID": "int64", "inner_edge": "uint8", "orig_id": "int64"}
-TYPE_FIELD = {"_TYPE": "int32"}  # only where there are several types, as DGL has it
+TYPE_FIELD = {"_TYPE": "int32"}  # only if there are several types, as in DGL
 STRUCTURE_CHECKS = ("inner-nodes", "halo-nodes", "node-owners", "edge-ids", "edge-ends")
 
 
 class Seen:
-    """Counts in how many partitions each node or edge of the input is.
+    """Counts the partitions that contain each node or edge of the input.
 
     Args:
         counts: Nodes or edges, by type ID.
@@ -29,7 +29,7 @@ class Seen:
         self._seen = [np.zeros(count, np.bool_) for count in counts]
 
     def add(self, findings: Findings, check: str, part: int, type_id: int, orig: Array) -> None:
-        """Note the type-wise IDs of one type in one partition."""
+        """Add the type-wise IDs of one type in one partition."""
         seen, where = self._seen[type_id], f"part {part}, {self._names[type_id]!r}"
         outside = orig[(orig < 0) | (orig >= len(seen))]
         if len(outside):
@@ -42,7 +42,7 @@ class Seen:
         seen[unique] = True
 
     def check_all(self, findings: Findings, check: str, but: Mapping[int, Array] | None = None) -> None:
-        """Once every partition has been added: nothing is missing, ``but`` some IDs of some type IDs."""
+        """Check after the last partition that nothing is missing ``but`` some IDs of some type IDs."""
         for type_id, (name, seen) in enumerate(zip(self._names, self._seen, strict=True)):
             if but and type_id in but:
                 seen[but[type_id]] = True
@@ -67,7 +67,7 @@ def check_fields(
 
 
 def check_nodes(findings: Findings, part: int, graph: PartitionGraph, truth: Truth, seen: Seen) -> None:
-    """Inner nodes, halo nodes and their owners. Peak memory: some arrays of the partition's nodes."""
+    """Check inner nodes, halo nodes and their owners. Peak memory: some arrays of the partition's nodes."""
     start, end = truth.nodes.part(part)
     inner, halo = np.arange(start, end), truth.halo(part)
     with findings.check("inner-nodes"):
@@ -114,7 +114,7 @@ def _check_identity(
 
 
 def check_edges(findings: Findings, part: int, graph: PartitionGraph, truth: Truth, seen: Seen) -> None:
-    """IDs, types and ends of the edges. Peak memory: some arrays of the partition's edges."""
+    """Check IDs, types and ends of the edges. Peak memory: some arrays of the partition's edges."""
     own, foreign = truth.own_edges(part), truth.foreign_edges(part)
     with findings.check("edge-ids"):
         _check_edge_ids(findings, f"part {part}", graph, own, foreign, truth)
@@ -129,7 +129,7 @@ def check_edges(findings: Findings, part: int, graph: PartitionGraph, truth: Tru
 def _check_edge_ids(
     findings: Findings, where: str, graph: PartitionGraph, own: Array, foreign: Array, truth: Truth
 ) -> None:
-    """The partition's own edges come first, in the order of their IDs, then those of others in any order."""
+    """Check that own edges come first, in the order of their IDs, then other edges in any order."""
     found = graph.edata["_ID"]
     findings.equal("edge-ids", f"{where}: _ID", found[: len(own)], own, at="edge")
     findings.equal("edge-ids", f"{where}: _ID of other edges", np.sort(found[len(own) :]), foreign, at="edge")
@@ -145,7 +145,7 @@ def _check_edge_ids(
 
 
 def check_absent(findings: Findings, part: int, graph: PartitionGraph, truth: Truth) -> None:
-    """No edge that was to be dropped is there."""
+    """Check that the partition has no dropped edge."""
     with findings.check("dropped-edges"):
         for type_id, dropped in truth.dropped.items():
             orig = graph.edata["orig_id"][_of_type(graph.edata, type_id, truth)]
@@ -159,7 +159,7 @@ def check_absent(findings: Findings, part: int, graph: PartitionGraph, truth: Tr
 
 
 def _check_ends(findings: Findings, part: int, graph: PartitionGraph, type_id: int, truth: Truth) -> None:
-    """By the original ID that the edge itself carries, so that this does not depend on its position."""
+    """Compare by the original ID of the edge itself, independent of its position."""
     mine = _of_type(graph.edata, type_id, truth)
     orig = graph.edata["orig_id"][mine]
     known = (orig >= 0) & (orig < len(truth.edges[type_id][0]))
@@ -172,7 +172,7 @@ def _check_ends(findings: Findings, part: int, graph: PartitionGraph, type_id: i
 
 
 def _of_type(fields: Mapping[str, Array], type_id: int, truth: Truth) -> Any:
-    """Mask of the nodes or edges of one type."""
+    """Return a mask of the nodes or edges of one type."""
     if truth.metadata.is_homogeneous:
         return np.ones(len(fields["_ID"]), np.bool_)
     return fields["_TYPE"] == type_id

@@ -1,4 +1,4 @@
-"""The trainer of every node and edge of a partition, where a machine has several."""
+"""The trainer of every node and edge of a partition, if a machine has several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from partition_ops.verification.truth import Truth
 
 
 def expected_trainers(output: Output, truth: Truth, part: int) -> tuple[dict[str, Ids], dict[str, Ids]]:
-    """``trainer_id`` of a partition's nodes and edges by feature key, int64; none with one trainer a machine.
+    """Return ``trainer_id`` of nodes and edges by feature key, int64; empty with one trainer a machine.
 
     Derived from ``assignment/trainers/`` as ``dgl.distributed.partition_graph`` does: an edge has the trainer
     of its destination.
@@ -35,7 +35,7 @@ def expected_trainers(output: Output, truth: Truth, part: int) -> tuple[dict[str
 
 
 def trainers_fit(output: Output, truth: Truth) -> str | None:
-    """A node whose trainer is on the machine of another partition, as a message; None if there is none."""
+    """Return a message about a node whose trainer is in another partition; None if there is none."""
     count = _per_machine(output)
     for type_id, name in enumerate(truth.metadata.node_types if count > 1 else ()):
         wrong = np.flatnonzero(_trainers(output, name) // count != truth.parts[type_id])

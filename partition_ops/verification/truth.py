@@ -1,7 +1,7 @@
-"""What the output should be, derived from the input, the assignment and the choice of what to drop alone.
+"""The expected output, derived from the input, the assignment and the actions only.
 
-Nothing here depends on the order in which the conversion numbers the nodes of one type in one
-partition: that order is read from the ID maps, once they have been found to be bijections.
+The order of the nodes of one type in one partition is not derived: it is read from the ID maps, after they
+have been checked to be bijections.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Ranges:
-    """The new IDs of one kind (nodes or edges): contiguous by partition, then by type.
+    """The new IDs of nodes or of edges: contiguous by partition, then by type.
 
     Attributes:
-        counts: (parts, types) int64, how many there are.
+        counts: (parts, types) int64, numbers of nodes or edges.
     """
 
     counts: Counts
@@ -38,7 +38,7 @@ class Ranges:
 
     @cached_property
     def ends(self) -> Counts:
-        """(parts, types) int64, the ID behind the last of each range."""
+        """(parts, types) int64, end of each range."""
         return self.starts + self.counts
 
     @cached_property
@@ -48,7 +48,7 @@ class Ranges:
 
     @cached_property
     def part_ends(self) -> Counts:
-        """(parts,) int64, the homogeneous new ID behind the last of each partition."""
+        """(parts,) int64, end of the homogeneous new IDs of each partition."""
         return np.cumsum(self.counts.sum(axis=1))
 
     @property
@@ -56,22 +56,22 @@ class Ranges:
         return int(self.counts.sum())
 
     def part(self, part: int) -> tuple[int, int]:
-        """The homogeneous new IDs of a partition, half-open."""
+        """Return the homogeneous new IDs of a partition, half-open."""
         end = int(self.part_ends[part])
         return end - int(self.counts[part].sum()), end
 
     def typed(self, part: int, type_id: int) -> slice:
-        """The type-wise new IDs of one type in a partition."""
+        """Return the type-wise new IDs of one type in a partition."""
         start = int(self.typed_starts[part, type_id])
         return slice(start, start + int(self.counts[part, type_id]))
 
     def new_ids(self, type_id: int) -> Counts:
-        """(count of the type,) int64, homogeneous new IDs by type-wise new ID."""
+        """Return (count of the type,) int64, homogeneous new IDs by type-wise new ID."""
         ranges = zip(self.starts[:, type_id], self.ends[:, type_id], strict=True)
         return np.concatenate([np.arange(start, end) for start, end in ranges])
 
     def parts_of(self, type_id: int) -> Counts:
-        """(count of the type,) int64, partitions by type-wise new ID."""
+        """Return (count of the type,) int64, partitions by type-wise new ID."""
         return np.repeat(np.arange(len(self.counts)), self.counts[:, type_id])
 
 
@@ -85,7 +85,7 @@ class Truth:
         parts: By node type, (nodes,) the partition of each node by original ID.
         edges: By edge type, sources and destinations by original edge ID, type-wise original node IDs.
         dropped: By edge type ID, original IDs of the edges that are not in the output.
-        num_hops: How far the halos go.
+        num_hops: Number of hops of the halos.
         nodes: The ranges of the new node IDs.
         edge_ranges: The ranges of the new edge IDs.
         orig_nodes: By node type, (nodes,) the original ID by type-wise new ID.
@@ -111,12 +111,12 @@ class Truth:
         self.orig_edges = [self._edges_in_order(type_id) for type_id in types]
 
     def edge_parts(self, edge_type_id: int) -> Ids:
-        """(edges,) the partition of each edge by original ID: that of its destination."""
+        """Return (edges,) the partition of each edge by original ID: that of its destination."""
         dst_type = self.metadata.node_type_id(self.metadata.edge_types[edge_type_id].dst)
         return self.parts[dst_type][self.edges[edge_type_id][1]]
 
     def left(self, edge_type_id: int) -> Mask:
-        """(edges,) bool, by original ID whether an edge of the input is in the output."""
+        """Return (edges,) bool, by original ID whether an edge of the input is in the output."""
         left = np.ones(len(self.edges[edge_type_id][0]), np.bool_)
         if edge_type_id in self.dropped:
             left[self.dropped[edge_type_id]] = False
@@ -133,26 +133,26 @@ class Truth:
         return found
 
     def new_ends(self, edge_type_id: int, edges: Ids) -> tuple[Ids, Ids]:
-        """Homogeneous new IDs of the sources and destinations of some edges, given by original ID."""
+        """Return the homogeneous new IDs of the sources and destinations of some edges, by original ID."""
         edge_type, ends = self.metadata.edge_types[edge_type_id], self.edges[edge_type_id]
         src_type, dst_type = (self.metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
         return self.new_nodes[src_type][ends[0][edges]], self.new_nodes[dst_type][ends[1][edges]]
 
     def take_node_order(self, type_id: int, orig: Ids) -> None:
-        """Use the order of a node ID map that is a bijection in agreement with the ranges."""
+        """Use the order of a node ID map that is a bijection and agrees with the ranges."""
         self.orig_nodes[type_id] = orig
-        self.__dict__.pop("new_nodes", None)  # derived from the order before
+        self.__dict__.pop("new_nodes", None)  # derived from the previous order
 
     def nodes_of(self, part: int, node_type_id: int) -> Ids:
-        """Original IDs of the nodes of one type in a partition, by new ID."""
+        """Return the original IDs of the nodes of one type in a partition, by new ID."""
         return self.orig_nodes[node_type_id][self.nodes.typed(part, node_type_id)]
 
     def edges_of(self, part: int, edge_type_id: int) -> Ids:
-        """Original IDs of the edges of one type in a partition, by new ID."""
+        """Return the original IDs of the edges of one type in a partition, by new ID."""
         return self.orig_edges[edge_type_id][self.edge_ranges.typed(part, edge_type_id)]
 
     def describe_nodes(self, new: Ids) -> tuple[Ids, Ids, Ids]:
-        """Partition, node type ID and original type-wise ID of homogeneous new IDs."""
+        """Return partition, node type ID and original type-wise ID of homogeneous new IDs."""
         starts = self.nodes.starts.ravel()
         index = np.searchsorted(starts, new, side="right") - 1
         part, type_id = np.divmod(index, len(self.parts))
@@ -164,9 +164,9 @@ class Truth:
         return part, type_id, orig
 
     def describe_edges(self, new: Ids) -> tuple[Ids, Ids]:
-        """Edge type ID and original type-wise ID of homogeneous new edge IDs."""
+        """Return edge type ID and original type-wise ID of homogeneous new edge IDs."""
         starts = self.edge_ranges.starts.ravel()
-        # the last range that begins there: those before it that do are empty
+        # the last range that begins there; earlier ones are empty
         index = np.searchsorted(starts, new, side="right") - 1
         type_id = index % len(self.edges)
         typed = self.edge_ranges.typed_starts.ravel()[index] + new - starts[index]
@@ -177,9 +177,9 @@ class Truth:
         return type_id, orig
 
     def hops(self, part: int) -> Ids:
-        """(nodes,) int64 by homogeneous new ID: in-edges on the way to the partition, at most ``num_hops``.
+        """Return (nodes,) int64 by homogeneous new ID: hops to the partition, at most ``num_hops``.
 
-        Nodes that are further away, or not at all on the way, have -1. Peak memory: 40 bytes an edge of the
+        Nodes that are further away or not connected have -1. Peak memory: 40 bytes an edge of the
         largest type, and 8 bytes a node.
         """
         found = np.full(self.nodes.total, -1, np.int64)
@@ -193,11 +193,11 @@ class Truth:
         return found
 
     def halo(self, part: int) -> Ids:
-        """Homogeneous new IDs, ascending, of the halo nodes of a partition."""
+        """Return the ascending homogeneous new IDs of the halo nodes of a partition."""
         return np.flatnonzero(self.hops(part) > 0)
 
     def own_edges(self, part: int) -> Ids:
-        """Homogeneous new IDs, ascending, of the edges that a partition owns and that are in its graph."""
+        """Return the ascending homogeneous new IDs of a partition's own edges in its graph."""
         start, end = self.edge_ranges.part(part)
         if self.num_hops > 0:
             return np.arange(start, end)
@@ -207,7 +207,7 @@ class Truth:
         return start + np.flatnonzero((ids >= begin) & (ids < behind))
 
     def foreign_edges(self, part: int) -> Ids:
-        """Homogeneous new IDs, ascending, of the edges in a partition's graph that others own."""
+        """Return the ascending homogeneous new IDs of the edges in a partition's graph that others own."""
         found = [np.empty(0, np.int64)]
         if self.num_hops > 1:
             hops = self.hops(part)
@@ -217,7 +217,7 @@ class Truth:
         return np.sort(np.concatenate(found))
 
     def in_no_graph(self) -> dict[int, Ids]:
-        """By edge type ID, original IDs of edges that are in no partition's graph."""
+        """Return by edge type ID the original IDs of edges that are in no partition's graph."""
         found: dict[int, Ids] = dict(self.dropped)
         if self.num_hops == 0:
             for type_id, edge_type in enumerate(self.metadata.edge_types):
@@ -236,7 +236,7 @@ class Truth:
 
 
 def in_order(parts: Ids) -> Ids:
-    """Original IDs by partition, and in their own order inside each.
+    """Return original IDs ordered by partition, and ascending inside each.
 
     Args:
         parts: (n,) partitions by original ID.

@@ -1,4 +1,4 @@
-"""All checks of a finished output, in their order."""
+"""Verification: all checks of a finished output, in their order."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ def verify_output(
     progress: Progress | None = None,
     graph_name: str | None = None,
 ) -> VerifyReport:
-    """Check every invariant of a finished output against the graph that it was made of.
+    """Check every invariant of a finished output against the graph that it was made from.
 
-    The output is compared with what follows from the input, the assignment and the choice of what to do
-    about duplicates and self-loops, by code that shares nothing with the code that wrote it. All checks
-    run, also after a failure; a check whose ground is missing counts as failed. Nothing is written.
+    The expected output is derived from the input, the assignment and the actions for duplicates and
+    self-loops, by code that shares nothing with the code that wrote the output. All checks run, also after a
+    failure; a check that cannot run counts as failed. Nothing is written.
 
     Args:
         source: Root of the input graph.
         destination: Root of the finished output.
-        progress: Shows how far it has come, by partition.
-        graph_name: The name that was given instead of the one in ``metadata.json``.
+        progress: Shows the progress, by partition.
+        graph_name: The name of the run, if it differs from the name in ``metadata.json``.
 
     Returns:
         The outcome of each of `partition_ops.verification.report.CHECKS`.
 
     Raises:
         InvalidInputError: The input itself is missing or broken.
-        StorageError: The storage refused.
+        StorageError: Storage failed.
 
     Peak memory: 22 bytes a node and 17 bytes an edge of the whole graph (with fewer than 2^31 nodes of a
-    type); on top of that the greatest of: 70 bytes an edge of the largest type, the largest CSV or Parquet
+    type), plus the largest of: 70 bytes an edge of the largest type, the largest CSV or Parquet
     file of the input, one partition twice with its features. Parquet and CSV features are copied into
     temporary files. 1.9 million nodes and 21 million edges in 4 partitions took 25 s within 1.9 GB.
     """
@@ -96,7 +96,7 @@ def check_finished(output: Store) -> None:
 
 
 def _truth(findings: Findings, source: Store, output: Output, metadata: GraphMetadata) -> Truth | None:
-    """What the output should be; None without a usable assignment."""
+    """Return the expected output; None without a usable assignment."""
     edges = [read_edges(source, metadata, type_id) for type_id in range(len(metadata.edge_types))]
     config = read_config(findings, output)
     assignment = read_assignment(findings, output, metadata)

@@ -35,7 +35,7 @@ def check_schema(findings: Findings, store: Store, metadata: GraphMetadata) -> N
 def read_assignment(
     findings: Findings, output: Output, metadata: GraphMetadata
 ) -> tuple[int, list[Ids]] | None:
-    """Number of partitions, and the partition of every node by node type ID; None if it cannot be used."""
+    """Return the number of partitions, and the partition of every node by node type ID; None if unusable."""
     found: list[Ids] = []
     with findings.check("assignment"):
         meta = output.store.read_json(f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_META}")
@@ -47,7 +47,7 @@ def read_assignment(
             if _is_assignment(findings, node_type, parts, count, num_parts):
                 found.append(parts.astype(id_dtype(num_parts)))
             findings.equal(
-                "assignment", f"the binary twin of {node_type!r}", output.assigned_binary(node_type), parts
+                "assignment", f"the binary copy of {node_type!r}", output.assigned_binary(node_type), parts
             )
     return (num_parts, found) if len(found) == len(metadata.node_types) else None
 
@@ -64,7 +64,7 @@ def _is_assignment(findings: Findings, node_type: str, parts: Array, count: int,
 
 
 def read_config(findings: Findings, output: Output) -> dict[str, Any] | None:
-    """``partitions/<graph>.json``, or None where there is no such JSON object."""
+    """Return ``partitions/<graph>.json``, or None if there is no such JSON object."""
     with findings.check("configuration"):
         config = output.store.read_json(layout.partition_config(output.graph_name))
         if findings.same("configuration", "its type", type(config), dict):
@@ -73,7 +73,7 @@ def read_config(findings: Findings, output: Output) -> dict[str, Any] | None:
 
 
 def read_conversion(findings: Findings, store: Store) -> tuple[int, tuple[str, ...]]:
-    """How far the halos go, and the sparse formats, as the manifest or the record of ``convert`` has them."""
+    """Return hops of the halos and sparse formats from the manifest or the record of ``convert``."""
     with findings.check("configuration"):
         if store.exists(layout.MANIFEST):
             options = store.read_json(layout.MANIFEST)["options"]["convert-config"]
@@ -128,7 +128,7 @@ def check_ranges(findings: Findings, config: dict[str, Any], truth: Truth) -> No
 def _check_map(
     findings: Findings, name: str, key: str, found: dict[str, Any], types: list[str], ranges: Ranges
 ) -> None:
-    """Walk the ranges in the order of the ID space: each begins where the one before it ends."""
+    """Check that each range begins at the end of the range before it, in the order of the ID space."""
     end = 0
     for part in range(len(ranges.counts)):
         for type_id, type_name in enumerate(types):
