@@ -1,27 +1,27 @@
 """Partition a graph on object storage for distributed training with DGL.
 
-From a graph in DGL's chunked format to partitions that `dgl.distributed` loads, with tables from the
-original to the new IDs, a quality report and a manifest.
+The input is a graph in DGL's chunked format. The run writes partitions that `dgl.distributed` loads, tables
+from original to new IDs, a quality report and a manifest.
 
-1. **validate** the input: a bad graph stops here, and the log names file, type, position and value. So does
-   a graph for which memory or disk are estimated not to suffice.
-2. **schema**: the ID range of every type.
-3. **prepare** the graph for the partitioning engine.
-4. **partition** its nodes.
-5. **convert**: plan, scatter the edges and gather the partitions in tasks of their own, write the partition
-   config.
-6. **idmap** and **quality**: the ID tables and the report; before it, where the param `probe` asks for
-   that, **probe**: mini-batches as the trainers would sample them.
-7. **gate**: what is worse than allowed fails here, or waits for a person.
-8. **publish**: the manifest, then `latest.json`; the asset `partitioned_graphs` is updated.
-9. **retain**: older runs are removed, where a number of runs to keep is given.
+1. **validate** checks the input. The run stops if the graph has errors, or if memory or disk are estimated to
+   be too small. The log names file, type, position and value.
+2. **schema** writes the ID range of every type.
+3. **prepare** writes the graph in the format of the partitioning engine.
+4. **partition** assigns nodes to partitions.
+5. **convert** plans the conversion, scatters the edges and gathers the partitions in mapped tasks, and writes
+   the partition config.
+6. **idmap** and **quality** write the ID tables and the report. If the param `probe` is true, **probe**
+   samples mini-batches as the trainers would, before the report.
+7. **gate** fails if the partitions are worse than allowed, or waits for approval.
+8. **publish** writes the manifest, then `latest.json`, and updates the asset `partitioned_graphs`.
+9. **retain** removes older runs, if the param `keep` has a number.
 
-After validation one run at a time works on a graph: **lock** waits for the others, **release** gives the lock
-back and removes scratch files, whatever happened.
+After validation, only one run at a time works on a graph: **lock** waits for other runs, and **release**
+releases the lock and removes scratch files, even if a task has failed.
 
-Everything goes to `<output>/<graph>/runs/<run>/`. The button **Artifacts** of each task shows what it
-wrote, the button **Data Docs** of `validate` what was expected of the graph and what was found. A task
-that is cleared finds out itself what need not be done again.
+Artifacts are in `<output>/<graph>/runs/<run>/`. The button **Artifacts** of a task shows its artifacts,
+and the button **Data Docs** of `validate` shows expectations and findings. A cleared task skips what is
+already done.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from partition_ops.stages.partition.options import PartitionConfig, PreviousOpti
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 
-URIS = {  # that the environment may give the form to begin with
+URIS = {  # defaults of the form from the environment
     name: value
     for name in ("input_uri", "output_uri")
     if (value := os.environ.get(f"GRAPH_PARTITIONING_{name.upper()}"))
@@ -111,10 +111,10 @@ with DAG(
     )
 
     with TaskGroup("convert", tooltip="Build the partitions") as convert:
-        # setups: a gather that is cleared has them write its scratch files once more
+        # setups: if a gather is cleared, they run again and write its scratch files
         plan = PlanConversionOperator(task_id="plan", **OPTIONS).as_setup()
         partitions = ListPartitionsOperator(task_id="partitions", **OPTIONS)
-        # Airflow hands default_args on to ordinary tasks only
+        # Airflow applies default_args to ordinary tasks only
         scatter = ScatterEdgesOperator.partial(
             task_id="scatter",
             map_index_template="group {{ task.group }}",

@@ -1,14 +1,14 @@
 """Partition graphs again when they have changed, on a schedule.
 
-The graphs, and the settings of each, are a list that people edit: a YAML file, or an Airflow Variable with
-the same text. For each graph on it:
+The graphs and their settings are listed in a YAML file, or in an Airflow Variable with the same text. For
+each graph:
 
-1. **changes**: has the input changed since the run that was published last? If not, the rest is skipped, and
-   the log says so.
-2. **partition**: a run of `partition_graph` with the settings of the graph, which begins from that run: nodes
-   stay where they were unless moving pays.
+1. **changes**: compare the input with that of the newest published run. If nothing has changed, the rest is
+   skipped, and the log says so.
+2. **partition**: start a run of `partition_graph` with the settings of the graph. It continues the newest
+   published run: nodes stay in their partitions unless moving pays.
 
-One run at a time touches a graph, whoever started it: `partition_graph` sees to that.
+Only one run at a time works on a graph, because `partition_graph` locks it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ASSET = "asset:"
 
 
 def schedule(text: str) -> str | AssetAny | None:
-    """From ``0 3 * * *``, ``@daily`` or ``asset:NAME`` to what Airflow takes.
+    """Return Airflow's schedule for ``0 3 * * *``, ``@daily`` or ``asset:NAME``.
 
-    An asset may be named by its URI; several, any of which will do, have commas between them.
+    An asset may be named by its URI. With several assets, separated by commas, each of them starts a run.
     """
     if not text.startswith(ASSET):
         return text or None
@@ -77,7 +77,7 @@ with DAG(
 
     @task_group(group_id="graph")
     def repartition(settings: dict[str, object]) -> None:
-        """What is done for one graph."""
+        """Look for changes in a graph, and partition it."""
         changes = LookForChangesOperator(
             task_id="changes",
             graph=settings,
@@ -88,14 +88,14 @@ with DAG(
             task_id="partition",
             trigger_dag_id="partition_graph",
             trigger_run_id="repartition__{{ run_id }}__{{ ti.map_index }}",
-            logical_date=None,  # graphs that are triggered at the same moment would have the same one
+            logical_date=None,  # graphs that are triggered at the same moment would share it
             conf=changes.output,
-            fail_when_dag_is_paused=True,  # a run that is queued there would be waited for for ever
-            reset_dag_run=True,  # a task that is cleared goes on with the run that it had started
+            fail_when_dag_is_paused=True,  # a run that is queued there would never start
+            reset_dag_run=True,  # a cleared task continues the run that it had started
             wait_for_completion=True,
             deferrable=True,
             poke_interval=10,
-            retries=0,  # the tasks of the other run are tried again themselves
+            retries=0,  # the tasks of the other run have retries
             map_index_template="{{ task.conf['input_uri'] }}",
         )
 

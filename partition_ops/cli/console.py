@@ -1,4 +1,4 @@
-"""What the command line prints: text for people on standard output, or one JSON document."""
+"""Output of the command line: text for people on standard output, or one JSON document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from partition_ops.errors import PartitionOpsError, VerificationError, lines
 
 
 class Console:
-    """Prints for people, or for machines.
+    """Prints results and errors, for people or for machines.
 
     Args:
         as_json: Print nothing but one JSON document on standard output.
@@ -20,27 +20,27 @@ class Console:
         self._as_json = as_json
 
     def line(self, text: str = "") -> None:
-        """A line of the result, for people."""
+        """Print a line of the result, for people."""
         if not self._as_json:
             print(text, flush=True)
 
     def note(self, text: str) -> None:
-        """A line on standard error."""
+        """Print a line on standard error."""
         print(text, file=sys.stderr, flush=True)
 
     def result(self, value: Any) -> None:
-        """The result, for machines."""
+        """Print the result, for machines."""
         if self._as_json:
             print(json.dumps(value, indent=2))
 
     def failure(self, text: str) -> None:
-        """What went wrong, in one line."""
+        """Print an error without details."""
         if self._as_json:
             print(json.dumps({"error": {"problem": text}}))
         self.note(f"partition-ops: {text}")
 
     def error(self, error: PartitionOpsError) -> None:
-        """What went wrong, what was found and expected, and what to do."""
+        """Print an error: the problem, what was found and expected, and the remedy."""
         if self._as_json:
             keys = ("problem", "found", "expected", "remedy")
             described = {key: getattr(error, key) for key in keys if getattr(error, key) is not None}

@@ -1,4 +1,4 @@
-"""From the words of the command line to a verb, and from its errors to exit codes.
+"""Parse the command line, run a verb, and turn its errors into messages and exit codes.
 
 Each verb is a module of `partition_ops.cli.verbs`; what is heavy is imported when a verb runs, so that
 ``--help`` is quick.
@@ -38,7 +38,7 @@ Validate, partition and convert heterogeneous graphs for DGL's distributed train
 
 A graph is a folder in DGL's chunked graph format, with metadata.json at its root, on a local path or
 s3://bucket/prefix. Credentials for S3 come from the environment (AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION) or any other place where boto3 looks."""
+AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION) or any other source that boto3 knows."""
 
 EPILOG = """\
 examples:
@@ -77,7 +77,7 @@ class VerbParser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with every verb."""
+    """Return the parser with every verb."""
     parser = VerbParser(
         prog="partition-ops",
         description=DESCRIPTION,
@@ -107,23 +107,22 @@ def _add_verbs(parser: argparse.ArgumentParser, verbs: Iterable[Verb]) -> None:
         verb.add_arguments(own)
         add_options(own, *verb.options, defaults=verb.defaults, only=verb.only)
         _add_common_arguments(own)
-        own._negative_number_matcher = re.compile(
-            r"-\d"
-        )  # so that '-5M' is a value, with an error of its own
+        # '-5M' is a value, with an error of its own, and not an unknown option
+        own._negative_number_matcher = re.compile(r"-\d")
         own.set_defaults(execute=verb.execute)
 
 
 def _add_common_arguments(verb: argparse.ArgumentParser) -> None:
     common = verb.add_argument_group("common options")
-    common.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    common.add_argument("--json", action="store_true", help="Print one JSON document instead of text.")
     common.add_argument(
-        "--endpoint-url", metavar="URL", help="S3 server, where it is not AWS (or set AWS_ENDPOINT_URL)"
+        "--endpoint-url", metavar="URL", help="S3 server, if it is not AWS. Default: AWS_ENDPOINT_URL."
     )
-    common.add_argument("--verbose", action="store_true", help="print the log and whole tracebacks")
+    common.add_argument("--verbose", action="store_true", help="Print the log and whole tracebacks.")
 
 
 def _with_default_verb(words: Sequence[str]) -> list[str]:
-    """``idmap INPUT …``, as every stage is called, means ``idmap export INPUT …``."""
+    """Insert the default verb: ``idmap INPUT …`` means ``idmap export INPUT …``."""
     for verb in VERBS:
         inner = [one.name for one in verb.verbs]
         asked = list(words[:1]) == [verb.name] and inner and len(words) > 1
@@ -133,27 +132,27 @@ def _with_default_verb(words: Sequence[str]) -> list[str]:
 
 
 def run_verb(words: Sequence[str]) -> int:
-    """Run a verb and give back the exit code; a signal that ends it is left to the caller."""
+    """Run a verb and return the exit code; the caller handles signals."""
     arguments = build_parser().parse_args(_with_default_verb(words))
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     console = Console(as_json=arguments.json)
     try:
         check_arguments(arguments)
-        remove_abandoned()  # which may make room
+        remove_abandoned()  # may free disk space
         check_tmpdir()
         console.result(arguments.execute(arguments, console))
         return 0
     except PartitionOpsError as error:
-        return _told(error, console, arguments)
+        return _report(error, console, arguments)
     except BrokenPipeError:
-        # whoever read our output has gone: keep Python from complaining about it at exit
+        # the reader of our output has gone: keep Python from reporting that at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         if error.errno not in REFUSED:
             return _defect(error, console, arguments)
-        return _told(_refusal(error), console, arguments)
+        return _report(_refusal(error), console, arguments)
     except MemoryError:
         console.failure("memory ran out; 'partition-ops estimate' says what a job takes")
         return 1
@@ -161,7 +160,7 @@ def run_verb(words: Sequence[str]) -> int:
         return _defect(error, console, arguments)
 
 
-def _told(error: PartitionOpsError, console: Console, arguments: argparse.Namespace) -> int:
+def _report(error: PartitionOpsError, console: Console, arguments: argparse.Namespace) -> int:
     console.error(error)
     if arguments.verbose:
         traceback.print_exc()
@@ -170,7 +169,7 @@ def _told(error: PartitionOpsError, console: Console, arguments: argparse.Namesp
 
 def _refusal(error: OSError) -> StorageError:
     path = Path(error.filename) if isinstance(error.filename, str) else None
-    if path is not None and path.name.startswith(PARTIAL):  # not a name that anybody knows
+    if path is not None and path.name.startswith(PARTIAL):  # users do not know this name
         path = path.parent
     where = "" if path is None else f" {path}"
     return StorageError(

@@ -1,4 +1,4 @@
-"""Small tables for the terminal."""
+"""Tables and lines for the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_PARTS = 8
 
 
 def table(rows: list[list[str]]) -> list[str]:
-    """Lines of a table whose first column is text and whose others are figures."""
+    """Return the lines of a table whose first column is text and whose other columns are figures."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
@@ -23,7 +23,7 @@ def table(rows: list[list[str]]) -> list[str]:
 
 
 def quality_lines(report: dict[str, Any]) -> list[str]:
-    """Partitions by node types, edge cut and replication factor of ``quality/report.json``."""
+    """Return partitions by node type, edge cut and replication factor of ``quality/report.json``."""
     shown = report["partitions"][:MOST_PARTS]
     head = ["partition", *report["node_types"], "halo", "edges", "cut", "MiB"]
     rows = [head]
@@ -51,7 +51,7 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
 
 
 def _probe_lines(probe: dict[str, Any] | None) -> list[str]:
-    """What trainers fetch from other partitions, where that was asked for."""
+    """Return what trainers fetch from other partitions, if the run was probed."""
     if probe is None:
         return []
     total = probe["total"]
@@ -60,7 +60,7 @@ def _probe_lines(probe: dict[str, Any] | None) -> list[str]:
 
 
 def _migration_lines(migration: dict[str, Any] | None) -> list[str]:
-    """What moved since the run before, if there was one."""
+    """Return what moved since the previous run, if there was one."""
     if migration is None:
         return []
     types = migration["node_types"].values()
@@ -74,7 +74,7 @@ def _migration_lines(migration: dict[str, Any] | None) -> list[str]:
 
 
 def validation_lines(report: dict[str, Any]) -> list[str]:
-    """A readable summary of ``validation/report.json``."""
+    """Return a summary of ``validation/report.json``."""
     nodes = [["node type", "nodes", "isolated", "mean degree", "largest in", "largest out"]]
     for row in report["metrics"]["node_types"]:
         figures = [row["nodes"], row["isolated_nodes"], row["mean_degree"], row["max_in_degree"]]
@@ -90,7 +90,7 @@ def validation_lines(report: dict[str, Any]) -> list[str]:
 
 
 def defect_lines(report: dict[str, Any]) -> list[str]:
-    """What validation has found, with examples."""
+    """Return the findings of validation, with examples."""
     lines = []
     for defect in report["defects"]:
         noted = defect["severity"] == "information" and defect["action"] == "warn"
@@ -101,7 +101,7 @@ def defect_lines(report: dict[str, Any]) -> list[str]:
 
 
 def estimate_lines(estimate: dict[str, Any]) -> list[str]:
-    """What each stage takes, what there is, and what is too little."""
+    """Return the needs of each stage, the resources of this machine, and what is too small."""
     rows = [["stage", "memory", "of it mapped", "output", "temporary", "seconds"]]
     for stage in (*estimate["stages"], estimate["whole"]):
         sizes = stage["memory"], stage["mapped"], stage["output"], stage["temporary"] + stage["cache"]

@@ -7,17 +7,17 @@ from airflow.sdk import Asset, AssetAlias
 from graph_partitioning.runs import graph_root
 
 PARTITIONED_GRAPHS = Asset("partitioned_graphs")
-"""Updated whenever any graph is published."""
+"""Updated whenever a graph is published."""
 
 PUBLISHED = AssetAlias("published_graphs")
-"""What the publishing task declares; each run adds the asset of its own graph to it."""
+"""The alias that the task `publish` declares; each run adds the asset of its graph to it."""
 
 
 def published_graph(output_uri: str, graph_name: str) -> Asset:
-    """The asset of one graph: ``Asset("<output_uri>/<graph>/latest.json")``.
+    """Return the asset of one graph: ``Asset("<output_uri>/<graph>/latest.json")``.
 
     Args:
-        output_uri: The output root that the partitioning DAG is given; ``s3://…`` or an absolute path.
+        output_uri: Output root of the partitioning DAG: ``s3://…`` or an absolute path.
         graph_name: Name of the graph.
     """
     latest = f"{graph_root(output_uri, graph_name)}/latest.json"

@@ -1,4 +1,4 @@
-"""The list of graphs that `repartition_graph` works through: a YAML file, or an Airflow Variable."""
+"""The list of graphs that `repartition_graph` partitions: a YAML file, or an Airflow Variable."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _read(place: str, storage_conn_id: str | None) -> str | bytes:
     if text is None:
         raise InvalidInputError(
             f"There is no Airflow Variable {place.removeprefix(VARIABLE)!r}",
-            remedy="Add it under Admin, Variables: the same YAML as the file would have.",
+            remedy="Add it under Admin, Variables, with the same YAML as in a file.",
         )
     return text
 
@@ -59,11 +59,11 @@ def _parsed(text: str | bytes, place: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InvalidInputError(f"{place} is not valid YAML: {error}", remedy="Mend it.") from error
+        raise InvalidInputError(f"{place} is not valid YAML: {error}", remedy="Correct the file.") from error
 
 
 def _check_once(graphs: list[dict[str, Any]], place: str) -> None:
-    """Two entries for the same output would each undo what the other did."""
+    """Reject two entries for the same output, because each would undo what the other did."""
     from partition_ops.errors import InvalidInputError
 
     seen = set()

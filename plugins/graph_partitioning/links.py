@@ -1,4 +1,4 @@
-"""The buttons on a task's page that lead to what the task wrote."""
+"""The buttons on a task's page that lead to its artifacts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PREFIX = "/graph-partitioning"
 
 
 def base_path() -> str:
-    """The path that Airflow is served below, without a slash at its end."""
+    """Return the path that Airflow is served below, without a slash at its end."""
     from airflow.sdk.configuration import conf
 
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
 def task_path(dag_id: str, run_id: str, task_id: str, map_index: int | None = -1) -> str:
-    """Path of a task's artifacts below the plugin's prefix."""
+    """Return the path of a task's artifacts below the plugin's prefix."""
     dag, run, task = (quote(part, safe="") for part in (dag_id, run_id, task_id))
     return f"/dags/{dag}/runs/{run}/tasks/{task}/{-1 if map_index is None else map_index}"
 
@@ -38,7 +38,7 @@ class ArtifactsLink(BaseOperatorLink):
 
 
 class DataDocsLink(ArtifactsLink):
-    """Leads to the Data Docs that ``validate`` wrote, also when it failed."""
+    """Leads to the Data Docs that ``validate`` wrote, even if it failed."""
 
     name = "Data Docs"
 

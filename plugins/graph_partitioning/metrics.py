@@ -1,4 +1,4 @@
-"""What a stage did, as metrics of Airflow: StatsD or OpenTelemetry, whichever it is set up for."""
+"""Metrics of stages, sent to StatsD or OpenTelemetry as Airflow is configured."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PREFIX = "graph_partitioning"
 def report_metrics(result: StageResult, destination: Store) -> None:
     """Send seconds, rates and peak memory of a task, under the name of its stage.
 
-    The tasks of one kind share their names (``graph_partitioning.convert.part.seconds``), whatever the graph:
-    a time series for each partition of each graph would be too many. A task that was found done sends only
+    Tasks of the same kind share a name (``graph_partitioning.convert.part.seconds``) for all graphs, because
+    a time series for each partition of each graph would be too many. A task that was already done only sends
     that it was skipped.
 
     Args:
-        result: What the stage gave back.
+        result: Result of the stage.
         destination: Root of the run, with the task's record.
     """
     from partition_ops.artifacts.layout import record

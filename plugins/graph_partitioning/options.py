@@ -1,6 +1,7 @@
-"""Options of the DAGs and operators: those of the library, and what only Airflow has.
+"""Options of the DAGs and operators: those of the library, and those that only Airflow has.
 
-`FORM` is everything that the form of `partition_graph` and the list of `repartition_graph` offer.
+`FORM` lists the dataclasses of all options in the form of `partition_graph` and in the list of
+`repartition_graph`.
 """
 
 from __future__ import annotations

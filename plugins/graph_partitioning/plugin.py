@@ -1,4 +1,4 @@
-"""What Airflow loads, by the entry point of this package: the page and its place in the menu."""
+"""The Airflow plugin, which the entry point of this package names: the page and its place in the menu."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from graph_partitioning.links import PREFIX, base_path
 
 
 class GraphPartitioningPlugin(AirflowPlugin):
-    """The page with the artifacts of runs. The operators bring the links to it themselves.
+    """The page with the artifacts of runs. The operators have the links to it.
 
-    Every process of Airflow makes one of these; only the API server asks for the application, so the web
-    framework is imported when it does.
+    Every process of Airflow makes an instance, but only the API server needs the application. The web
+    framework is therefore imported when the application is asked for.
     """
 
     name = "graph_partitioning"

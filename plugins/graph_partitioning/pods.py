@@ -10,11 +10,11 @@ VARIABLE = "GRAPH_PARTITIONING_PODS"
 
 
 def pod(stage: str) -> dict[str, Any]:
-    """Arguments of the operators of a stage, so that their pods are as large as the stage needs.
+    """Return arguments for the operators of a stage that give their pods the resources of the stage.
 
     The environment variable ``GRAPH_PARTITIONING_PODS``, where DAGs are parsed, is a JSON object of stages;
-    each may have ``resources`` (``requests`` and ``limits`` as in a pod) and a ``node_selector``. What it
-    leaves out comes from the worker's pod template. Other executors take no notice.
+    each may have ``resources`` (``requests`` and ``limits`` as in a pod) and a ``node_selector``. Everything
+    else comes from the worker's pod template. Other executors ignore the arguments.
 
     Args:
         stage: ``validate``, ``prepare``, ``partition`` or another one.
@@ -29,7 +29,7 @@ def pod(stage: str) -> dict[str, Any]:
     unknown = set(wanted) - {"resources", "node_selector"}
     if unknown:
         raise ValueError(f"{VARIABLE}: {stage} has {sorted(unknown)}; expected: resources, node_selector")
-    from kubernetes.client import models  # takes a while to import, and few have it
+    from kubernetes.client import models  # slow to import, and not installed everywhere
 
     base = models.V1Container(
         name="base", resources=models.V1ResourceRequirements(**wanted.get("resources", {}))

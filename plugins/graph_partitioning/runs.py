@@ -1,4 +1,4 @@
-"""Where a DAG run writes, and what a task leaves in XCom so that it can be found again."""
+"""The root of a DAG run, and the XCom by which the page finds it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _LONGEST = 120
 
 
 def run_folder(run_id: str) -> str:
-    """The run ID as the name of a folder; two run IDs never share one.
+    """Return the name of the folder of a run ID; two run IDs never share one.
 
-    Run IDs hold colons, plus signs and whatever a user typed. What a path, an S3 key and a URL would not
-    all take becomes ``-``; a digest of the whole ID follows, so that what was lost cannot collide.
+    Run IDs contain colons, plus signs and anything that a user typed. Characters that are not allowed in a
+    path, an S3 key and a URL become ``-``. A digest of the whole ID follows, so that no two IDs
+    have the same name.
     """
     readable = _UNSAFE.sub("-", run_id).strip(".-")[:_LONGEST]
     digest = hashlib.sha256(run_id.encode()).hexdigest()[:8]
@@ -24,27 +25,27 @@ def run_folder(run_id: str) -> str:
 
 
 def graph_root(output_uri: str, graph_name: str) -> str:
-    """Root of everything that was published of one graph; ``latest.json`` is in it."""
+    """Return the root of a graph's runs, which has ``latest.json``."""
     return f"{output_uri.rstrip('/')}/{graph_name}"
 
 
 def run_root(output_uri: str, graph_name: str, run_id: str) -> str:
-    """Root of what one DAG run writes for one graph."""
+    """Return the root of one DAG run for one graph."""
     return f"{graph_root(output_uri, graph_name)}/runs/{run_folder(run_id)}"
 
 
 def is_run_root(root: str, run_id: str) -> bool:
-    """Whether a root can only be that of this DAG run."""
+    """Return whether a root can only be that of this DAG run."""
     return root.rstrip("/").endswith(f"/runs/{run_folder(run_id)}")
 
 
 @dataclass(frozen=True)
 class GraphRun:
-    """What a task leaves in XCom for the page with its artifacts: no secrets, no data.
+    """What a task writes to XCom for the page with its artifacts: no secrets and no data.
 
     Attributes:
         root: URI of the run's root.
-        record: Key of the task's record below the root; None while the task has not succeeded.
+        record: Key of the task's record below the root; None until the task has succeeded.
         storage_conn_id: ID of the Airflow connection that reaches it.
     """
 

@@ -71,6 +71,7 @@ def test_verify_fails_on_a_changed_output(graph: Path, output: Path, called: Cal
     assert not next(check for check in report["checks"] if check["name"] == "node-features")["passed"]
 
 
+@pytest.mark.charts  # the output was made by a process, which draws them
 def test_the_verbs_make_up_the_job(graph: Path, output: Path, called: Called) -> None:
     """Stage by stage is byte by byte what ``run`` writes."""
     steps = graph.parent / "steps"

@@ -1,4 +1,4 @@
-"""From an Airflow connection to the library's stores."""
+"""The hook that opens the library's stores with an Airflow connection."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class GraphStorageHook(BaseHook):
     into logs, nor into XCom.
 
     Args:
-        storage_conn_id: ID of the connection; None or ``""`` leaves everything to boto3's own chain, and so
-            does a connection that does not exist, with a warning in the log.
+        storage_conn_id: ID of the connection. None, ``""`` and, with a warning in the log, a connection that
+            does not exist mean boto3's own chain of credentials.
     """
 
     conn_name_attr = "storage_conn_id"
@@ -41,9 +41,9 @@ class GraphStorageHook(BaseHook):
 
     @cached_property
     def settings(self) -> StorageSettings:
-        """How to reach S3.
+        """Options of the access to S3.
 
-        The credentials of an assumed role are those of this moment: they last for the role's session.
+        The credentials of an assumed role are read once and last for the role's session.
         """
         from partition_ops.storage import StorageSettings
 
@@ -61,11 +61,11 @@ class GraphStorageHook(BaseHook):
 
     @contextmanager
     def open(self, uri: str, *, progress: Progress | None = None) -> Iterator[Store]:
-        """Open a root for the length of a ``with`` block.
+        """Open a root for a ``with`` block.
 
         Args:
             uri: The root.
-            progress: Shows how far the transfer of a big object has come.
+            progress: Shows the transfer of big objects.
 
         Raises:
             UsageError: The URI has another scheme or no bucket, or lies outside of the allowed roots.
@@ -77,7 +77,7 @@ class GraphStorageHook(BaseHook):
             yield store
 
     def stream(self, uri: str, key: str) -> tuple[int, Iterator[bytes]]:
-        """Open one object: its bytes, and its content in chunks.
+        """Open one object, and return its size in bytes and its content in chunks.
 
         Raises:
             InvalidInputError: There is no such object, or the key leaves the root.
@@ -99,7 +99,7 @@ class GraphStorageHook(BaseHook):
 
 
 def _credentials(aws: AwsBaseHook) -> dict[str, str | None]:
-    """Keys where the connection names any; otherwise boto3 finds, and renews, its own."""
+    """Return the keys of the connection, if it has any; otherwise boto3 finds and renews its own."""
     connection = aws.conn_config
     if not (connection.aws_access_key_id or connection.role_arn or connection.profile_name):
         return {}

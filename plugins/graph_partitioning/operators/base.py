@@ -1,4 +1,4 @@
-"""What the operators of all stages have in common."""
+"""Base classes of the operators."""
 
 from __future__ import annotations
 
@@ -87,15 +87,15 @@ class GraphRunOperator(BaseOperator):
 
     @contextmanager
     def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
-        """The input and the root of the run; failures inside are explained."""
+        """Open the input and the root of the run, and explain failures inside the block."""
         from partition_ops.storage.local_store import check_folder
         from partition_ops.system.temporary_folders import check_tmpdir
 
         hook = GraphStorageHook(self.storage_conn_id)
-        with failures_explained(self.log):
+        with explain_failures(self.log):
             check_tmpdir()
         with (
-            failures_explained(self.log),
+            explain_failures(self.log),
             hook.open(self.input_uri, progress=progress) as source,
             hook.open(self._root(source), progress=progress) as destination,
         ):
@@ -115,7 +115,7 @@ class GraphRunOperator(BaseOperator):
         return build(cls, {**parse_settings(cls, vars(self)), **more})
 
     def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
-        """The root of the graph, above that of a run that has a ``run_id``."""
+        """Open the root of the graph's runs, above that of a run with a ``run_id``."""
         return GraphStorageHook(self.storage_conn_id).open(destination.uri.rpartition("/runs/")[0])
 
     def _root(self, source: Store) -> str:
@@ -130,8 +130,8 @@ class GraphRunOperator(BaseOperator):
 class GraphStageOperator(GraphRunOperator):
     """Runs one stage of the library on one graph.
 
-    A stage writes every file whole or not at all, and finds out itself what an earlier try has finished:
-    a task that is killed or cleared can simply run again, so there is no ``on_kill``.
+    A stage writes every file whole or not at all, and skips what an earlier attempt has finished. A task that
+    was killed or cleared can therefore run again, and there is no ``on_kill``.
 
     Args: As for `GraphRunOperator`.
 
@@ -151,24 +151,24 @@ class GraphStageOperator(GraphRunOperator):
 
         progress = LineProgress(self.log.info)
         with self.opened(progress) as (source, destination):
-            self._leave(context, destination.uri)
+            self._push_run(context, destination.uri)
             result = self.run_stage(source, destination, progress)
-            self._leave(context, destination.uri, result.record)
+            self._push_run(context, destination.uri, result.record)
             report_metrics(result, destination)
             return self.finish(context, result, destination)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
-        """What the task returns, after a stage that went well."""
+        """Return the result of the task, after the stage has succeeded."""
         return result.to_json()
 
     @contextmanager
     def open_previous(self, destination: Store, previous: str) -> Iterator[Store | None]:
-        """An earlier run.
+        """Open an earlier run.
 
         Args:
             destination: Root of the run.
-            previous: Its URI, or that of the root of a graph's runs, of which it is the one published last;
-                ``latest`` for the one that was published last when this run began; ``""`` for none.
+            previous: Its URI, or that of the root of a graph's runs, which means the newest published one;
+                ``latest`` for the one that was published last when this run started; ``""`` for none.
         """
         from partition_ops.artifacts.latest import previous_of, run_at
 
@@ -184,9 +184,9 @@ class GraphStageOperator(GraphRunOperator):
 
     @contextmanager
     def open_published(self, destination: Store) -> Iterator[Store | None]:
-        """The finished run that was published last when this one began, if its history can go on.
+        """Open the run that was published last when this one started, if its history can be continued.
 
-        None where nobody has looked, and where it is not whole any more: no run depends on figures of others.
+        Yield None if there is no such run, or if it is damaged: no run depends on the figures of others.
         """
         from partition_ops.artifacts.latest import read_beginning
         from partition_ops.errors import InvalidInputError
@@ -197,12 +197,12 @@ class GraphStageOperator(GraphRunOperator):
             try:
                 known = store is not None and earlier_entries(store)
             except InvalidInputError as error:
-                self.log.warning("The history of the graph's runs begins anew: %s", error)
+                self.log.warning("The history of the graph's runs starts anew: %s", error)
                 known = None
             yield store if known else None
 
-    def _leave(self, context: Context, root: str, record: str | None = None) -> None:
-        """Leave in XCom what the page with the artifacts needs, also when the stage fails after this."""
+    def _push_run(self, context: Context, root: str, record: str | None = None) -> None:
+        """Write to XCom what the page with the artifacts needs, even if the stage fails after this."""
         run = GraphRun(root=root, record=record, storage_conn_id=self.storage_conn_id or None)
         context["ti"].xcom_push(key=XCOM_KEY, value=run.to_json())
 
@@ -230,8 +230,8 @@ def _take_arguments(cls: type[GraphRunOperator], taken: Mapping[str, Any]) -> No
 
 
 @contextmanager
-def failures_explained(log: Logger) -> Iterator[None]:
-    """Fail at once where a retry cannot help; everything else is left to Airflow's retries."""
+def explain_failures(log: Logger) -> Iterator[None]:
+    """Fail at once if a retry cannot help; leave all other failures to Airflow's retries."""
     from partition_ops.errors import PartitionOpsError
 
     try:
@@ -244,7 +244,7 @@ def failures_explained(log: Logger) -> Iterator[None]:
 
 
 def count_partitions(destination: Store) -> int:
-    """Number of partitions of the run's assignment."""
+    """Return the number of partitions of the run's assignment."""
     from partition_ops.artifacts.layout import ASSIGNMENT, ASSIGNMENT_META
 
     num_parts: int = destination.read_json(f"{ASSIGNMENT}/{ASSIGNMENT_META}")["num_parts"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ConvertOperator(GraphStageOperator, options=(ConvertConfig,)):
-    """What the tasks of ``convert`` have in common; all tasks of a run must have the same options.
+    """Base of the tasks of ``convert``; all tasks of a run must have the same options.
 
     Args: As for `GraphStageOperator`, and the options of `ConvertConfig`, as values or as text from
         templates, such as ``graph_formats="coo,csc"``.
@@ -30,10 +30,10 @@ class ConvertOperator(GraphStageOperator, options=(ConvertConfig,)):
 
 
 class PlanConversionOperator(ConvertOperator):
-    """Makes groups of the graph's chunks. It comes after ``partition``.
+    """Groups the graph's chunks. It comes after ``partition``.
 
-    It returns the numbers of the groups, to map the scatter over; Airflow maps over what a task returns and
-    over nothing else.
+    It returns the numbers of the groups, over which the scatter is mapped: Airflow maps over results of tasks
+    only.
 
     Example::
 

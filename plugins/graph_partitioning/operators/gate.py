@@ -1,4 +1,4 @@
-"""The quality gate, and the person who may let partitions through all the same."""
+"""The quality gate, with an optional approval by a person."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeo
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from graph_partitioning.operators.base import GraphRunOperator, failures_explained
+from graph_partitioning.operators.base import GraphRunOperator, explain_failures
 from graph_partitioning.options import Approval
 from partition_ops.stages.publish.options import Gate
 
@@ -22,7 +22,7 @@ SUBJECT = "Publish partitions that do not pass the quality gate?"
 
 
 class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, Approval)):
-    """Fails the run, or asks a person, where partitions are worse than allowed. It comes before ``publish``.
+    """Fails the run, or asks a person, if partitions are worse than allowed. It comes before ``publish``.
 
     Example::
 
@@ -49,7 +49,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         if not breaches:
             return None
         found = "; ".join(map(str, breaches))
-        with failures_explained(self.log):
+        with explain_failures(self.log):
             approval = self.config(Approval)
         if not approval.approval:
             raise AirflowFailException(f"The partitions in {uri} do not pass the quality gate: {found}")
@@ -59,11 +59,11 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         return ApprovalOperator.execute(self, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Go on after the answer; a retry would only ask again."""
+        """Continue after the answer; it fails at once if rejected, because a retry would ask again."""
         try:
             answer = super().execute_complete(context, event)
         except (HITLRejectException, HITLTimeoutError) as error:
-            raise AirflowFailException(f"The partitions were not let through: {error}") from error
+            raise AirflowFailException(f"The partitions were not approved: {error}") from error
         return {"approved_by": answer["responded_by_user"]}
 
     def _breaches(self) -> tuple[list[Breach], str]:

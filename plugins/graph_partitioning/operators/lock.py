@@ -1,4 +1,4 @@
-"""One run at a time works on a graph: take its lock before what follows, give it back whatever happens."""
+"""The lock of a graph, which lets one run at a time work on it, and its scratch files."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ ENDED = ("success", "failed")
 
 
 class LockGraphOperator(GraphRunOperator):
-    """Takes the lock of a graph, ``<output_uri>/<graph>/lock.json``, and notes what the run begins from.
+    """Takes the lock of a graph, ``<output_uri>/<graph>/lock.json``, and records the newest published run.
 
-    While another run holds it, the task waits without a worker slot. A lock does not count any more once
-    the DAG run that took it has ended, or when it is older than a day and this Airflow does not know that
-    run; the log says so. It comes before ``partition``, and `ReleaseGraphOperator` is its teardown::
+    While another run holds it, the task waits without a worker slot. A lock is taken over if the DAG run that
+    holds it has ended, or if it is older than a day and this Airflow does not know that run; the log says so.
+    The operator comes before ``partition``, and `ReleaseGraphOperator` is its teardown::
 
         lock = LockGraphOperator(task_id="lock", **where).as_setup()
         release = ReleaseGraphOperator(task_id="release", **where).as_teardown(setups=lock)
 
     Args:
-        wait: Time between two looks.
-        patience: How long to wait in all.
+        wait: Time between two attempts.
+        patience: Longest time to wait.
         kwargs: As for `GraphRunOperator`; there must be a ``run_id``.
 
     Returns:
-        ``latest``: URI of the run that was published last when this one began; None where there was none.
+        ``latest``: URI of the run that was published last when this one started, or None.
     """
 
     def __init__(self, *, wait: timedelta = WAIT, patience: timedelta = PATIENCE, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class LockGraphOperator(GraphRunOperator):
                 beginning = begin_run(destination, root, holder)
                 try:
                     check_still_latest(destination, root)
-                except ConflictError:  # of a run that was cleared after others were published
+                except ConflictError:  # the run was cleared after others had been published
                     release_lock(root, holder)
                     raise
                 return {"latest": beginning["latest"]}
@@ -69,7 +69,7 @@ class LockGraphOperator(GraphRunOperator):
         since = context["ti"].get_first_reschedule_date(context) or now
         if now - since > self.patience:
             raise AirflowFailException(f"The graph is in use: {describe_lock(held)}. Waited {self.patience}.")
-        self.log.info("The graph is in use: %s. Looking again in %s.", describe_lock(held), self.wait)
+        self.log.info("The graph is in use: %s. The next attempt is in %s.", describe_lock(held), self.wait)
         raise AirflowRescheduleException(now + self.wait)
 
     def _abandoned(self, lock: Lock, context: Context) -> str | None:
@@ -80,7 +80,7 @@ class LockGraphOperator(GraphRunOperator):
             return expiry_reason(lock)
         try:
             state = context["ti"].get_dagrun_state(dag_id=str(holder["dag_id"]), run_id=str(holder["run_id"]))
-        except AirflowRuntimeError:  # removed, or a run of another Airflow
+        except AirflowRuntimeError:  # the run was removed, or belongs to another Airflow
             return expiry_reason(lock)
         return f"its DAG run has ended ({state})" if state in ENDED else None
 
@@ -88,8 +88,8 @@ class LockGraphOperator(GraphRunOperator):
 class RemoveScratchOperator(GraphRunOperator):
     """Removes the scratch files of a run, the buckets between scatter and gather.
 
-    As a teardown of the tasks that write them it comes after those that read them, whatever happened to
-    those; a reader that is cleared later has the writers run again, because they are its setups.
+    It is a teardown of the tasks that write them, and runs after the tasks that read them, even if those
+    failed. If a reader is cleared later, the writers run again, because they are its setups.
 
     Args: As for `GraphRunOperator`.
     """
@@ -102,7 +102,7 @@ class RemoveScratchOperator(GraphRunOperator):
 
 
 class ReleaseGraphOperator(GraphRunOperator):
-    """Gives the lock of a graph back, and removes what scratch files the run has left.
+    """Releases the lock of a graph, and removes remaining scratch files of the run.
 
     Args: As for `LockGraphOperator`.
     """
@@ -114,10 +114,10 @@ class ReleaseGraphOperator(GraphRunOperator):
         with self.opened() as (_, destination), self.graph_of(destination) as root:
             destination.delete_prefix(f"{SCRATCH}/")
             if not release_lock(root, lock_holder(context)):
-                self.log.warning("The lock of %s was not held any more", root.uri)
+                self.log.warning("The lock of %s was no longer held", root.uri)
 
 
 def lock_holder(context: Context) -> dict[str, str]:
-    """How a DAG run names itself in a lock."""
+    """Return the identity of a DAG run in a lock."""
     ti = context["ti"]
     return {"dag_id": ti.dag_id, "run_id": ti.run_id}

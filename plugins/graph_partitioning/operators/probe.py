@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class ProbePartitionsOperator(GraphStageOperator, options=(ProbeConfig,)):
     """Samples mini-batches as the trainer of each partition would, for the quality report.
 
-    It comes after ``convert`` and before ``quality``, whose trigger rule must let a skipped task pass. The
-    worker needs dgl, and 32 bytes an edge below its folder for temporary files.
+    It comes after ``convert`` and before ``quality``, whose trigger rule must accept a skipped task. The
+    worker needs dgl, and 32 bytes for each edge in its folder for temporary files.
 
     Example::
 
@@ -35,7 +35,7 @@ class ProbePartitionsOperator(GraphStageOperator, options=(ProbeConfig,)):
         )
 
     Args:
-        enabled: The task is skipped unless this is true; text such as ``"true"`` means it too.
+        enabled: If this is false, the task is skipped; may be text such as ``"true"``.
         kwargs: As for `GraphStageOperator`, and the options of `ProbeConfig`, as values or as text from
             templates, such as ``fanouts="10,10"``.
     """
@@ -48,7 +48,7 @@ class ProbePartitionsOperator(GraphStageOperator, options=(ProbeConfig,)):
 
     def execute(self, context: Context) -> Any:
         if not is_true(self.enabled):
-            raise AirflowSkipException("Nobody asked for it: the param 'probe' is false")
+            raise AirflowSkipException("Skipped because the param 'probe' is false")
         return super().execute(context)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:

@@ -25,7 +25,7 @@ class PublishRunOperator(GraphStageOperator):
     It comes after ``idmap`` and ``quality``. The asset `PARTITIONED_GRAPHS`, and the one that
     `published_graph` gives for this graph, get an event whose ``extra`` has ``graph_name``, ``num_parts``,
     ``run`` (URI of the run's root), ``partition_config`` (what ``dgl.distributed`` takes) and
-    ``manifest``. Without a ``run_id`` there is neither a ``latest.json`` nor an event for the one graph.
+    ``manifest``. Without a ``run_id`` there is no ``latest.json`` and no event for the asset of the graph.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""What `repartition_graph` does for each graph of its list before it is partitioned."""
+"""The operators of `repartition_graph`: list the graphs, and look for changes in each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
-from graph_partitioning.operators.base import LATEST_RUN, failures_explained
+from graph_partitioning.operators.base import LATEST_RUN, explain_failures
 from graph_partitioning.options import is_true, run_config
 from graph_partitioning.runs import graph_root
 
@@ -26,7 +26,7 @@ class ListGraphsOperator(BaseOperator):
 
     Args:
         graphs: Path or URI of a YAML file, or ``variable:NAME`` for an Airflow Variable.
-        storage_conn_id: Airflow connection that reaches the file, and graphs that name no other.
+        storage_conn_id: Airflow connection that reaches the file, and graphs that do not name another one.
     """
 
     template_fields: Sequence[str] = ("graphs", "storage_conn_id")
@@ -39,17 +39,17 @@ class ListGraphsOperator(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         from graph_partitioning.graph_list import read_graph_list
 
-        with failures_explained(self.log):
+        with explain_failures(self.log):
             listed = read_graph_list(self.graphs, self.storage_conn_id)
         return [{"storage_conn_id": self.storage_conn_id or None, **graph} for graph in listed]
 
 
 class LookForChangesOperator(BaseOperator):
-    """Skips what follows if nothing of a graph has changed since its newest published run.
+    """Skips the following tasks if a graph has not changed since its newest published run.
 
     Args:
         graph: Settings of the graph, by the names of the params of `partition_graph`.
-        force: Go on even if nothing has changed; text such as ``"true"`` means it too.
+        force: Continue even if nothing has changed; may be text such as ``"true"``.
 
     Returns:
         The params with which to run `partition_graph`: the settings, with ``previous``, unless they have one,
@@ -64,20 +64,20 @@ class LookForChangesOperator(BaseOperator):
         self.force = force
 
     def execute(self, context: Context) -> dict[str, Any]:
-        changed, reason, previous = self._look()
+        changed, reason, previous = self._find_changes()
         context["ti"].xcom_push(key=REASON, value=reason)
         self.log.info("%s", reason)
         if not changed and not is_true(self.force):
             raise AirflowSkipException(reason)
         return {"previous": previous, **self.graph}
 
-    def _look(self) -> tuple[bool, str, str]:
-        """Whether there is something to do, why, and the previous run to begin from."""
+    def _find_changes(self) -> tuple[bool, str, str]:
+        """Return whether the graph has changed, the reason, and the previous run to continue."""
         from partition_ops.artifacts.latest import latest_run
         from partition_ops.chunked.metadata import load_metadata
 
         hook = GraphStorageHook(self.graph["storage_conn_id"])
-        with failures_explained(self.log), hook.open(self.graph["input_uri"]) as source:
+        with explain_failures(self.log), hook.open(self.graph["input_uri"]) as source:
             metadata = load_metadata(source, graph_name=self.graph.get("graph_name"))
             with hook.open(graph_root(self.graph["output_uri"], metadata.graph_name)) as root:
                 latest = latest_run(root)
@@ -91,6 +91,6 @@ class LookForChangesOperator(BaseOperator):
         from partition_ops.jobs.changes import find_changes
 
         if not run.exists(MANIFEST):
-            return True, f"{run.uri} was published, and is not finished any more", ""
+            return True, f"{run.uri} was published, but is no longer finished", ""
         changes = find_changes(source, run, wanted=run_config(self.graph))
         return changes.any, f"Since {run.uri}: {changes}", LATEST_RUN

@@ -1,4 +1,4 @@
-"""Retention: older runs of a graph are removed."""
+"""Retention: remove older runs of a graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from graph_partitioning.operators.base import GraphRunOperator, failures_explained
+from graph_partitioning.operators.base import GraphRunOperator, explain_failures
 from graph_partitioning.options import Retention
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class RetainRunsOperator(GraphRunOperator, options=(Retention,)):
         from partition_ops.jobs.options import RetentionConfig
         from partition_ops.jobs.retention import retain_runs
 
-        with failures_explained(self.log):
+        with explain_failures(self.log):
             asked = self.config(Retention)
         if asked.keep is None:
             raise AirflowSkipException("All runs are kept: the param 'keep' is empty")

@@ -1,1 +1,1 @@
-"""A small web page in Airflow's own server: what the tasks of a run wrote."""
+"""A small web page in Airflow's server with the artifacts of tasks."""

@@ -1,4 +1,4 @@
-"""The routes: behind Airflow's login, for those who may read the DAG, and reading only."""
+"""The routes: read-only, behind Airflow's login, for users who may read the DAG."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'self'"
 )
-FILE_POLICY = POLICY + "; sandbox"  # a served file gets no script, and an origin of its own
+FILE_POLICY = POLICY + "; sandbox"  # files run no scripts and have an origin of their own
 readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 
 
 def make_app() -> FastAPI:
-    """The application that Airflow's server mounts below the plugin's prefix."""
+    """Return the application that Airflow's server mounts below the plugin's prefix."""
     app = FastAPI(title="Graph partitions", docs_url=None, redoc_url=None, openapi_url=None)
     app.get("/", response_class=HTMLResponse)(show_published)
     app.get(TASK, dependencies=[readable], response_class=HTMLResponse)(show_task)
@@ -42,13 +42,13 @@ def make_app() -> FastAPI:
 
 
 def show_published(session: SessionDep, user: GetUserDep) -> Response:
-    """The newest published runs of the DAGs that the user may read."""
+    """Show the newest published runs of the DAGs that the user may read."""
     dag_ids = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
     return _page("published.html", runs=published_runs(session, dag_ids))
 
 
 def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Response:
-    """What one task wrote."""
+    """Show the artifacts of one task."""
     run = _run_of(task, session)
     siblings = tasks_of_run(session, task.dag_id, task.run_id)
     listing = read_listing(run)
@@ -57,11 +57,11 @@ def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Respo
 
 
 def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep) -> Response:
-    """One artifact of a task, or one finding of a validation that failed, in chunks."""
+    """Send one artifact of a task, or one file of a failed validation, in chunks."""
     run = _run_of(task, session)
     listing = read_listing(run)
     if not (listing.may_serve(key) if listing else FINDINGS.fullmatch(key)):
-        raise HTTPException(404, f"{key} is no artifact of {task.task_id}")
+        raise HTTPException(404, f"{key} is not an artifact of {task.task_id}")
     shown_as = media_type(key)
     size, chunks = GraphStorageHook(run.storage_conn_id).stream(run.root, key)
     headers = {"Content-Length": str(size), **_headers(FILE_POLICY)}
@@ -71,7 +71,7 @@ def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep
 
 
 def refuse(request: Request, error: HTTPException) -> Response:
-    """Lead a browser without a login to the login page; say what is wrong otherwise."""
+    """Redirect a browser without a login to the login page; otherwise send the error."""
     if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
         back = quote(request.url.path, safe="")
         return RedirectResponse(f"{base_path()}/api/v2/auth/login?next={back}", status_code=307)
@@ -79,7 +79,7 @@ def refuse(request: Request, error: HTTPException) -> Response:
 
 
 def explain(request: Request, error: PartitionOpsError) -> Response:
-    """The storage does not have it, or does not answer."""
+    """Send an error of the storage: the object is missing, or the server does not answer."""
     status = 404 if isinstance(error, InvalidInputError) else 502
     return _page("refusal.html", status_code=status, message=str(error))
 

@@ -1,6 +1,6 @@
-"""What a task wrote, as the record that it left says; of a failed validation, what it found.
+"""The files that the page shows: the artifacts in the record of a task, or the files of a failed validation.
 
-Nothing else of the storage is served.
+No other files of the storage are served.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from partition_ops.system.json_documents import check_document
 
 RECORD = re.compile(r"records/[A-Za-z0-9_.-]+\.json")
 FINDINGS = re.compile(r"validation/(report\.json|data_docs/([a-z_]+/)?[a-z_]+\.html)")
-"""What ``validate`` leaves before it fails, when there is no record that could list it."""
+"""Files that ``validate`` writes before it fails, when no record lists them."""
 SHOWN_AS = {
     ".csv": "text/plain; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -31,7 +31,7 @@ SHOWN_AS = {
 
 @dataclass(frozen=True)
 class Listing:
-    """What a task wrote.
+    """The artifacts of a task.
 
     Attributes:
         key: Key of the document that says so: the record of the task, or the manifest of the whole run.
@@ -43,7 +43,7 @@ class Listing:
 
     @property
     def artifacts(self) -> list[dict[str, Any]]:
-        """What is there to stay; scratch files go when the run is published."""
+        """Artifacts without scratch files, which are removed when the run is published."""
         return [entry for entry in self.document["artifacts"] if not entry["key"].startswith(f"{SCRATCH}/")]
 
     @property
@@ -56,7 +56,7 @@ class Listing:
 
 
 def read_listing(run: GraphRun) -> Listing | None:
-    """What the task wrote, or None while it has not finished well.
+    """Return the artifacts of the task, or None until it has succeeded.
 
     Raises:
         PartitionOpsError: The storage cannot be reached, or the document is broken.
@@ -64,7 +64,7 @@ def read_listing(run: GraphRun) -> Listing | None:
     if run.record is None:
         return None
     if run.record != MANIFEST and not RECORD.fullmatch(run.record):
-        raise InvalidInputError("The task names a record that is none", found=repr(run.record))
+        raise InvalidInputError("The task names a key that is not a record", found=repr(run.record))
     with GraphStorageHook(run.storage_conn_id).open(run.root) as store:
         document = store.read_json(run.record)
         schema = "manifest" if run.record == MANIFEST else "record"
@@ -73,7 +73,7 @@ def read_listing(run: GraphRun) -> Listing | None:
 
 
 def read_findings(run: GraphRun) -> list[StoredObject]:
-    """What a validation of this run has found, whether or not it has finished well.
+    """Return the files of a validation of this run, whether or not it has succeeded.
 
     Raises:
         PartitionOpsError: The storage cannot be reached.
@@ -83,5 +83,5 @@ def read_findings(run: GraphRun) -> list[StoredObject]:
 
 
 def media_type(key: str) -> str | None:
-    """How a browser shows the file; None where it is a download."""
+    """Return the media type with which a browser shows the file; None for a download."""
     return SHOWN_AS.get(PurePosixPath(key).suffix)

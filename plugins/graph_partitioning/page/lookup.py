@@ -1,4 +1,4 @@
-"""Which run root a task instance wrote below, as Airflow's database says."""
+"""Roots of runs, from Airflow's database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LISTED = 50
 
 @dataclass(frozen=True)
 class TaskKey:
-    """A task instance, as the URL of its page names it."""
+    """A task instance, as in the URL of its page."""
 
     dag_id: str
     run_id: str
@@ -40,10 +40,10 @@ class PublishedRun:
 
 
 def graph_run(session: Session, task: TaskKey) -> GraphRun | None:
-    """What the task left in XCom, if its root can only be the one of this very DAG run.
+    """Return the XCom of the task, if its root can only be that of this DAG run.
 
-    XCom can be edited by those who may. The check keeps such an edit from turning the page into a reader
-    of other files.
+    Users with the permission can edit XComs. The check keeps the page from reading other files after such an
+    edit.
     """
     value = session.scalar(
         select(XComModel).where(
@@ -58,7 +58,7 @@ def graph_run(session: Session, task: TaskKey) -> GraphRun | None:
 
 
 def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:
-    """The tasks of a DAG run that have a page, in the order in which they began."""
+    """Return the tasks of a DAG run that have a page, in the order in which they started."""
     rows = session.execute(
         select(TaskInstance.task_id, TaskInstance.map_index)
         .join(
@@ -75,7 +75,7 @@ def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:
 
 
 def published_runs(session: Session, dag_ids: set[str]) -> list[PublishedRun]:
-    """The newest published runs of these DAGs."""
+    """Return the newest published runs of these DAGs."""
     rows = session.scalars(
         select(XComModel)
         .join(

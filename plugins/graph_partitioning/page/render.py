@@ -32,22 +32,22 @@ def _environment() -> Environment:
 
 
 def task_url(task: TaskKey) -> str:
-    """Where the page of a task is."""
+    """Return the URL of the page of a task."""
     return f"{base_path()}{PREFIX}{task_path(task.dag_id, task.run_id, task.task_id, task.map_index)}"
 
 
 def file_url(key: str, task: TaskKey) -> str:
-    """Where an artifact of a task is served."""
+    """Return the URL of an artifact of a task."""
     return f"{task_url(task)}/files/{quote(key)}"
 
 
 def run_url(task: TaskKey) -> str:
-    """Airflow's own page of the DAG run."""
+    """Return the URL of Airflow's page of the DAG run."""
     return f"{base_path()}/dags/{quote(task.dag_id, safe='')}/runs/{quote(task.run_id, safe='')}"
 
 
 def readable_size(size: float) -> str:
-    """Bytes in the unit that leaves one to four digits before the point."""
+    """Return bytes in the unit that leaves one to four digits before the point."""
     for unit in UNITS:
         if size < 1024 or unit == UNITS[-1]:
             break

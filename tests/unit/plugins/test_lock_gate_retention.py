@@ -180,7 +180,7 @@ def test_the_gate_asks_a_person_who_may_refuse(
         if choice == ApprovalOperator.APPROVE:
             assert operator.execute_complete({}, event) == {"approved_by": {"name": "ann"}}  # type: ignore[typeddict-item]
         else:
-            with pytest.raises(AirflowFailException, match="not let through"):
+            with pytest.raises(AirflowFailException, match="not approved"):
                 operator.execute_complete({}, event)  # type: ignore[typeddict-item]
 
 
@@ -236,7 +236,7 @@ def test_a_latest_run_that_is_not_finished_any_more_is_replaced(where: dict[str,
     finished_run(where, "one").delete([layout.MANIFEST])
     ti = TaskInstance("look")
     assert changes(where, ti)["previous"] == ""
-    assert "not finished any more" in ti.xcoms["reason"]
+    assert "no longer finished" in ti.xcoms["reason"]
 
 
 LIST = """
