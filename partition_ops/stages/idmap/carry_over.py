@@ -1,8 +1,9 @@
-"""From the new IDs of one run to the new IDs of another one over the same graph, also after it has grown."""
+"""Maps from the new IDs of one run to those of another run over the same graph, also after it has grown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import read_parts
+from partition_ops.artifacts.graph_counts import GraphCounts
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.artifacts.partition_ranges import PartRanges
-from partition_ops.artifacts.verified_run import VerifiedRun
+from partition_ops.artifacts.tasks import ArtifactWriter
+from partition_ops.artifacts.verified_run import VerifiedRun, keeps_old_ids, open_earlier_run, read_migration
+from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
-DAMAGED = "Bring the file back from a copy, or do the run again."
+DAMAGED = "Restore the file from a copy, or repeat the run."
 COLUMNS = ("old_new_id", "old_type_new_id", "new_id", "type_new_id")
 SCHEMA = pa.schema([(name, pa.int64()) for name in COLUMNS])
-ROWS = 1 << 20  # of a row group, and of what is in memory at a time
+ROWS = 1 << 20  # of a row group, and of the rows in memory at a time
 Ids = npt.NDArray[np.int64]
 Lookup = Callable[[Any, Any], Any]
 _Pair = tuple[PartRanges, PartRanges, Lookup, Lookup, Callable[[str], str]]
@@ -35,14 +41,13 @@ def carry_over(
     edges: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write where every node and edge of an old run is in a new run: after a re-partitioning, learned
-    embeddings go on from there.
+    """Write where every node and edge of an old run is in a new run, to keep learned embeddings.
 
     Files: ``nodes/<type>.parquet`` and ``edges/<src:rel:dst>.parquet``, each whole or not there. Columns,
     all int64: ``old_new_id`` (homogeneous) and ``old_type_new_id`` (type-wise) of the old run, ``new_id``
     and ``type_new_id`` of the new one; sorted by ``old_new_id``. So ``new[type_new_id] = old`` carries an
     array over whose rows are in the order of the old type-wise new IDs. Nodes that only the new run has are
-    in no map; edges are mapped only where both runs have the same number of them.
+    in no map; edges are mapped only if both runs have the same number of them.
 
     Args:
         old_run: Root of the run that the embeddings come from.
@@ -82,7 +87,7 @@ def carry_over(
 def _batches(
     before: PartRanges, after: PartRanges, to_orig: Lookup, to_new: Lookup, name: str
 ) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-    """The columns, in blocks, by ascending type-wise new ID of the old run."""
+    """Yield the columns in blocks, by ascending type-wise new ID of the old run."""
     count = before.count(name)
     for first in range(0, count, ROWS):
         old_typed = np.arange(first, min(count, first + ROWS))
@@ -93,7 +98,7 @@ def _batches(
 def write_map(
     output: Store, key: str, batches: Iterator[tuple[Ids, ...]], advance: Advance = lambda rows: None
 ) -> Artifact:
-    """Write the columns of one type, block by block."""
+    """Write the Parquet file of one type, block by block."""
     with output.create(key) as new, pq.ParquetWriter(new.path, SCHEMA) as writer:
         for columns in batches:
             writer.write_table(pa.table(list(columns), schema=SCHEMA))
@@ -102,7 +107,7 @@ def write_map(
 
 
 def _check_grown(before: PartRanges, after: PartRanges, old_uri: str, new_uri: str) -> None:
-    """Refuse two runs that cannot be of the same graph: nodes may have been added, edges may not."""
+    """Reject two runs that cannot be of the same graph: nodes may have been added, edges may not."""
     kind = before.names.kind
     found, expected = (
         {name: ranges.count(name) for name in ranges.names.names} for ranges in (after, before)
@@ -118,5 +123,90 @@ def _check_grown(before: PartRanges, after: PartRanges, old_uri: str, new_uri: s
             expected=f"{expected.get(name, 'no such type')}, as in the old one",
             remedy="Give two runs over the same input, with the same edges dropped by validation."
             if kind == "node"
-            else "Where the graph has grown, old edges cannot be told from new ones: give --nodes-only.",
+            else "If the graph has grown, old and new edges cannot be told apart: use --nodes-only.",
         )
+
+
+def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
+    """Write ``idmap/carry_over/nodes/<type>.parquet`` in an incremental run in which nodes keep their IDs.
+
+    The columns are those of `carry_over`; only old nodes have a row. The two assignments suffice.
+
+    Args:
+        task: Knows the run.
+        metadata: The graph's metadata.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        InvalidInputError: The previous run is gone.
+
+    Peak memory: 8 bytes a node of the graph, and 64 bytes a node of the largest types, one for each core.
+    """
+    migration = read_migration(task.destination)
+    if migration is None or not keeps_old_ids(migration):
+        return 0
+    now = GraphCounts.of_graph(metadata)
+    with open_earlier_run(task.destination) as run:
+        before = GraphCounts.of_run(run)
+        old, new = _Numbering.read(run, before.nodes), _Numbering.read(task.destination, now.nodes)
+
+    def write(name: str) -> Artifact:
+        return write_map(task.destination, layout.carry_over_map(name), _assigned_batches(old, new, name))
+
+    for written in map_in_threads(write, before.nodes):
+        task.wrote(written)
+    return sum(before.nodes.values())
+
+
+@dataclass(frozen=True)
+class _Numbering:
+    """New IDs of a run: contiguous by partition, by type inside it, and in the old order inside a type.
+
+    Attributes:
+        parts: By node type, (nodes,) int32, the partition of each node.
+        sizes: By node type, (parts,) int64, number of nodes in each partition.
+    """
+
+    parts: dict[str, npt.NDArray[np.int32]]
+    sizes: dict[str, Ids]
+
+    @classmethod
+    def read(cls, run: Store, counts: Mapping[str, int]) -> _Numbering:
+        folder = run.child(layout.ASSIGNMENT)
+        num_parts = int(folder.read_json(layout.ASSIGNMENT_META)["num_parts"])
+        everything = read_parts(folder, counts, num_parts)
+        places = np.cumsum(list(counts.values()))[:-1]
+        parts = dict(zip(counts, np.split(everything, places), strict=True))
+        return cls(parts, {name: np.bincount(one, minlength=num_parts) for name, one in parts.items()})
+
+    def type_wise(self, name: str) -> tuple[Ids, Ids]:
+        """Return original IDs by type-wise new ID, and the inverse; (nodes,) int64 each."""
+        order = np.argsort(self.parts[name], kind="stable")
+        inverse = np.empty(len(order), np.int64)
+        inverse[order] = np.arange(len(order))
+        return order, inverse
+
+    def homogeneous(self, name: str, type_new_ids: Ids) -> Ids:
+        """Return homogeneous new IDs of type-wise new IDs of a type."""
+        mine = self.sizes[name]
+        type_wise = np.cumsum(mine) - mine
+        names = list(self.sizes)
+        of_parts = np.sum([self.sizes[other] for other in names], axis=0)
+        begins = np.cumsum(of_parts) - of_parts
+        for other in names[: names.index(name)]:
+            begins = begins + self.sizes[other]
+        part = np.searchsorted(np.cumsum(mine), type_new_ids, side="right")
+        found: Ids = type_new_ids + (begins - type_wise)[part]
+        return found
+
+
+def _assigned_batches(old: _Numbering, new: _Numbering, name: str) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
+    """Yield the same columns from two assignments."""
+    originals, _ = old.type_wise(name)
+    _, found = new.type_wise(name)
+    for first in range(0, len(originals), ROWS):
+        old_typed = np.arange(first, min(len(originals), first + ROWS))
+        typed = found[originals[old_typed]]
+        yield old.homogeneous(name, old_typed), old_typed, new.homogeneous(name, typed), typed

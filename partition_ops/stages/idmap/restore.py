@@ -1,25 +1,32 @@
-"""Rows of one type from type-wise new-ID order back to original order, and the other way round.
+"""Reorder rows of one type from type-wise new-ID order to original order, and back.
 
 Source: DGL guide, chapter 7.1, "ID mapping": ``restored[node_map] = saved``, here without holding either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, pairwise
+from pathlib import PurePosixPath
 from typing import Any
 
-from partition_ops.errors import InvalidInputError
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from partition_ops.artifacts import layout
+from partition_ops.chunked.table_files import parquet_file
+from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, one_of
 from partition_ops.stages.idmap.options import RemapConfig
-from partition_ops.stages.idmap.row_files import RowFile, rows_at_once
-from partition_ops.stages.idmap.rows import Rows, open_rows
+from partition_ops.stages.idmap.row_files import RowFile, Rows, open_rows, rows_at_once
 from partition_ops.stages.idmap.string_ids import StringIds
-from partition_ops.stages.idmap.type_map import TypeMap
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 
 PART = "{part}"
+Ids = npt.NDArray[np.int64]
 
 
 def restore_rows(
@@ -40,14 +47,14 @@ def restore_rows(
             pieces, in order. As many as there are partitions are taken as one for each.
         output: Row i of it is that of the type-wise ID i of the input graph. Same dtype, same shape of a
             row; zeros for edges that validation dropped.
-        ids: The user's own IDs, put beside the rows in a column ``id``; the output must be Parquet then.
+        ids: The user's own IDs, which go into a column ``id``; the output must be Parquet.
         progress: Shows the rows written.
 
     Returns:
-        What was done: the number of rows, their shape and dtype, the output's URI.
+        The number of rows, their shape and dtype, and the URI of the output.
 
     Raises:
-        UsageError: A file name does not say its format, the files are not in the order of their numbers, or
+        UsageError: A file name has no known suffix, the files are not in the order of their numbers, or
             the output cannot hold IDs.
         InvalidInputError: The run has no map of the type; a file cannot be read, or has another number of
             rows, another dtype or another shape of its rows than it must have; there are other IDs than rows.
@@ -78,13 +85,13 @@ def apply_rows(
     *,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The inverse of `restore_rows`: put rows in the input graph's order into type-wise new-ID order.
+    """Put rows that are in the order of the input graph into type-wise new-ID order: undo `restore_rows`.
 
     Args:
         config: Which type.
         run: Root of a run whose ID maps have been exported.
         inputs: One file with a row for each type-wise ID of the input graph, or several in order. The rows
-            of edges that validation dropped are passed over.
+            of edges that validation dropped are skipped.
         output: Row i of it is that of the type-wise new ID i. With ``{part}`` in its name, there is one file
             for each partition up to the last that has nodes or edges of the type.
         progress: Shows the rows written.
@@ -156,3 +163,116 @@ def _summary(rows: Rows, type_map: TypeMap, written: list[str]) -> dict[str, Any
         "dtype": str(rows.dtype),
         "output": written,
     }
+
+
+class TypeMap:
+    """Original IDs of one type by type-wise new ID.
+
+    Args:
+        run: Root of the run.
+        node_type: The node type, or
+        edge_type: the edge type, as ``src:rel:dst``.
+
+    Attributes:
+        what: The type, for messages.
+        where: URI of the map.
+        dropped: Number of edges of the type in the input that validation has dropped.
+
+    Raises:
+        UsageError: There are maps, but none of that type.
+        InvalidInputError: There are no maps; from every method, the map is damaged.
+    """
+
+    def __init__(self, run: Store, *, node_type: str | None, edge_type: str | None) -> None:
+        if node_type is not None:
+            self.what, key = f"node type {node_type!r}", layout.node_id_map(node_type)
+        else:
+            self.what, key = f"edge type {edge_type!r}", layout.edge_id_map(edge_type or "")
+        if not run.exists(key):
+            raise _no_map(run, key, self.what)
+        self._path = run.local_copy(key)
+        self.where = run.uri_of(key)
+        self.dropped = _count_dropped(run, edge_type)
+
+    @cached_property
+    def part_sizes(self) -> list[int]:
+        """Number of nodes or edges of the type in each partition, up to the last that has any."""
+        sizes = np.zeros(0, np.int64)
+        with parquet_file(self._path, self.where) as file:
+            for batch in file.iter_batches(columns=["part_id"]):
+                found = np.bincount(batch.column(0).to_numpy())
+                sizes = np.pad(sizes, (0, max(0, len(found) - len(sizes))))
+                sizes[: len(found)] += found
+        return [int(size) for size in sizes]
+
+    @property
+    def count(self) -> int:
+        """Number of nodes or edges of the type in the partitions."""
+        return sum(self.part_sizes)
+
+    @property
+    def orig_count(self) -> int:
+        """Number of nodes or edges of the type in the input."""
+        return self.count + self.dropped
+
+    def batches(self, rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, Ids]]:
+        """First type-wise new ID and (n,) int64 original IDs, at most ``rows`` at a time.
+
+        Args:
+            rows: How many at most.
+            begin: First type-wise new ID.
+            end: Type-wise new ID after the last one; None for all.
+
+        Raises:
+            InvalidInputError: An original ID is not from 0 to `orig_count` - 1.
+        """
+        end = self.count if end is None else end
+        with parquet_file(self._path, self.where) as file:
+            groups, first = _overlapping(file, begin, end)
+            for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=["orig_id"]):
+                skipped = max(0, begin - first)
+                orig = batch.column(0).to_numpy()[skipped : max(0, end - first)]
+                self._check(orig)
+                if len(orig):
+                    yield first + skipped, orig
+                first += batch.num_rows
+
+    def _check(self, orig: Ids) -> None:
+        if len(orig) and (orig.min() < 0 or orig.max() >= self.orig_count):
+            raise InvalidInputError(
+                f"{self.where} is not the map of the {self.what}: an original ID is out of range",
+                found=f"{int(orig.max() if orig.min() >= 0 else orig.min())}",
+                expected=f"0 to {self.orig_count - 1}",
+                remedy="Export the ID maps again: partition-ops idmap export.",
+            )
+
+
+def _overlapping(file: pq.ParquetFile, begin: int, end: int) -> tuple[list[int], int]:
+    """Return the row groups that have some of the rows, and the first row of the first group."""
+    sizes = [file.metadata.row_group(index).num_rows for index in range(file.metadata.num_row_groups)]
+    bounds = list(pairwise(accumulate(sizes, initial=0)))
+    groups = [index for index, (start, stop) in enumerate(bounds) if start < end and stop > begin]
+    return groups, bounds[groups[0]][0] if groups else 0
+
+
+def _count_dropped(run: Store, edge_type: str | None) -> int:
+    key = layout.dropped_edge_map(edge_type or "")
+    if edge_type is None or not run.exists(key):
+        return 0
+    with parquet_file(run.local_copy(key), run.uri_of(key)) as file:
+        return int(file.metadata.num_rows)
+
+
+def _no_map(run: Store, key: str, what: str) -> PartitionOpsError:
+    """Return the error for a type that has no map, or for a run without maps."""
+    folder, _, name = key.rpartition("/")
+    suffix = PurePosixPath(name).suffix
+    known = [PurePosixPath(entry.key).stem for entry in run.list(f"{folder}/") if entry.key.endswith(suffix)]
+    problem = f"There is no ID map of the {what} in {run.uri}"
+    if known:
+        return UsageError(problem, expected=one_of(known))
+    return InvalidInputError(
+        problem,
+        found="no ID maps at all",
+        remedy="Export them with 'partition-ops idmap export', or check the path.",
+    )

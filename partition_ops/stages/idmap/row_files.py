@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +25,8 @@ from partition_ops.stages.idmap.string_ids import StringIds
 from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import temporary_folder
 
-Rows = npt.NDArray[Any]
+Values = npt.NDArray[Any]
+Ids = npt.NDArray[np.int64]
 SUFFIXES = (".npy", ".pt", ".parquet")
 BATCH_BYTES = 32 << 20
 
@@ -41,23 +44,23 @@ class RowFile:
 
     @property
     def suffix(self) -> str:
-        """What the file is, by its name.
+        """The suffix of its name, which is its format.
 
         Raises:
-            UsageError: It is none of `SUFFIXES`.
+            UsageError: It is not one of `SUFFIXES`.
         """
         suffix = PurePosixPath(self.key).suffix
         if suffix not in SUFFIXES:
             raise UsageError(
-                "A file name does not say its format", found=repr(self.key), expected=" or ".join(SUFFIXES)
+                "A file name has no known suffix", found=repr(self.key), expected=" or ".join(SUFFIXES)
             )
         return suffix
 
-    def open(self) -> Rows:
+    def open(self) -> Values:
         """(rows, ...) array, mapped: from Parquet, of a temporary copy that goes with the array.
 
         Raises:
-            InvalidInputError: The file is missing or damaged, or holds no single array of numbers.
+            InvalidInputError: The file is missing or damaged, or does not hold a single array of numbers.
         """
         path = self.store.local_copy(self.key)
         if self.suffix == ".npy":
@@ -66,14 +69,14 @@ class RowFile:
             rows = _read_torch(path, self.where) if self.suffix == ".pt" else _map_parquet(path, self.where)
         if rows.ndim == 0 or rows.dtype.kind not in "biufc":
             raise InvalidInputError(
-                f"{self.where} holds no rows of numbers", found=f"{rows.dtype} of shape {rows.shape}"
+                f"{self.where} has no rows of numbers", found=f"{rows.dtype} of shape {rows.shape}"
             )
         return rows
 
     @contextmanager
     def create(
         self, shape: Sequence[int], dtype: np.dtype[Any], ids: StringIds | None = None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[Values]:
         """An array to fill, mapped from a temporary file; the file appears when the context ends well.
 
         Args:
@@ -82,7 +85,7 @@ class RowFile:
             ids: Put beside the rows, in a column ``id``; only Parquet can hold them.
 
         Raises:
-            UsageError: The file name does not say its format, or that of another one than Parquet has IDs.
+            UsageError: The file name has no known suffix, or the file is not Parquet and there are IDs.
             InvalidInputError: There are more or fewer IDs than rows.
         """
         suffix = self.suffix
@@ -102,11 +105,11 @@ class RowFile:
 
 
 def rows_at_once(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
-    """Rows of a batch of `BATCH_BYTES`."""
+    """Values of a batch of `BATCH_BYTES`."""
     return max(1, BATCH_BYTES // max(1, dtype.itemsize * int(np.prod(shape[1:]))))
 
 
-def _read_torch(path: Path, where: str) -> Rows:
+def _read_torch(path: Path, where: str) -> Values:
     import torch
 
     try:
@@ -117,21 +120,21 @@ def _read_torch(path: Path, where: str) -> Rows:
         raise InvalidInputError(f"{where} holds no dense tensor", found=type(tensor).__name__)
     if tensor.dtype is torch.bfloat16:
         raise InvalidInputError(
-            f"{where} has a dtype that NumPy has not", found="bfloat16", remedy="Save it as float32."
+            f"{where} has a dtype that NumPy does not have", found="bfloat16", remedy="Save it as float32."
         )
-    rows: Rows = tensor.detach().numpy()
+    rows: Values = tensor.detach().numpy()
     return rows
 
 
-def _write_torch(rows: Rows, path: Path) -> None:
+def _write_torch(rows: Values, path: Path) -> None:
     import torch
 
     with path.open("wb") as stream:  # torch refuses a path whose name begins with a dot
         torch.save(torch.from_numpy(rows), stream)
 
 
-def _map_parquet(path: Path, where: str) -> Rows:
-    """Copy the values batch by batch into a file that has no name, so that the kernel holds them."""
+def _map_parquet(path: Path, where: str) -> Values:
+    """Copy the values batch by batch into an unnamed file and map it, so that they need no memory."""
     dtype, shape, count = parquet_layout(path, where)
     step = rows_at_once((count, *shape), dtype)
     if count <= step:
@@ -147,7 +150,7 @@ def _map_parquet(path: Path, where: str) -> Rows:
     return rows
 
 
-def _write_parquet(rows: Rows, path: Path, ids: StringIds | None) -> None:
+def _write_parquet(rows: Values, path: Path, ids: StringIds | None) -> None:
     if ids is not None:
         _write_with_ids(rows, path, ids)
         return
@@ -157,7 +160,7 @@ def _write_parquet(rows: Rows, path: Path, ids: StringIds | None) -> None:
             writer.write_table(_table(rows[begin : begin + step]))
 
 
-def _write_with_ids(rows: Rows, path: Path, ids: StringIds) -> None:
+def _write_with_ids(rows: Values, path: Path, ids: StringIds) -> None:
     """Columns ``id`` and ``value``."""
     begin, schema = 0, pa.schema([("id", pa.string()), *_table(rows[:0]).schema])
     with pq.ParquetWriter(path, schema) as writer:
@@ -181,9 +184,82 @@ def _check_rows(found: int, expected: int, ids: StringIds, *, more: bool) -> Non
         )
 
 
-def _table(rows: Rows) -> pa.Table:
+def _table(rows: Values) -> pa.Table:
     """One column ``value`` of numbers or of fixed-size lists of them."""
     column = pa.array(np.ascontiguousarray(rows).reshape(-1))
     for width in reversed(rows.shape[1:]):
         column = pa.FixedSizeListArray.from_arrays(column, width)
     return pa.table({"value": column})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Arrays end to end.
+
+    Attributes:
+        arrays: (rows, ...) each, of one dtype and shape of a row.
+        files: Where they come from.
+    """
+
+    arrays: Sequence[npt.NDArray[Any]]
+    files: Sequence[RowFile]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.arrays[0].dtype.newbyteorder("=")
+
+    @property
+    def starts(self) -> list[int]:
+        """First row of each array, and the number of rows."""
+        return list(accumulate(map(len, self.arrays), initial=0))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.starts[-1], *self.arrays[0].shape[1:])
+
+    def between(self, begin: int, end: int) -> npt.NDArray[Any]:
+        """Consecutive rows."""
+        pieces = [
+            array[max(0, begin - start) : max(0, end - start)]
+            for array, start in zip(self.arrays, self.starts, strict=False)
+        ]
+        return np.concatenate(pieces)
+
+    def take(self, ids: Ids) -> npt.NDArray[Any]:
+        """Rows in any order."""
+        taken = np.empty((len(ids), *self.shape[1:]), self.dtype)
+        for array, (begin, end) in zip(self.arrays, pairwise(self.starts), strict=True):
+            here = (ids >= begin) & (ids < end)
+            taken[here] = array[ids[here] - begin]
+        return taken
+
+
+def open_rows(inputs: Sequence[RowFile]) -> Rows:
+    """Open files whose rows follow each other, in the given order.
+
+    Raises:
+        UsageError: A file name has no known suffix, or the files are not in the order of their numbers.
+        InvalidInputError: A file cannot be read, or has another dtype or shape of a row than the first.
+    """
+    _check_order([file.where for file in inputs])
+    arrays = [file.open() for file in inputs]
+    for file, array in zip(inputs, arrays, strict=True):
+        if array.dtype != arrays[0].dtype or array.shape[1:] != arrays[0].shape[1:]:
+            raise InvalidInputError(
+                f"{file.where} has other rows than {inputs[0].where}",
+                found=f"{array.dtype} rows of shape {array.shape[1:]}",
+                expected=f"{arrays[0].dtype} rows of shape {arrays[0].shape[1:]}",
+            )
+    return Rows(arrays, inputs)
+
+
+def _check_order(names: Sequence[str]) -> None:
+    """Reject the order that a shell gives to ``*``: part10 before part2."""
+    numbers = [[int(digits) for digits in re.findall(r"\d+", name)] for name in names]
+    stems = {re.sub(r"\d+", "0", name) for name in names}
+    if len(stems) == 1 and numbers != sorted(numbers):
+        raise UsageError(
+            "The input files are not in the order of their numbers",
+            found=", ".join(name.rpartition("/")[2] for name in names[:12]),
+            remedy="Give them in the order of the partitions.",
+        )

@@ -43,7 +43,7 @@ class StringIds:
         """The values, some at a time: strings as they are, integers as integers.
 
         Raises:
-            UsageError: A file name does not say its format.
+            UsageError: A file name has no known suffix.
             InvalidInputError: A file cannot be read, has no such column, lacks a value, or is not in the
                 order of the type-wise IDs.
 
@@ -108,9 +108,7 @@ def ids_of_input(source: Store, type_name: str, *, edges: bool) -> StringIds:
 def _tables(store: Store, key: str) -> Iterator[pa.RecordBatch]:
     suffix, where = PurePosixPath(key).suffix, store.uri_of(key)
     if suffix not in SUFFIXES:
-        raise UsageError(
-            "A file name does not say its format", found=repr(key), expected=" or ".join(SUFFIXES)
-        )
+        raise UsageError("A file name has no known suffix", found=repr(key), expected=" or ".join(SUFFIXES))
     path = store.local_copy(key)
     if suffix == ".parquet":
         with parquet_file(path, where) as file:

@@ -1,27 +1,30 @@
-"""How a graph's partitions have been from run to run: ``quality/history.json``."""
+"""Figures of a graph's runs, ``quality/history.json``, and how long the stages of a run took."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.verified_run import verified_run
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
 
 HISTORY_VERSION = 1
 LONGEST = 200  # runs
+SUMMED = {"convert-scatter": "scatter", "convert-part": "gather"}  # tasks with a number behind their name
+STAGES = ("validate", "schema", "prepare", "partition", "scatter", "gather", "idmap")
 Entry = dict[str, Any]
 Report = Mapping[str, Any]
 
 
 def earlier_entries(previous: Store) -> list[Entry]:
-    """The history of an earlier run, with what it could not say of itself: where it is, and its seconds.
+    """Return the history of an earlier run, with the URI and the seconds of that run itself.
 
     Args:
         previous: Root of the earlier run, where ``quality`` has been done.
@@ -41,7 +44,7 @@ def earlier_entries(previous: Store) -> list[Entry]:
 
 
 def kept_entries(run: Store) -> list[Entry]:
-    """What the history of a run has of the runs before it."""
+    """Return the entries that the history of a run has of the runs before it."""
     if not run.exists(layout.QUALITY_HISTORY):
         return []
     document = run.read_json(layout.QUALITY_HISTORY)
@@ -51,16 +54,16 @@ def kept_entries(run: Store) -> list[Entry]:
 
 
 def as_input(entries: Sequence[Entry]) -> StoredObject:
-    """The history of the runs before as a file that the report depends on."""
+    """Return the earlier history as an input that the report depends on."""
     data = json_bytes(entries)
     return StoredObject(layout.QUALITY_HISTORY, len(data), hashlib.sha256(data).hexdigest())
 
 
 def history_document(report: Report, earlier: Sequence[Entry]) -> dict[str, Any]:
-    """What ``quality/history.json`` holds: earlier runs, and last this one, whose time the next run adds.
+    """Return the content of ``quality/history.json``: earlier runs, then this one.
 
     Args:
-        report: As it is in ``quality/report.json``.
+        report: Content of ``quality/report.json``.
         earlier: Entries of the runs before, oldest first.
     """
     return {
@@ -83,3 +86,16 @@ def _entry(report: Report) -> Entry:
         "mode": migration["mode"] if migration else "full",
         "moved": round(moved / old, 6) if old else None,
     }
+
+
+def seconds_by_stage(destination: Store) -> dict[str, float]:
+    """Seconds of the tasks done so far; scatter and gather are sums over their tasks."""
+    found: dict[str, float] = {}
+    for entry in destination.list(f"{layout.RECORDS}/"):
+        task, suffix = entry.key.removeprefix(f"{layout.RECORDS}/").rsplit(".", 1)
+        if suffix != "json":
+            continue
+        name = SUMMED.get(task.rstrip("0123456789"), task)
+        with suppress(InvalidInputError):  # records are not artifacts: a broken one has no time
+            found[name] = found.get(name, 0.0) + read_record(destination, task)["seconds"]
+    return {name: round(found[name], 3) for name in STAGES if name in found}

@@ -10,9 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from partition_ops.stages.quality.drawing import inline_picture, picture, table
-from partition_ops.stages.quality.history_page import history_section
-from partition_ops.stages.quality.migration import migration_section
-from partition_ops.stages.quality.probe import probe_section
+from partition_ops.stages.quality.page_sections import history_section, migration_section, probe_section
 
 Report = dict[str, Any]
 
@@ -32,17 +30,17 @@ th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px sol
 
 
 def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds: str) -> str:
-    """The page of a quality report, as it is in ``quality/report.json``.
+    """Return the page of a quality report.
 
     Args:
-        report: The report.
-        history: As it is in ``quality/history.json``.
-        times: Where the picture of `time_chart` is, relative to the page: no two runs take the same time, and
-            the same report gives the same text.
-        speeds: Where that of `speed_chart` is, likewise.
+        report: Content of ``quality/report.json``.
+        history: Content of ``quality/history.json``.
+        times: Path of the picture of `time_chart`, relative to the page. It is not inside the page, because
+            no two runs take the same time, and the same report is to give the same bytes.
+        speeds: Path of the picture of `speed_chart`, likewise.
 
     Returns:
-        HTML with nothing to load but that.
+        HTML that loads nothing but these two pictures.
     """
     title = f"Partitions of {escape(report['graph_name'])}"
     return f"""<!doctype html>
@@ -70,7 +68,7 @@ partitions</p>
 <h2>Time by stage</h2>
 <p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run side by
 side.</p>
-<img src="{times}" alt="The picture of it is not beside this page: {times}">
+<img src="{times}" alt="The picture is not beside this page: {times}">
 </body></html>
 """
 
@@ -87,7 +85,7 @@ def _key_figures(report: Report) -> str:
 
 
 def _notes(report: Report) -> str:
-    """What a reader might take for a mistake."""
+    """Return remarks on figures that look wrong but are not."""
     return "".join(f"<p>Note: {escape(note)}.</p>" for note in report.get("notes", ()))
 
 
@@ -149,7 +147,7 @@ def _degree_chart(degrees: list[dict[str, Any]]) -> str:
 
 
 def time_chart(seconds: Mapping[str, float]) -> str:
-    """Seconds by stage, in their order, as a picture of its own (SVG)."""
+    """Return a chart of the seconds by stage, as SVG."""
     figure = Figure(figsize=(9, 0.7 + 0.3 * len(seconds)), layout="constrained")
     axes = figure.subplots()
     bars = axes.barh(list(seconds), list(seconds.values()), color="#1f6f8b")

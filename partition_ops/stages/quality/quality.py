@@ -17,16 +17,16 @@ from partition_ops.stages.quality.history import (
     earlier_entries,
     history_document,
     kept_entries,
+    seconds_by_stage,
 )
-from partition_ops.stages.quality.migration import migration_figures
 from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.stages.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import Progress
 
 REPORT_VERSION = 1
 PROBED = ("options", "partitions", "total")
+NOT_FIGURES = ("version", "previous")  # of assignment/migration.json
 Stats = dict[str, Any]
 
 
@@ -43,9 +43,8 @@ def report_quality(
     The edge cut counts the edges of the input whose ends are in two partitions. A type's imbalance is its
     largest number of nodes in one partition over its ideal share. The replication factor is the number of
     inner and halo nodes of all partitions over the number of nodes; the communication volume is the
-    number of halo nodes: feature rows that are fetched from elsewhere to compute one layer. Where the
-    partitions have been probed, what trainers fetch is in the report too; where the run has followed another
-    one, what has moved since.
+    number of halo nodes: feature rows that are fetched from elsewhere to compute one layer. If the partitions
+    have been probed, the report says what trainers fetch; in an incremental run, what has moved.
 
     Args:
         config: Options.
@@ -67,7 +66,7 @@ def report_quality(
 
 
 def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> StageResult:
-    """The same without the input graph and the run before, of a run that has a report already."""
+    """Write the report of a run again, from the run alone."""
     return _write_report(config, graph_name, destination, kept_entries(destination))
 
 
@@ -83,14 +82,14 @@ def _write_report(
     def work(task: ArtifactWriter) -> dict[str, Any]:
         # matplotlib takes a while to import
         from partition_ops.stages.quality.page import quality_page, time_chart
-        from partition_ops.stages.quality.probe import speed_chart
+        from partition_ops.stages.quality.page_sections import speed_chart
 
         stats = read_all_stats(destination, book.num_parts)
         report = _report(graph_name, stats, [_bytes(destination, part) for part in parts])
         if probed:
             report["probe"] = _probe(destination)
         if migration is not None:
-            report["migration"] = migration_figures(migration)
+            report["migration"] = {key: migration[key] for key in migration if key not in NOT_FIGURES}
         task.write_json(layout.QUALITY_REPORT, report)
         history = history_document(report, earlier)
         task.write_json(layout.QUALITY_HISTORY, history)
@@ -134,7 +133,7 @@ def _is_probed(destination: Store) -> bool:
 
 
 def _probe(destination: Store) -> Stats:
-    """What ``probe`` has found: its options, and the figures of each trainer and of all."""
+    """Return the options of ``probe`` and its figures by partition and in total."""
     document = destination.read_json(layout.QUALITY_PROBE)
     check_document(document, "probe", where=destination.uri_of(layout.QUALITY_PROBE))
     return {key: document[key] for key in PROBED}

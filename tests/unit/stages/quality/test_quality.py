@@ -21,9 +21,9 @@ from partition_ops.stages.partition.assignment import import_assignment
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.quality.drawing import picture
+from partition_ops.stages.quality.history import seconds_by_stage
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import report_quality
-from partition_ops.stages.quality.seconds import seconds_by_stage
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
 from tests.graphs import Edges, SmallGraph
