@@ -15,7 +15,7 @@ import pyarrow as pa
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import DroppedEdges
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
-from partition_ops.chunked.duplicate_edges import DuplicateSearch
+from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, removed_edges_file, stats_file

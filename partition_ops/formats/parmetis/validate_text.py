@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.duplicate_edges import Keys, find_overlaps
+from partition_ops.chunked.duplicate_search import Keys, find_overlaps
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.text_files import (
     EDGE_COLUMNS,

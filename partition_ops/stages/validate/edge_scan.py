@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from partition_ops.chunked.duplicate_edges import DuplicateSearch
+from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
 from partition_ops.chunked.table_files import csv_layout

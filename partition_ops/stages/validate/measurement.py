@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.duplicate_edges import DuplicateSearch, Repeated
+from partition_ops.chunked.duplicate_search import DuplicateSearch, Repeated
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import METADATA, Feature, GraphMetadata, read_metadata_document

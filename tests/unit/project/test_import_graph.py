@@ -66,5 +66,17 @@ def test_packages_import_only_from_lower_layers() -> None:
     assert not wrong
 
 
+def test_stages_do_not_import_each_other() -> None:
+    wrong = []
+    for name, imported in graph().items():
+        if name.startswith("partition_ops.stages."):
+            own = ".".join(name.split(".")[:3])
+            stages = (module for module in imported if module.startswith("partition_ops.stages."))
+            wrong += [
+                f"{name} imports {module}" for module in stages if not f"{module}.".startswith(f"{own}.")
+            ]
+    assert not wrong
+
+
 def test_no_files_import_each_other() -> None:
     TopologicalSorter(graph()).prepare()  # raises an error with the cycle

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition_ops.chunked.duplicate_edges import MOST_BUCKETS, DuplicateSearch, Keys, find_overlaps
+from partition_ops.chunked.duplicate_search import MOST_BUCKETS, DuplicateSearch, Keys, find_overlaps
 from partition_ops.chunked.metadata import EdgeType, FileFormat, FileSet, GraphMetadata
 from partition_ops.errors import EngineError
 
@@ -90,7 +90,7 @@ def test_it_finds_what_a_dictionary_finds(edges: Edges, memory: int, blocks: int
 def test_the_number_of_buckets_follows_from_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, buckets: int
 ) -> None:
-    monkeypatch.setattr("partition_ops.chunked.duplicate_edges.cores", lambda: 1)
+    monkeypatch.setattr("partition_ops.chunked.duplicate_search.cores", lambda: 1)
     described = metadata({"a": 9, "b": 9}, [2000, 0, 0, 0, 0])
     assert DuplicateSearch(described, memory=memory, scratch=tmp_path).buckets == buckets
 
