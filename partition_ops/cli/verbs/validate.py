@@ -28,7 +28,7 @@ from partition_ops.system.progress import terminal_progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 OPTIONS = (ValidateConfig, ExpectationSuites)
-DEFAULTS = {"data_docs": True}  # without Great Expectations there are no expectations to look at
+DEFAULTS = {"data_docs": True}  # the purpose of the verb is to look at the findings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
