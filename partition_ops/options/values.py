@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -68,7 +68,9 @@ def parse_text(option: Option, value: Any) -> Any:
     """
     if not option.many:
         return parse_single(option, value)
-    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if isinstance(value, str):
+        value = [item.strip() for item in value.split(",")]
+    items = value if isinstance(value, Sequence) else [value]
     return tuple(parse_single(option, item) for item in items)
 
 

@@ -109,6 +109,7 @@ def test_settings_may_be_text_or_values() -> None:
     text = {"layers": "2", "bake": "", "sugar": "0.5", "toppings": "nuts, cream", "iced": "True", "other": 1}
     values = {"layers": 2, "sugar": 0.5, "toppings": ["nuts", "cream"], "iced": True, "weights": None}
     assert build(Cake, parse_settings(Cake, text)) == build(Cake, parse_settings(Cake, values))
+    assert parse_settings(Cake, {"weights": 2.5}) == {"weights": (2.5,)}
     with pytest.raises(UsageError, match="--iced: 'maybe' is not true or false"):
         parse_settings(Cake, {"iced": "maybe"})
 
