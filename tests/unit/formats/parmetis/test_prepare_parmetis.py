@@ -16,7 +16,7 @@ from partition_ops.formats.parmetis.text_rows import text_rows
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.schema.schema import read_schema
-from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage import open_store
 from tests.graphs import SHAPES, Edges, Layout, SmallGraph, Values, library, social
 from tests.parmetis import attribute_table
 from tests.strategies import graphs
@@ -131,22 +131,6 @@ def test_a_second_call_does_nothing_and_leaves_the_binary_graph_alone(tmp_path: 
     assert not prepare_graph(PrepareConfig(format="parmetis"), source, output).skipped
     assert prepare_graph(PrepareConfig(format="parmetis"), source, output).skipped
     assert prepare_graph(PrepareConfig(), source, output).skipped
-
-
-def test_command_on_s3(
-    tmp_path: Path, s3_root: str, s3_settings: StorageSettings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from partition_ops.storage.store import upload_folder
-
-    graph = library()
-    local = graph.write(tmp_path / "input")
-    with open_store(f"{s3_root}/input", s3_settings) as store:
-        upload_folder(local, store)
-    expected = prepared(graph, tmp_path / "local")
-    with open_store(s3_root, s3_settings) as source, open_store(f"{s3_root}/out", s3_settings) as output:
-        prepare_graph(PrepareConfig(format="parmetis"), source.child("input"), output)
-        for name, text in expected.items():
-            assert output.read_bytes(f"prepare/small_{name}").decode() == text
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

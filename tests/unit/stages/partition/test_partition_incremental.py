@@ -30,7 +30,6 @@ from partition_ops.storage import Store, open_store
 from partition_ops.storage.store import sha256_of
 from tests.graphs import Edges, SmallGraph, library
 from tests.growth import grown
-from tests.mpi import needs_parmetis
 from tests.strategies import graphs
 
 ENGINES = ("auto", "metis", "random", "two-level")
@@ -347,16 +346,6 @@ def test_old_values_keep_their_type_wise_ids(
         assert found[first : first + count].tolist() == values[first_old : first_old + count].tolist()
         assert (found[first + count : first + larger.nodes[name]] == -1).all()
         first_old, first = first_old + count, first + larger.nodes[name]
-
-
-@needs_parmetis
-def test_parmetis_repartitions_adaptively(tmp_path: Path) -> None:
-    before, _ = partitioned(blocks(600), tmp_path / "before", engine="two-level")
-    larger = grown(blocks(600), share=0.1)
-    after, counters = partitioned(larger, tmp_path / "after", before, engine="parmetis", drift=100.0)
-    assert counters["mode"] == "incremental"
-    assert counters["moved"] < 60  # from nothing, two thirds would have moved
-    assert migration(after)["imbalance"]["now"]["n"] <= 1.06
 
 
 def flip_a_part(run: Store) -> None:

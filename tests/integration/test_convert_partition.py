@@ -184,7 +184,7 @@ def test_any_white_space_will_do(tmp_path: Path) -> None:
 
 def _run_the_guide(folder: Path) -> None:
     """The commands of the guide, as they stand there, in a folder with the graph of ``_mag``."""
-    guide = (Path(__file__).parents[4] / "docs" / "parmetis.md").read_text().replace("\\\n", " ")
+    guide = (Path(__file__).parents[2] / "docs" / "parmetis.md").read_text().replace("\\\n", " ")
     guide = guide[guide.index("## The text files") :]
     commands = [
         shlex.split(line) for line in guide.splitlines() if re.match(r"    (partition-ops|\(cd) ", line)
@@ -415,3 +415,19 @@ def test_from_s3_to_s3(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(store.read_bytes(entry.key))
     check(parmetis_output(library(), 2), tmp_path / "fetched/out/small.json")
+
+
+def test_the_text_is_written_to_object_storage(
+    tmp_path: Path, s3_root: str, s3_settings: StorageSettings
+) -> None:
+    graph = library()
+    local = graph.write(tmp_path / "input")
+    with open_store(f"{s3_root}/input", s3_settings) as store:
+        upload_folder(local, store)
+    expected = open_store(str(tmp_path / "local"))
+    prepare_graph(PrepareConfig(format="parmetis"), open_store(str(local)), expected)
+    with open_store(s3_root, s3_settings) as source, open_store(f"{s3_root}/out", s3_settings) as output:
+        prepare_graph(PrepareConfig(format="parmetis"), source.child("input"), output)
+        names = ("nodes", "edges", "stats", "removed_edges")
+        for key in (f"prepare/small_{name}.txt" for name in names):
+            assert output.read_bytes(key) == expected.read_bytes(key)

@@ -26,9 +26,9 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SHAPES, SmallGraph, library, social
+from tests.integration.test_convert_partition import check
 from tests.mpi import needs_parmetis
 from tests.parmetis import ParmetisOutput, attribute_table, schema
-from tests.unit.formats.parmetis.test_convert_partition import check
 
 GRAPHS = {
     "heterogeneous": library(papers=300),

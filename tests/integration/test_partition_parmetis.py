@@ -30,7 +30,9 @@ from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from tests.graphs import Edges, SmallGraph, Values, library
+from tests.growth import grown
 from tests.mpi import needs_parmetis
+from tests.unit.stages.partition.test_partition_incremental import blocks, migration, partitioned
 
 PAPERS = 8000  # enough for ParMETIS's own multilevel method, which begins at 10,000 nodes
 
@@ -309,3 +311,13 @@ def test_the_whole_job_and_its_options_in_the_record(tmp_path: Path) -> None:
     assert main(["verify", source, str(tmp_path / "out")]) == 0
     record = json.loads((tmp_path / "out/records/partition.json").read_text())
     assert record["options"]["mpi"]["ranks"] == 2
+
+
+@needs_parmetis
+def test_parmetis_repartitions_adaptively(tmp_path: Path) -> None:
+    before, _ = partitioned(blocks(600), tmp_path / "before", engine="two-level")
+    larger = grown(blocks(600), share=0.1)
+    after, counters = partitioned(larger, tmp_path / "after", before, engine="parmetis", drift=100.0)
+    assert counters["mode"] == "incremental"
+    assert counters["moved"] < 60  # from nothing, two thirds would have moved
+    assert migration(after)["imbalance"]["now"]["n"] <= 1.06
