@@ -14,7 +14,7 @@ PAGE = Path(__file__).with_name("reference.md")
 INTRODUCTION = """\
 # Python API
 
-`make reference` writes this page from the docstrings of what `partition_ops` exports.
+`make reference` writes this page from the docstrings of the public names of `partition_ops`.
 """
 LIST_SECTIONS = ("Args", "Attributes", "Raises")
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields|Example|Shapes):\n", re.MULTILINE)
