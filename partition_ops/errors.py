@@ -42,15 +42,15 @@ class PartitionOpsError(Exception):
     def _message(self) -> str:
         parts = [self.problem]
         if self.found is not None:
-            parts.append(f"Found: {'; '.join(lines(self.found))}.")
+            parts.append(f"Found: {'; '.join(message_lines(self.found))}.")
         if self.expected is not None:
-            parts.append(f"Expected: {'; '.join(lines(self.expected))}.")
+            parts.append(f"Expected: {'; '.join(message_lines(self.expected))}.")
         if self.remedy is not None:
             parts.append(self.remedy)
         return " ".join(part if part.endswith((".", "!", "?", ":")) else part + "." for part in parts)
 
 
-def lines(described: object) -> list[str]:
+def message_lines(described: object) -> list[str]:
     """Return what was found or expected as lines of text, one for each entry of a list."""
     return [str(entry) for entry in described] if isinstance(described, list) else [str(described)]
 

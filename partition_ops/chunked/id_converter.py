@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.metadata import GraphMetadata, read_counts
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.system.json_documents import check_document
 
 Ids = npt.NDArray[np.int64]
@@ -155,7 +155,7 @@ class TypeNames:
         raise InvalidIdError(
             f"There is no {self.kind} type {name!r}{several}",
             found=repr(name),
-            expected="one of " + ", ".join(map(repr, self.names)),
+            expected=one_of(self.names),
         )
 
 

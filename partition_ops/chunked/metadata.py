@@ -16,10 +16,10 @@ from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any
 
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import InvalidInputError, UsageError, one_of
 from partition_ops.storage import Store
 from partition_ops.storage.store import check_key
-from partition_ops.system.json_documents import check_document, not_json, schema_document
+from partition_ops.system.json_documents import check_document, invalid_json_error, schema_document
 
 Counts = tuple[tuple[tuple[int, ...] | None, ...], tuple[int, ...]]
 METADATA = "metadata.json"
@@ -236,7 +236,7 @@ def _edge_type(text: str, node_types: Sequence[str], where: str) -> EdgeType:
             raise InvalidInputError(
                 f"{where}: edge type {text!r} names an unknown node type",
                 found=repr(node_type),
-                expected="one of " + ", ".join(map(repr, node_types)),
+                expected=one_of(node_types),
             )
     return EdgeType(*parts)
 
@@ -286,7 +286,7 @@ class _FileSets:
                 raise InvalidInputError(
                     f"{self.where}: {key!r} has features of an unknown type",
                     found=repr(type_name),
-                    expected="one of " + ", ".join(map(repr, types)),
+                    expected=one_of(types),
                 )
             for name, spec in specs.items():
                 if "/" in name or not name.strip() or not name.isprintable():
@@ -307,7 +307,7 @@ class _FileSets:
             raise InvalidInputError(
                 f"{self.where}: {what} has an unsupported format",
                 found=repr(name),
-                expected="one of " + ", ".join(map(repr, readable)),
+                expected=one_of(readable),
             )
         if not DELIMITER.fullmatch(delimiter):
             raise InvalidInputError(
@@ -397,7 +397,7 @@ def read_metadata_document(source: Store) -> Any:
     try:
         return json.loads(data, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise not_json(source.uri_of(METADATA), error) from error
+        raise invalid_json_error(source.uri_of(METADATA), error) from error
 
 
 def known_metadata_keys() -> set[str]:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from partition_ops.errors import PartitionOpsError, VerificationError, lines
+from partition_ops.errors import PartitionOpsError, VerificationError, message_lines
 
 
 class Console:
@@ -50,7 +50,7 @@ class Console:
         self.note(f"partition-ops: error: {error.problem}")
         for name in ("found", "expected"):
             if getattr(error, name) is not None:
-                first, *more = lines(getattr(error, name))
+                first, *more = message_lines(getattr(error, name))
                 self.note(f"  {name + ':':10}{first}")
                 for line in more:
                     self.note(f"  {'':10}{line}")

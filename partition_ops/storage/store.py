@@ -271,9 +271,9 @@ class Store(ABC):
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            from partition_ops.system.json_documents import not_json  # brings jsonschema
+            from partition_ops.system.json_documents import invalid_json_error  # brings jsonschema
 
-            raise not_json(self.uri_of(key), error) from error
+            raise invalid_json_error(self.uri_of(key), error) from error
 
 
 def json_bytes(value: Any) -> bytes:

@@ -89,7 +89,7 @@ def explain_damage(where: str, problem: str, *, expected: str, remedy: str) -> I
         raise InvalidInputError(problem, found=found, expected=expected, remedy=remedy) from error
 
 
-def not_json(where: str, error: Exception) -> InvalidInputError:
+def invalid_json_error(where: str, error: Exception) -> InvalidInputError:
     """Return the error for a document that is not JSON, from the error of Python's parser."""
     if isinstance(error, json.JSONDecodeError) and not error.doc.strip():
         found = "nothing"
