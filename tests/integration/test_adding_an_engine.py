@@ -12,13 +12,15 @@ from tests.contributing import Checkout
 from tests.graphs import library
 
 ENGINE = "partition_ops/stages/partition/engines/round_robin.py"
+TEST = "tests/unit/stages/partition/test_round_robin.py"
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A copy of the library with the engine that CONTRIBUTING.md adds."""
+    """A copy of the library with the engine, and its test, that CONTRIBUTING.md adds."""
     copy = Checkout(tmp_path_factory.mktemp("checkout"))
     copy.add(ENGINE)
+    copy.add(TEST)
     return copy
 
 
@@ -52,6 +54,10 @@ def test_the_engine_of_contributing_follows_an_earlier_run(checkout: Checkout, t
     checkout.run("run", source, str(tmp_path / "next"), *options, "--previous", str(tmp_path / "first"))
     first, following = (tmp_path / name / "assignment" / "paper.txt" for name in ("first", "next"))
     assert first.read_bytes() == following.read_bytes()
+
+
+def test_the_test_of_contributing_passes(checkout: Checkout) -> None:
+    assert "1 passed" in checkout.test(TEST)
 
 
 def test_the_command_line_and_the_form_offer_the_engine_of_contributing(checkout: Checkout) -> None:
