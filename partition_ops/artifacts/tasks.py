@@ -185,21 +185,26 @@ class Task:
 
     @classmethod
     def recorded(cls, destination: Store, name: str) -> Task:
-        """Return a task as its record describes it, to ask for its status; it cannot be run.
-
-        Its options and inputs are those of the record, so it is only stale if a task before it has another
-        result now, or if another version of this package did it.
+        """Return a task as its record describes it; see `from_record`.
 
         Raises:
             InvalidInputError: It has not been done, or its record is broken.
         """
-        record = read_record(destination, name)
+        return cls.from_record(destination, read_record(destination, name))
+
+    @classmethod
+    def from_record(cls, destination: Store, record: Record) -> Task:
+        """Return a task as its record describes it, to ask for its status; it cannot be run.
+
+        Its options and inputs are those of the record, so it is only stale if a task before it has another
+        result now, or if another version of this package did it.
+        """
 
         def work(writer: ArtifactWriter) -> Counters:
-            raise NotImplementedError(f"{name} is known from its record only")
+            raise NotImplementedError(f"{record['task']} is known from its record only")
 
         return cls(
-            name,
+            record["task"],
             destination,
             work,
             options=record["options"],
@@ -219,11 +224,7 @@ class Task:
 
         Peak memory: 48 MiB for ``content``.
         """
-        try:
-            results = self._results()
-        except InvalidInputError as error:
-            return self._status({}, check, advance, difference=error.problem)
-        return self._status(results, check, advance)
+        return self._status({}, check, advance)
 
     def run(self) -> StageResult:
         """Do the task, unless it is done; the record is written last.
@@ -231,14 +232,15 @@ class Task:
         Raises:
             InvalidInputError: A task in ``after`` has not been done, or one that it requires is not done.
         """
-        results = self._results()
-        status = self._status(results)
+        records: dict[str, Record] = {}
+        results = self._results(records)
+        status = self._status(records)
         if status.done:
             logger.info("%s: nothing has changed since it was done, not done again", self.name)
             return self._skipped(status)
         key = layout.record(self.name)
         for required in self.requires():
-            required.check_done()
+            required.check_done(records)
         reason = status.reason if self.destination.exists(key) else ""
         if reason:
             logger.info("%s: done again, because %s", self.name, reason)
@@ -271,13 +273,16 @@ class Task:
         status = self.status(check=check)
         return self._skipped(status) if status.done else None
 
-    def check_done(self) -> Record:
+    def check_done(self, records: dict[str, Record] | None = None) -> Record:
         """Return the task's record if it was done with what it depends on now; artifacts are not looked at.
+
+        Args:
+            records: Records by task that have been read already; those read here are added.
 
         Raises:
             InvalidInputError: It was not done, or something has changed since.
         """
-        status = self.status(check="record")
+        status = self._status({} if records is None else records, "record")
         if status.done and status.record is not None:
             return status.record
         read_record(self.destination, self.name)  # says so if it has not been done
@@ -288,28 +293,32 @@ class Task:
         )
 
     def _skipped(self, status: Status) -> StageResult:
-        record = status.record or {}
         place = self.destination.uri, layout.record(self.name)
+        record = status.record or {}
         return StageResult(self.name, *place, record["seconds"], True, record["counters"])
 
-    def _results(self) -> dict[str, str]:
+    def _results(self, records: dict[str, Record]) -> dict[str, str]:
         """Return the digest of what each task before this one wrote."""
-        records = read_records(self.destination, self.after)
-        return {name: _digest(record["artifacts"]) for name, record in zip(self.after, records, strict=True)}
+        unread = [name for name in self.after if name not in records]
+        records.update(zip(unread, read_records(self.destination, unread), strict=True))
+        return {name: _digest(records[name]["artifacts"]) for name in self.after}
 
     def _status(
         self,
-        results: Mapping[str, str],
+        records: dict[str, Record],
         check: Check = "artifacts",
         advance: Callable[[int], object] | None = None,
-        *,
-        difference: str | None = None,
     ) -> Status:
+        """Return the status; records by task are read once, and added to those given."""
         try:
-            record = read_record(self.destination, self.name)
+            record = records.get(self.name) or read_record(self.destination, self.name)
         except InvalidInputError as error:
             return Status(State.MISSING, error.problem)
-        difference = difference or self._difference(record, results)
+        records[self.name] = record
+        try:
+            difference = self._difference(record, self._results(records))
+        except InvalidInputError as error:  # of a task before this one
+            difference = error.problem
         if check == "record" or (difference and check != "content"):
             damaged = []
         else:

@@ -244,7 +244,7 @@ def remove_damaged(destination: Store, progress: Progress) -> list[str]:
     damaged: list[str] = []
     with progress.step("Checking artifacts", total, "bytes") as advance:
         for record in records:
-            status = Task.recorded(destination, record["task"]).status(check="content", advance=advance)
+            status = Task.from_record(destination, record).status(check="content", advance=advance)
             damaged += status.damaged
     destination.delete(key for key in damaged if key.startswith(f"{layout.SCRATCH}/"))  # gone once published
     damaged = [key for key in damaged if not key.startswith(f"{layout.SCRATCH}/")]

@@ -13,7 +13,14 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.latest import check_still_latest, point_at
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
-from partition_ops.artifacts.records import CONFIG_TASK, Record, conversion_tasks, read_record, stored_objects
+from partition_ops.artifacts.records import (
+    CONFIG_TASK,
+    Record,
+    conversion_tasks,
+    read_record,
+    read_records,
+    stored_objects,
+)
 from partition_ops.artifacts.tasks import StageResult, State, Status, Task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
@@ -21,9 +28,8 @@ from partition_ops.formats.format import main_config
 from partition_ops.stages.publish.gate import enforce_gate
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.store import REQUESTS, json_bytes
+from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
-from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Progress
 
 MANIFEST_VERSION = 1
@@ -155,10 +161,10 @@ def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Ma
     read_record(destination, CONFIG_TASK)  # says so if convert has not been done
     tasks = _tasks(destination, read_book(destination, graph_name).num_parts)
 
-    def checked_record(name: str) -> Record:
-        return Task.recorded(destination, name).check_done()
-
-    records = [*map_in_threads(checked_record, tasks, workers=REQUESTS)]
+    records = read_records(destination, tasks)
+    by_name = dict(zip(tasks, records, strict=True))
+    for record in records:
+        Task.from_record(destination, record).check_done(by_name)
     _check_same_input(input_uri, records)
     report = read_validation_report(destination)
     written = [entry for record in records for entry in record["artifacts"]]
