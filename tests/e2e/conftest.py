@@ -6,6 +6,7 @@ Session fixtures are once for each process of pytest: ``tests/conftest.py`` give
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.e2e.airflow_site import (
     with_id_out_of_range,
 )
 from tests.e2e.statsd import StatsdServer
+from tests.format_plugin import NAME, install
 from tests.graphs import library
 
 CHANGES = {
@@ -56,11 +58,14 @@ def statsd() -> StatsdServer:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iterator[Site]:
-    """Airflow with our DAG, the consumers' DAGs, and a connection in its database."""
+    """Airflow with our DAG, the consumers' DAGs, a connection in its database, and another output format."""
     root = tmp_path_factory.mktemp("site")
     folders = Folders(root / "local")
     folders.make()
-    with _services(folders, _dags(root / "dags"), statsd) as site:
+    (root / "package").mkdir()
+    package = install(root / "package")
+    sys.path.append(str(package))  # for tests that read its format
+    with _services(folders, _dags(root / "dags"), statsd, package) as site:
         for dag_id in (DAG_ID, REPARTITION):
             site.api.wait_for_dag(dag_id, seconds=240)
         for name in (CONNECTION, "aws_default"):
@@ -71,8 +76,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iter
 
 @pytest.fixture(scope="session")
 def published(site: Site) -> Run:
-    """A run that published the small graph in three partitions, and probed them."""
-    run = site.trigger(num_parts=3, probe=True)
+    """A run that published the small graph in three partitions, in two output formats, and probed them."""
+    run = site.trigger(num_parts=3, probe=True, formats=f"dgl,{NAME}")
     site.wait(run, "success")
     return run
 
@@ -86,7 +91,7 @@ def refused(site: Site) -> Run:
 
 
 @contextmanager
-def _services(folders: Folders, dags: Path, statsd: StatsdServer) -> Iterator[Site]:
+def _services(folders: Folders, dags: Path, statsd: StatsdServer, package: Path) -> Iterator[Site]:
     secrets = load_secrets(folders)
     with ExitStack() as stack:
         server, s3 = start_s3_server(
@@ -98,7 +103,7 @@ def _services(folders: Folders, dags: Path, statsd: StatsdServer) -> Iterator[Si
         )
         stack.callback(server.stop)
         port = free_port()
-        env = {**_environment(folders, s3, port, dags), **statsd.settings}
+        env = {**_environment(folders, s3, port, dags), **statsd.settings, "PYTHONPATH": str(package)}
         prepare_airflow(folders, secrets, env)
         api = AirflowApi(f"http://127.0.0.1:{port}", USER, secrets.airflow_password)
         services = []

@@ -14,6 +14,7 @@ from partition_ops.storage import Store, open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verification import verify_output
 from tests.e2e.airflow_site import DAG_ID, INPUT, OUTPUT, ROW, VALUE, Run, Site, wait_until
+from tests.format_plugin import NAME
 
 pytestmark = pytest.mark.e2e
 PARTS = 3
@@ -59,8 +60,8 @@ def test_verify_finds_nothing(site: Site, output: Store) -> None:
 
 def test_the_bytes_are_those_of_a_run_without_airflow(site: Site, output: Store, tmp_path: Path) -> None:
     with open_store(INPUT, site.s3.settings()) as source, open_store(str(tmp_path)) as plain:
-        run_job(RunConfig(num_parts=PARTS), source, plain)
-        for folder in ("schema/", "prepare/", "assignment/", "partitions/", "idmap/"):
+        run_job(RunConfig(num_parts=PARTS, formats=("dgl", NAME)), source, plain)
+        for folder in ("schema/", "prepare/", "assignment/", "partitions/", "formats/", "idmap/"):
             expected = {entry.key: plain.read_bytes(entry.key) for entry in plain.list(folder)}
             assert expected
             assert {entry.key: output.read_bytes(entry.key) for entry in output.list(folder)} == expected

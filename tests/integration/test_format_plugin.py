@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
@@ -26,10 +27,12 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.store import upload_folder
+from partition_ops.train import PartitionedGraph
 from tests.contributing import ROOT
 from tests.dying_store import DyingStore, Killed
 from tests.format_plugin import MODULE, NAME, install
 from tests.graphs import library
+from tests.train_graphs import edges_of
 
 PARTS = 3
 
@@ -163,7 +166,7 @@ def test_columns_are_those_of_dgl(graph: Path, tmp_path: Path, options: dict[str
 
 @pytest.mark.usefixtures("_installed")
 def test_alone(graph: Path, only_dgl: Path, tmp_path: Path) -> None:
-    """ID maps, the partition book and the quality report do not need DGL's files."""
+    """ID maps, the partition book, the quality report and training do not need DGL's files."""
     out = run(graph, tmp_path / "out", NAME)
     assert not [*out.rglob("*.dgl"), *(out / "partitions").glob("*.json")]
     assert content(out / "idmap") == content(only_dgl / "idmap")
@@ -173,6 +176,10 @@ def test_alone(graph: Path, only_dgl: Path, tmp_path: Path) -> None:
     with PartitionBook(output) as found, PartitionBook(other) as expected:
         assert found.metadata() == expected.metadata()
     assert json.loads((out / "convert/book.json").read_text())["formats"] == [NAME]
+    with PartitionedGraph(str(out)) as found, PartitionedGraph(str(only_dgl)) as expected:
+        everyone = {ntype: torch.arange(expected.num_nodes(ntype)) for ntype in expected.ntypes}
+        edges = [edges_of(one.in_subgraph(everyone), is_block=False) for one in (found, expected)]
+        assert edges[0] == edges[1]
     result = fetch_partitions(output, [2], tmp_path / "to")
     assert result["partition_config"] == str(tmp_path / "to/convert/book.json")
 
