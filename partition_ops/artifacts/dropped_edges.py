@@ -1,4 +1,4 @@
-"""Edges that validation has listed, because they were to be dropped or kept from the partitioner."""
+"""Edges that validation listed: those to drop, and those to hide from the partitioner."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Ids = npt.NDArray[np.int64]
 
 
 class _ListedEdges:
-    """The edges on one kind of list; none where ``validate`` has not been done in a run.
+    """The edges of one kind of list; none if ``validate`` has not been done.
 
     Attributes:
-        digests: SHA-256 of the list of each edge type that has one: what a later stage depends on.
+        digests: SHA-256 of the list of each edge type that has one; later stages depend on it.
 
     Args:
         destination: Root of the run.
@@ -34,7 +34,7 @@ class _ListedEdges:
             self.digests = read_validation_report(destination).get(self.kind, {})
 
     def ids(self, metadata: GraphMetadata) -> dict[int, Ids]:
-        """By edge type ID, ascending type-wise IDs; only types that have some. Peak memory: 8 bytes each."""
+        """Return ascending type-wise IDs by edge type ID, for types that have some. Memory: 8 bytes each."""
         return {
             metadata.edge_type_id(edge_type): np.load(
                 self._destination.local_copy(layout.edge_list(self.kind, edge_type)), allow_pickle=False
@@ -50,19 +50,19 @@ class DroppedEdges(_ListedEdges):
 
 
 class DroppedSelfLoops(_ListedEdges):
-    """Those of the dropped edges that are dropped as self-loops; the others are dropped as duplicates."""
+    """The dropped edges that are self-loops; the other dropped edges are duplicates."""
 
     kind = layout.DROPPED_SELF_LOOPS
 
 
 class ExcludedEdges(_ListedEdges):
-    """The edges that stay in the output, and that the partitioner does not see."""
+    """The edges that stay in the output but are hidden from the partitioner."""
 
     kind = layout.EXCLUDED
 
 
 class HiddenEdges:
-    """All edges that the partitioner does not see: those dropped, and those excluded.
+    """All edges that are hidden from the partitioner: those dropped, and those excluded.
 
     Attributes:
         digests: Of the lists of both.
@@ -76,7 +76,7 @@ class HiddenEdges:
         self.digests = {edges.kind: edges.digests for edges in self._lists}
 
     def ids(self, metadata: GraphMetadata) -> dict[int, Ids]:
-        """By edge type ID, ascending type-wise IDs; no edge is on both lists."""
+        """Return ascending type-wise IDs by edge type ID; no edge is on both lists."""
         dropped, excluded = (edges.ids(metadata) for edges in self._lists)
         empty = np.empty(0, np.int64)
         return {

@@ -35,7 +35,7 @@ class IdMap:
 
     Attributes:
         orig: (count,) int64, original IDs by type-wise new ID.
-        new: (count + dropped,) int64, type-wise new IDs by original ID; -1 where the original was dropped.
+        new: (count + dropped,) int64, type-wise new IDs by original ID; -1 if the edge was dropped.
 
     Raises:
         InvalidInputError: The file is damaged, or an ID is missing or there twice.
@@ -105,7 +105,7 @@ class IdMaps:
         Args:
             key: Its Parquet file.
             count: Number of nodes or edges of the type in the output.
-            dropped_key: The file with those that validation has dropped, where there are some.
+            dropped_key: Key of the file with the edges that validation dropped, if there is one.
         """
         if key not in self._maps:
             path, where = self._output.local_copy(key), self._output.uri_of(key)

@@ -1,4 +1,4 @@
-"""The keys of everything that a run leaves below its output root: built here and nowhere else.
+"""Keys of everything that a run writes below its output root; no other module builds them.
 
 The tree is the contract with users, with DGL and with later stages; ``docs/artifacts.md`` shows it.
 """
@@ -92,7 +92,7 @@ def assignment_binary(node_type: str) -> str:
 
 
 def assignment_trainers(node_type: str) -> str:
-    """The trainer of every node, int32, where a machine has several; relative to the assignment's folder."""
+    """The trainer of every node, int32, if machines have several; relative to the assignment's folder."""
     return f"trainers/{node_type}.npy"
 
 
@@ -121,7 +121,7 @@ def is_partition_stats(key: str) -> bool:
 
 
 CONVERT_PLAN = f"{SCRATCH}/convert/plan.json"
-BUCKETS = f"{SCRATCH}/convert/buckets"  # folder of what is between scatter and gather
+BUCKETS = f"{SCRATCH}/convert/buckets"  # folder of the files between scatter and gather
 
 
 def bucket_edges(group: int) -> str:
@@ -130,7 +130,7 @@ def bucket_edges(group: int) -> str:
 
 
 def bucket_index(group: int) -> str:
-    """What is where in `bucket_edges`."""
+    """The index of `bucket_edges`."""
     return f"{BUCKETS}/group{group}/edges.json"
 
 
@@ -140,7 +140,7 @@ def bucket_features(group: int) -> str:
 
 
 def bucket_feature_index(group: int) -> str:
-    """What is where in `bucket_features`."""
+    """The index of `bucket_features`."""
     return f"{BUCKETS}/group{group}/features.json"
 
 
@@ -160,12 +160,12 @@ def edge_id_map(edge_type: str) -> str:
 
 
 def carry_over_map(node_type: str) -> str:
-    """Where each node is that was there in the run before, from its new ID there to its new ID now."""
+    """The new ID of each old node in an incremental run, by its new ID in the previous run."""
     return f"{IDMAP}/carry_over/nodes/{node_type}.parquet"
 
 
 def dropped_edge_map(edge_type: str) -> str:
-    """The edges that are not in the output, with the check for which they were dropped."""
+    """The edges that are not in the output, with the check that dropped them."""
     return f"{IDMAP}/dropped/edges/{edge_type}.parquet"
 
 
@@ -185,5 +185,5 @@ EDGE_MAP = f"{PARTITIONS}/edge_map.npy"
 
 
 def record(task: str) -> str:
-    """What a finished task was given and what it wrote; written after its artifacts."""
+    """What a finished task depended on and what it wrote; written after its artifacts."""
     return f"{RECORDS}/{task}.json"

@@ -14,11 +14,11 @@ from partition_ops.artifacts.assignment import Assignment
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
-FEW = 2**31 - 1  # what 32 bits hold
+FEW = 2**31 - 1  # largest int32
 
 
 def id_dtype(largest: int) -> np.dtype[Any]:
-    """int32 where IDs up to ``largest`` fit, else int64."""
+    """Return int32 if IDs up to ``largest`` fit, else int64."""
     return np.dtype(np.int32 if largest <= FEW else np.int64)
 
 
@@ -57,13 +57,13 @@ class NodeOrder:
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
     def range_of(self, part: int) -> tuple[int, int]:
-        """Half-open range of the new IDs of a partition."""
+        """Return the half-open range of the new IDs of a partition."""
         return int(self.starts[part]), int(self.starts[part + 1])
 
 
 @njit(cache=True, nogil=True)
 def _order_nodes(parts: Ids, positions: Counts, old_ids: Ids, new_ids: Ids) -> None:
-    """A stable counting sort of nodes by partition.
+    """Sort nodes by partition, stably, by counting.
 
     Args:
         parts: (nodes,) int32, the partition of each node.

@@ -1,4 +1,4 @@
-"""The partition book: where every node and edge is, without DGL and without its servers."""
+"""The partition book: the partition, local ID and original ID of every node and edge, without DGL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PartitionBook:
     dgl 1.1.3 return the same numbers. IDs are given as an int, a list, a NumPy array or a torch tensor, and
     answered in the same form. *New IDs* without a type are homogeneous; with a
     type they are type-wise, as ``DistGraph`` takes and gives them. A type is a name or a type ID; an edge
-    type also a triple, or its relation where only one edge type has it. One book knows all partitions.
+    type also a triple, or its relation if only one edge type has it. One book knows all partitions.
 
     Original IDs are type-wise IDs of the input. The ID map of a type is fetched when it is first asked
     for, and unpacked below the folder for temporary files (``TMPDIR``): 16 bytes a node or edge. Close the
@@ -30,7 +30,7 @@ class PartitionBook:
 
     Args:
         output: Root of the output.
-        graph_name: Name of the graph; that of ``manifest.json`` where it is left out.
+        graph_name: Name of the graph; by default that of ``manifest.json``.
 
     Raises:
         InvalidInputError: From the constructor: there is no finished output, or its book is damaged. From
@@ -56,7 +56,7 @@ class PartitionBook:
         self.close()
 
     def close(self) -> None:
-        """Remove what was unpacked of the ID maps."""
+        """Remove the unpacked ID maps."""
         self._maps.close()
 
     @property
@@ -88,11 +88,11 @@ class PartitionBook:
         return [{"machine_id": part, "num_nodes": n, "num_edges": e} for part, (n, e) in pairs]
 
     def nid2partid(self, nids: Any, ntype: Any = None) -> Any:
-        """int64 partition that owns each node."""
+        """Return the partition that owns each node; int64."""
         return self.nodes.part_of(nids, ntype)
 
     def eid2partid(self, eids: Any, etype: Any = None) -> Any:
-        """int64 partition that owns each edge: that of its destination."""
+        """Return the partition that owns each edge, which is that of its destination; int64."""
         return self.edges.part_of(eids, etype)
 
     def partid2nids(self, partid: int, ntype: Any = None) -> Ids:

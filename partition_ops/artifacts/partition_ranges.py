@@ -45,7 +45,7 @@ class PartRanges:
         return int(self.typed_ends[-1, self.names.id_of(type_name)])
 
     def part_of(self, ids: Any, type_name: Any = None) -> Any:
-        """int64 partition of homogeneous new IDs, or of type-wise ones where a type is given."""
+        """Return the partition of homogeneous new IDs, or of type-wise ones with a type; int64."""
         given = read_ids(ids, self._what(type_name))
         ends, total = self._ends(type_name)
         check_range(given.values, total, self._what(type_name))
@@ -69,7 +69,7 @@ class PartRanges:
         return given.in_same_form(np.asarray(given.values + shift))
 
     def bounds(self, part: int, type_name: Any = None) -> tuple[int, int]:
-        """Half-open range of a partition: homogeneous new IDs, or type-wise ones where a type is given."""
+        """Return the half-open range of a partition: homogeneous new IDs, or type-wise ones with a type."""
         part = int(read_ids(part, "The partition").values)
         check_range(np.asarray(part), self.num_parts, "The partition")
         ends, _ = self._ends(type_name)
@@ -91,7 +91,7 @@ class PartRanges:
 
     def _places(self, ids: Ids) -> tuple[Ids, Ids]:
         """Partition and type ID of homogeneous new IDs."""
-        # the first range that ends behind the ID: an empty one ends where it begins, and is passed over
+        # the first range that ends after the ID; an empty range ends at its start, so it is skipped
         place = np.searchsorted(self.ends.reshape(-1), ids, side="right")
         parts, type_ids = np.divmod(place, len(self.names))
         return parts.astype(np.int64), type_ids.astype(np.int64)

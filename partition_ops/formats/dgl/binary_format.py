@@ -29,7 +29,7 @@ FORMAT_VERSION = 2
 HETEROGRAPHS = 2  # what a graph file holds
 CODES = {"coo": 1, "csr": 2, "csc": 4}
 KINDS = {"i": 0, "u": 1, "b": 1, "f": 2}
-NODE_TYPE, EDGE_TYPE = "_N", "_E"  # DGL's names where there is one type
+NODE_TYPE, EDGE_TYPE = "_N", "_E"  # DGL's names if there is one type
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def write_graph_file(stream: BinaryIO, graph: GraphColumns) -> None:
     """What ``dgl.save_graphs`` writes. Peak memory: a block."""
     header = struct.pack("<4Q", GRAPH_FILE, FORMAT_VERSION, HETEROGRAPHS, 1)
     stream.write(header.ljust(HEADER_BYTES, b"\0"))
-    stream.write(struct.pack("<2Q", HEADER_BYTES + 16, 0))  # where the graph begins, behind no labels
+    stream.write(struct.pack("<2Q", HEADER_BYTES + 16, 0))  # where the graph begins; there are no labels
     _write_structure(stream, graph)
     for fields in (graph.node_data, graph.edge_data):
         stream.write(struct.pack("<2Q", 1, len(fields)))  # one type, and its fields

@@ -1,4 +1,4 @@
-"""The sparse formats of DGL, made of the ends of the edges."""
+"""The sparse formats of DGL, made from sources and destinations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Counts = npt.NDArray[np.int64]
 
 
 def sparse_format(name: str, src: Column, dst: Column, num_nodes: int) -> Sparse:
-    """One of the formats; in the compressed ones, the edges of a node are in the order of their IDs.
+    """Return one of the formats; in compressed ones, the edges of a node are in the order of their IDs.
 
     Args:
         name: ``coo``, ``csr`` (by source) or ``csc`` (by destination).
@@ -26,7 +26,7 @@ def sparse_format(name: str, src: Column, dst: Column, num_nodes: int) -> Sparse
 
     Returns:
         The format. Peak memory: none for ``coo``; 16 bytes an edge and 16 bytes a node for the others, while
-        they are being written.
+        they are written.
     """
     if name == "coo":
         return Sparse(name, (src, dst))

@@ -1,4 +1,4 @@
-"""The edges between scatter and gather: one object for each group of chunks, cut by partition."""
+"""Edges between scatter and gather: one object for each group of chunks, in pieces by partition."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Counts = npt.NDArray[np.int64]
 
 
 def bucket_dtype(metadata: GraphMetadata) -> np.dtype[Any]:
-    """Of all IDs in the buckets of a graph."""
+    """Return the dtype of all IDs in the buckets of a graph."""
     return id_dtype(max(sum(metadata.num_nodes), *metadata.num_edges, 0))
 
 
 @dataclass
 class BucketIndex:
-    """What is where in the object of one group.
+    """Index of the object of one group.
 
     A segment holds consecutive edges of one type: for each partition a (3, n) array, which has the new IDs of
     the sources, the positions of the destinations in the partition, and the type-wise edge IDs, ascending.
@@ -69,7 +69,7 @@ class Piece:
 
 
 class Buckets:
-    """What scatter has written, once all groups are done.
+    """The output of scatter, once all groups are done.
 
     Args:
         store: Root of the run.
@@ -99,7 +99,7 @@ class Buckets:
                 begin += 3 * int(counts.sum()) * self.dtype.itemsize
 
     def pieces(self, part: int) -> list[Piece]:
-        """Where the edges of a partition are, by edge type and edge ID."""
+        """Return the places of the edges of a partition, by edge type and edge ID."""
         found = []
         for edge_type_id, key, begin, counts in self._segments:
             if counts[part]:
@@ -108,11 +108,11 @@ class Buckets:
         return found
 
     def first_edge_id(self, part: int) -> int:
-        """New ID of the first edge of a partition."""
+        """Return the new ID of the first edge of a partition."""
         return int(self.counts[:, :part].sum())
 
     def open(self, part: int) -> PartEdges:
-        """The edges of a partition. From S3 they are fetched once, into a file without a name."""
+        """Open the edges of a partition. From S3 they are fetched once, into an unnamed file."""
         pieces = self.pieces(part)
         if all(self._store.is_local(piece.key) for piece in pieces):
             paths = {piece.key: self._store.local_copy(piece.key) for piece in pieces}
@@ -143,7 +143,7 @@ class PartEdges:
 
     Attributes:
         dtype: Of the IDs.
-        pieces: What there is.
+        pieces: Places of the edges.
         data: For each piece, bytes that begin with it.
     """
 
@@ -152,7 +152,7 @@ class PartEdges:
     data: list[npt.NDArray[np.uint8]]
 
     def __iter__(self) -> Iterator[tuple[int, Ids]]:
-        """Edge type ID and (3, n) IDs as in the buckets, by edge type and edge ID."""
+        """Yield edge type ID and (3, n) IDs as in the buckets, by edge type and edge ID."""
         for piece, data in zip(self.pieces, self.data, strict=True):
             size = 3 * piece.count * self.dtype.itemsize
             yield piece.edge_type_id, data[:size].view(self.dtype).reshape(3, piece.count)

@@ -1,7 +1,7 @@
-"""The hot loops of conversion, each linear in its input.
+"""The compiled loops of conversion, each linear in its input.
 
-Compiled by numba on first use and kept on disk beside this file, or in the user's cache folder where
-that one cannot be written. None holds the interpreter's lock.
+numba compiles them on first use and keeps the code beside this file, or in the user's cache folder if this
+folder cannot be written. They release the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def split_edges(
 
 @njit(cache=True, nogil=True)
 def mark_foreign(src: Ids, begin: int, end: int, local: Ids) -> int:
-    """Set ``local`` to 1 for sources outside the partition's new IDs; gives back the edges that have one."""
+    """Set ``local`` to 1 for sources outside the partition's new IDs; return the number of edges with one."""
     found = 0
     for i in range(len(src)):
         if src[i] < begin or src[i] >= end:
@@ -77,7 +77,7 @@ def mark_foreign(src: Ids, begin: int, end: int, local: Ids) -> int:
 
 @njit(cache=True, nogil=True)
 def number_marked(local: Ids, first: int) -> Ids:
-    """Replace the marks by consecutive local IDs from ``first`` on; gives back the marked new IDs."""
+    """Replace the marks by consecutive local IDs from ``first`` on; return the marked new IDs."""
     count = 0
     for node in range(len(local)):
         count += local[node] != 0
@@ -93,7 +93,7 @@ def number_marked(local: Ids, first: int) -> Ids:
 
 @njit(cache=True, nogil=True)
 def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
-    """(n,) int64 local IDs of new IDs."""
+    """Return (n,) int64 local IDs of new IDs."""
     found = np.empty(len(ids), np.int64)
     for i in range(len(ids)):
         node = ids[i]
@@ -103,7 +103,7 @@ def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
 
 @njit(cache=True, nogil=True)
 def count_foreign(src: Ids, begin: int, end: int) -> int:
-    """Number of sources outside the partition's new IDs."""
+    """Return the number of sources outside the partition's new IDs."""
     found = 0
     for i in range(len(src)):
         found += src[i] < begin or src[i] >= end
@@ -112,7 +112,7 @@ def count_foreign(src: Ids, begin: int, end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops: Ids, local: Ids) -> Counts:
-    """The in-edges of the nodes that were found one hop before; their sources are found now.
+    """Return the in-edges of the nodes found one hop before, and mark their sources as found now.
 
     Args:
         src: (n,) new IDs of the sources.

@@ -1,4 +1,4 @@
-"""Features between scatter and gather, where reading them once for each partition would cost more."""
+"""Features between scatter and gather, for inputs that would be slow to read once for each partition."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from partition_ops.system.parallel import cores, map_in_threads
 INDEX_VERSION = 1
 SEGMENT_BYTES = 32 << 20
 LEAST_BYTES = 1 << 10
-READS_WORTH_IT = 3  # writing a feature and reading it again costs about as much as reading it so often
+READS_WORTH_IT = 3  # writing a feature and reading it back costs about as much as reading it this often
 Entry = dict[str, Any]
 
 
 def scattered_chunks(conversion: Conversion) -> list[tuple[int, int]]:
-    """Place of the feature among the node features, and chunk, of all that are worth being scattered.
+    """Return the chunks of features to scatter: position among the node features, and chunk.
 
-    A feature is if there are more partitions than `READS_WORTH_IT` and each of them would have to fetch or
-    decode it: it is on S3 and each partition is made by a process of its own, or it is no ``.npy``; and if
-    the metadata say which rows are in which file, and none is empty.
+    A feature is scattered if there are more partitions than `READS_WORTH_IT`, each of which would have to
+    fetch or decode it (it is on S3 and every partition has a process of its own, or it is not ``.npy``), and
+    if the metadata say which rows are in which file and no file is empty.
     """
     if conversion.num_parts <= READS_WORTH_IT:
         return []
@@ -53,7 +53,7 @@ def _rows_per_chunk(metadata: GraphMetadata, feature: Feature) -> tuple[int, ...
 def scatter_features(
     conversion: Conversion, task: ArtifactWriter, group: int, chunks: Sequence[tuple[int, int]]
 ) -> int:
-    """Write ``features.bin`` and ``features.json`` of one group; the number of rows.
+    """Write ``features.bin`` and ``features.json`` of one group; return the number of rows.
 
     Each file is read once. A segment has consecutive rows by partition, in the order of the new IDs.
 
@@ -115,12 +115,12 @@ class _Piece:
 
 
 class FeatureBuckets:
-    """The features that have been scattered.
+    """Features that have been scattered.
 
     Args:
         store: Root of the run.
         groups: Groups of the plan that hold features.
-        part: Which partition is to be gathered.
+        part: Number of the partition that is gathered.
     """
 
     def __init__(self, store: Store, groups: Sequence[int], part: int) -> None:
@@ -139,7 +139,7 @@ class FeatureBuckets:
                     begin += sum(counts) * row
 
     def column(self, place: int, feature: Feature, rows: int) -> Column | None:
-        """The rows of the partition, of one of the node features; None if it has not been scattered.
+        """Return the partition's rows of a node feature; None if it has not been scattered.
 
         Raises:
             InvalidInputError: The chunks of the feature have different dtypes or shapes.

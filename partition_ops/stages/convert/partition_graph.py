@@ -33,8 +33,8 @@ SRC, DST, ORIG_ID, EDGE_ID, TYPE_ID = range(5)  # rows of `OuterEdges`
 class PartitionGraph:
     """A partition: inner nodes first, by new ID, then halo nodes, by new ID; edges by type and edge ID.
 
-    Behind its own edges are those of other partitions, where the halo has more than one hop. Without a halo
-    only the edges between inner nodes are in the graph; the others keep their IDs.
+    With a halo of more than one hop, edges of other partitions follow its own. Without a halo, the graph has
+    only the edges between inner nodes; the others keep their IDs.
 
     Args:
         conversion: The graph.
@@ -46,8 +46,8 @@ class PartitionGraph:
         first_edge_id: New ID of its first edge.
         halo: (halo nodes,) int64, new IDs, ascending.
         edge_counts: (edge types,) int64, the edges that the partition owns.
-        cut_counts: (edge types,) int64, those whose sources are elsewhere.
-        outer: The edges that other partitions own.
+        cut_counts: (edge types,) int64, those whose sources are in other partitions.
+        outer: The edges in the graph that other partitions own.
 
     Peak memory: 4 bytes a node of the graph (8 beyond 2^31, 1 more for several hops), 30 bytes a node of the
     partition; for each compressed format 16 bytes an edge of the partition.
@@ -71,7 +71,7 @@ class PartitionGraph:
         self.halo: Counts = number_marked(self._local, self.num_inner)
 
     def _mark(self, src: Ids) -> int:
-        """Mark halo nodes; the number of edges that have one."""
+        """Mark halo nodes; return the number of edges that start at one."""
         if self._config.num_hops == 0:
             return int(count_foreign(src, self._begin, self._end))
         return int(mark_foreign(src, self._begin, self._end, self._local))
@@ -97,7 +97,7 @@ class PartitionGraph:
         return LocalNodes(new, old - offsets[types], types.astype(np.int32), parts, self.num_inner)
 
     def nodes_by_size_class(self, classes: npt.NDArray[np.uint8]) -> dict[str, list[int]]:
-        """Numbers of inner and halo nodes by the number of bits of their degree.
+        """Return the numbers of inner and halo nodes by the number of bits of their degree.
 
         Args:
             classes: (nodes of the graph,) by homogeneous ID of the input graph.
@@ -118,7 +118,7 @@ class PartitionGraph:
         }
 
     def edge_digests(self) -> list[str]:
-        """SHA-256 of sources, destinations and IDs of the partition's own edges, as in the buckets."""
+        """Return SHA-256 of sources, destinations and IDs of the partition's own edges, as in the buckets."""
         digests = [hashlib.sha256(self._edges.dtype.str.encode()) for _ in range(3)]
         for _, rows in self._edges:
             for digest, row in zip(digests, rows, strict=True):
@@ -126,7 +126,7 @@ class PartitionGraph:
         return [digest.hexdigest() for digest in digests]
 
     def outer_digests(self) -> list[str]:
-        """SHA-256 of everything about the edges that other partitions own."""
+        """Return SHA-256 of each column of the edges that other partitions own."""
         found = []
         for column in (SRC, DST, ORIG_ID, EDGE_ID, TYPE_ID):
             digest = hashlib.sha256()
@@ -136,7 +136,7 @@ class PartitionGraph:
         return found
 
     def destinations(self, edge_type_id: int) -> Iterator[Ids]:
-        """Local IDs of the destinations of the edges that the partition owns of one type, in blocks."""
+        """Yield local IDs of the destinations of the own edges of one type, in blocks."""
         for type_id, rows in self._edges:
             if type_id == edge_type_id:
                 for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
@@ -229,20 +229,20 @@ class LocalNodes:
     num_inner: int
 
     def inner_ids_by_type(self, metadata: GraphMetadata) -> dict[str, Counts]:
-        """Type-wise IDs, in the input graph, of the inner nodes of each type; ascending."""
+        """Return by type the type-wise IDs, in the input graph, of the inner nodes; ascending."""
         ends = np.searchsorted(self.type_ids[: self.num_inner], np.arange(len(metadata.node_types) + 1))
         pieces = pairwise(ends.tolist())
         return {name: self.orig_ids[a:b] for name, (a, b) in zip(metadata.node_types, pieces, strict=True)}
 
     def count_by_type(self, types: int) -> tuple[Counts, Counts]:
-        """(types,) int64 each, numbers of inner and halo nodes."""
+        """Return the numbers of inner and of halo nodes by type; (types,) int64 each."""
         inner, halo = self.type_ids[: self.num_inner], self.type_ids[self.num_inner :]
         return np.bincount(inner, minlength=types), np.bincount(halo, minlength=types)
 
 
 @dataclass
 class OuterEdges:
-    """Edges of other partitions in the graph of this one, in a file without a name.
+    """Edges of other partitions in the graph of this one, in an unnamed file.
 
     Attributes:
         count: How many there are.
@@ -259,7 +259,7 @@ class OuterEdges:
         self.count += rows.shape[1]
 
     def blocks(self, row: int) -> Iterator[Counts]:
-        """One of the rows, over all that were added."""
+        """Yield one of the rows over all edges that were added, in blocks."""
         if not self.count:
             return
         self._stream.flush()
@@ -275,7 +275,7 @@ class OuterEdges:
 def outer_edges(
     buckets: Buckets, part: int, starts: Counts, local: Ids, num_hops: int, advance: Callable[[], Any] = int
 ) -> OuterEdges:
-    """The in-edges of halo nodes that are less than ``num_hops`` hops away, by hop and new edge ID.
+    """Collect the in-edges of halo nodes that are less than ``num_hops`` hops away, by hop and new edge ID.
 
     Reads the buckets of all other partitions once for each hop above the first.
 
@@ -283,8 +283,8 @@ def outer_edges(
         buckets: The edges of all partitions.
         part: Which partition.
         starts: (partitions + 1,) int64, first new ID of each partition.
-        local: (nodes,) by new ID, not 0 for the sources of the partition's own edges that are elsewhere; so
-            are all halo nodes afterwards.
+        local: (nodes,) by new ID, not 0 for sources of own edges in other partitions; afterwards not 0 for
+            all halo nodes.
         num_hops: How far the halo goes.
         advance: Called for each partition that has been read.
 

@@ -1,4 +1,4 @@
-"""Which chunks are scattered together."""
+"""The first task of a conversion: group the chunks that are scattered together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Plan:
 
     Attributes:
         edges: For each group of edges, the half-open range of its chunks among all edge chunks.
-        features: For each group of features, which come behind those of edges, its chunks; see
+        features: For each group of features, numbered after those of edges, its chunks; see
             `scattered_chunks`.
         starts: Type-wise ID of the first edge of every edge chunk.
     """
@@ -86,7 +86,7 @@ def make_plan(conversion: Conversion) -> StageResult:
         chunks = scattered_chunks(conversion)
         keys = [metadata.node_features[place].data.files[chunk] for place, chunk in chunks]
         features = [chunks[begin:end] for begin, end in _groups([sizes[key] for key in keys])]
-        # where the metadata lack them, chunks are counted, here and not in every group
+        # if the metadata lack the counts, the rows of chunks are counted here and not in every group
         starts = list(EdgeReader(conversion.source, metadata).chunk_starts.values())
         plan = {"version": PLAN_VERSION, "edges": edges, "features": features, "starts": starts}
         writer.write_json(layout.CONVERT_PLAN, plan)

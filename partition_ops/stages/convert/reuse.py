@@ -112,7 +112,7 @@ class EarlierFiles:
 
     def _copy(self, run: VerifiedRun, destination: Store, earlier: Artifact) -> bool:
         """Copy a file; whether it could be done. Remove the copy of a damaged file, and raise."""
-        run.stat(earlier.key)  # says so where it is gone or has another size
+        run.stat(earlier.key)  # raises if it is gone or has another size
         if not destination.copy_from(run.run, earlier.key, earlier.size):
             return False
         found = sha256_of_object(destination, earlier.key, earlier.size)
@@ -202,7 +202,7 @@ class _Chunks:
         self._checksums = input_checksums(conversion.destination)
 
     def of_nodes(self, feature: Feature, ids: Mapping[str, Ids]) -> list[Any] | None:
-        """The files that some nodes' rows are in: first row, number of rows, SHA-256; None if unknown."""
+        """Return the files with rows of some nodes: first row, number of rows, SHA-256; None if unknown."""
         counts = self._metadata.num_nodes_per_chunk[self._metadata.node_type_id(feature.type_name)]
         if counts is None or len(counts) != len(feature.data.files) or feature.data.format.name == "csv":
             return self._all(feature)  # the dtype of a CSV depends on every file
@@ -211,7 +211,7 @@ class _Chunks:
         return self._listed(feature, [(i, int(ends[i]) - counts[i], counts[i]) for i in used])
 
     def of_edges(self, feature: Feature) -> list[Any] | None:
-        """All files: a partition has edges of nearly all of them."""
+        """Return all files: a partition has edges of nearly all of them."""
         return self._all(feature)
 
     def _all(self, feature: Feature) -> list[Any] | None:
@@ -228,7 +228,7 @@ class _Chunks:
 
 
 def input_checksums(destination: Store) -> dict[str, str]:
-    """SHA-256 of the input's files by key, as validation has taken them; none where it has not been done."""
+    """Return SHA-256 of the input's files by key, as validation computed them; none if it was not done."""
     if not destination.exists(layout.VALIDATION_REPORT):
         return {}
     files = read_validation_report(destination)["files"]
@@ -236,7 +236,7 @@ def input_checksums(destination: Store) -> dict[str, str]:
 
 
 def _digest(*values: Any) -> str:
-    """SHA-256 of arrays, with their dtypes and shapes, and of what JSON can hold."""
+    """Return SHA-256 of arrays, with their dtypes and shapes, and of JSON values."""
     digest = hashlib.sha256(f"{CONTENTS_VERSION}".encode())
     for value in values:
         if isinstance(value, np.ndarray):

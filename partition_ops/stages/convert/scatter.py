@@ -1,4 +1,4 @@
-"""Scatter: each edge is read once and put into the bucket of the partition that owns it."""
+"""Scatter: read each edge once, and put it into the bucket of the partition that owns it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from partition_ops.system.progress import Advance, NoProgress, Progress
 
 SEGMENT_EDGES = 1 << 21
 LEAST_EDGES = 16
-EDGE_BYTES = 48  # of a segment: 24 as they were read, 12 or 24 by partition
-BLOCK_BYTES = 80 << 20  # text and parsed columns of the block that is being read
+EDGE_BYTES = 48  # of an edge of a segment: 24 as it was read, 12 or 24 by partition
+BLOCK_BYTES = 80 << 20  # text and parsed columns of the current block
 
 
 def scatter_edges(
@@ -40,10 +40,10 @@ def scatter_edges(
 ) -> StageResult:
     """Write ``scratch/convert/buckets/group<i>/edges.bin``: the edges of some chunks, by partition.
 
-    Of a group of features, ``features.bin``; see `partition_ops.stages.convert.feature_buckets`.
+    For a group of features, write ``features.bin``; see `partition_ops.stages.convert.feature_buckets`.
 
-    ``edges.json`` beside it says what is where; see `BucketIndex`. New IDs of nodes are known already, and
-    IDs take 4 bytes where they fit. The partition of the destination owns an edge.
+    ``edges.json`` beside it is the index; see `BucketIndex`. The edges have new node IDs already. IDs take 4
+    bytes if all fit. The partition of the destination owns an edge.
 
     Args:
         config: Options.
@@ -82,7 +82,7 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
 def _scatter_chunks(
     conversion: Conversion, task: ArtifactWriter, plan: Plan, group: int, progress: Progress | None
 ) -> int:
-    """Write the edges of some chunks; how many there are."""
+    """Write the edges of some chunks; return their number."""
     metadata = conversion.metadata
     dropped = conversion.dropped.ids(metadata)
     reader = EdgeReader(conversion.source, metadata, dropped, starts=plan.starts)
@@ -106,19 +106,19 @@ def _scatter_chunks(
 
 
 def scatter_memory(conversion: Conversion) -> int:
-    """Bytes that a group takes at a time."""
+    """Return the bytes that a group takes at a time."""
     return BLOCK_BYTES + EDGE_BYTES * segment_edges(conversion)
 
 
 def segment_edges(conversion: Conversion) -> int:
-    """Edges of a segment: what is read before it is written by partition."""
+    """Return the number of edges of a segment, which is read whole and then written by partition."""
     limit = conversion.config.memory or memory_limit() * 3 // 4
     return max(LEAST_EDGES, min(SEGMENT_EDGES, limit // (4 * cores() * EDGE_BYTES)))
 
 
 @dataclass
 class _Scatter:
-    """Scatters chunks, one after the other, into one object."""
+    """Scatters chunks one after the other into one object."""
 
     conversion: Conversion
     reader: EdgeReader

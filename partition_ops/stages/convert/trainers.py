@@ -1,8 +1,8 @@
-"""The trainer of every node and edge, where a machine has several.
+"""The trainer of every node and edge, for machines with several trainers.
 
 ``dgl.distributed.partition_graph`` 1.1.3 stores them as the features ``trainer_id``; those of partition p are
 k * p to k * p + k - 1 with k trainers on a machine, and an edge has the trainer of its destination. DGL's
-``node_split`` and ``edge_split`` take them.
+``node_split`` and ``edge_split`` read them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ids = npt.NDArray[np.int64]
 def trainer_features(
     conversion: Conversion, graph: PartitionGraph, part: int
 ) -> tuple[dict[str, Column], dict[str, Column]]:
-    """``trainer_id`` of a partition's nodes and edges by feature key, int64; none with one trainer a machine.
+    """Return ``trainer_id`` of nodes and of edges by feature key, int64; none with one trainer a machine.
 
     Raises:
         InvalidInputError: The graph has a feature of that name, or the trainers are not of this assignment.
@@ -47,7 +47,8 @@ def trainer_features(
     local = np.concatenate(list(by_type.values()))
     if (local // trainers != part).any():
         raise InvalidInputError(
-            "The trainers in assignment/trainers/ are not those of the assignment", remedy="Partition again."
+            "The trainers in assignment/trainers/ are not those of the assignment",
+            remedy="Run partition again.",
         )
     of_edges = {
         f"{edge_type}/{TRAINER}": _of_edges(graph, type_id, local)
@@ -57,7 +58,7 @@ def trainer_features(
 
 
 def trainers_per_machine(destination: Store) -> int:
-    """How many trainers the assignment was made for."""
+    """Return the number of trainers on a machine that the assignment was made for."""
     key = f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_SIDECAR}"
     if not destination.exists(key):
         return 1
@@ -66,7 +67,7 @@ def trainers_per_machine(destination: Store) -> int:
 
 
 def read_trainers(destination: Store, ids: Mapping[str, Ids]) -> list[Ids]:
-    """(n,) int64 trainers of some nodes of each type; nothing with one trainer a machine.
+    """Return (n,) int64 trainers of some nodes of each type; nothing with one trainer a machine.
 
     Args:
         destination: Root of the run.
