@@ -14,6 +14,7 @@ from pathlib import Path
 
 from graph_partitioning.options import Approval, GraphLocation, Retention, graph_settings_schema
 
+from partition_ops.formats.format import get_format
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.jobs.options import RetentionConfig, RunConfig
 from partition_ops.options.declare import options_of
@@ -26,7 +27,7 @@ from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.quality.options import EarlierReport
 from partition_ops.stages.validate.checks import docs_table
 from partition_ops.stages.validate.options import ExpectationSuites
-from partition_ops.verification.report import CHECKS
+from partition_ops.verification.report import all_checks
 
 DOCS = Path(__file__).parent
 SETTINGS = DOCS.parent / "schemas" / "graph_settings.schema.json"
@@ -40,8 +41,9 @@ def options_table(*classes: type, command_line: bool = True, form: bool = False)
 
 def verification_table() -> list[str]:
     """Return the table of the checks of ``verify``."""
+    rules = all_checks([get_format("dgl")])
     rows = (
-        f"| `{name}` | {rule} |".replace("<", "&lt;").replace(">", "&gt;") for name, rule in CHECKS.items()
+        f"| `{name}` | {rule} |".replace("<", "&lt;").replace(">", "&gt;") for name, rule in rules.items()
     )
     return ["| check | what must hold |", "|---|---|", *rows]
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
 BLOCK_BYTES = 1 << 20  # a block of this size stays in the cache of the core that made it
@@ -121,9 +122,16 @@ class StoredArray:
         Peak memory: pages of the file as they are touched. From S3 the whole file is fetched once.
 
         Raises:
-            InvalidInputError: There is no such file.
+            InvalidInputError: There is no such file, or it ends before the array does.
         """
         path = output.local_copy(self.key)
+        size, end = path.stat().st_size, self.offset + self.nbytes
+        if end > size:
+            raise InvalidInputError(
+                f"{output.uri_of(self.key)} is cut short",
+                found=f"{size:,} bytes",
+                expected=f"{end:,}, as its header says",
+            )
         if not self.nbytes:
             return np.empty(self.shape, self.dtype)
         mapped = np.memmap(path, np.uint8, "r", self.offset, (self.nbytes,))

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, BinaryIO, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
@@ -23,10 +23,12 @@ from partition_ops.errors import UsageError
 if TYPE_CHECKING:
     from partition_ops.artifacts.book import Book
     from partition_ops.formats.columns import Array, StoredArray
+    from partition_ops.formats.findings import Findings
     from partition_ops.formats.partition import Partition
     from partition_ops.storage import Store
 
 ENTRY_POINTS = "partition_ops.formats"
+GROUPS = ("nodes", "edges", "node_features", "edge_features", "node_orig_ids", "edge_orig_ids")
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,12 @@ class Format(ABC):
         name: Name in ``--formats``.
         version: Raise it whenever the same partition gives other bytes: the partitions are then converted
             again.
+        checks: Checks of ``verify`` that only this format has: what must hold, by name.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    checks: ClassVar[Mapping[str, str]] = {}
 
     @property
     def folder(self) -> str:
@@ -91,7 +95,8 @@ class Format(ABC):
         (the book tells the type of every new ID). ``edges/src`` and ``edges/dst`` may be missing if the
         format holds a sparse matrix instead: ``edges/csc/indptr`` (num_nodes + 1,), ``edges/csc/indices``
         (num_edges,), the sources, and ``edges/csc/edge_ids`` (num_edges,), positions in the columns of edges;
-        or ``edges/csr/…``, by source. Booleans may be stored as uint8.
+        or ``edges/csr/…``, by source. Booleans may be stored as uint8. A format may store the flags
+        ``nodes/inner`` and ``edges/inner``, uint8, 1 for nodes and edges that the partition owns.
 
         Args:
             output: Root of the output.
@@ -104,13 +109,42 @@ class Format(ABC):
         Peak memory: a few KiB. From S3 only headers are fetched, by range requests.
         """
 
-    def load(self, output: Store, part: int) -> dict[str, Array]:
-        """Load a stored partition as its users do, into arrays by column name.
+    def load(self, output: Store, part: int, groups: Collection[str] = GROUPS) -> dict[str, Array]:
+        """Load groups of columns of a stored partition as its users do, into arrays by column name.
 
-        ``verify`` compares them with the input. ``edges/src`` and ``edges/dst`` must be there. By default the
-        arrays are mapped from where `arrays` finds them.
+        ``verify`` compares them with the input. ``edges/src`` and ``edges/dst`` must be among the edges. By
+        default the arrays are mapped from where `arrays` finds them.
+
+        Raises:
+            InvalidInputError: A file is missing or damaged.
         """
-        return {name: stored.map(output) for name, stored in self.arrays(output, part).items()}
+        found: dict[str, Array] = {}
+        for group in groups:
+            stored = self.arrays(output, part, group=group)
+            found |= {name: stored[name].map(output) for name in stored if name.startswith(f"{group}/")}
+        return found
+
+    def check_config(self, findings: Findings, output: Store, expected: Book) -> None:  # noqa: B027
+        """Check the files that describe all partitions; optional.
+
+        Args:
+            findings: Takes the failures of `checks`, and of the checks that all formats have.
+            output: Root of the output.
+            expected: The book that the output should have.
+        """
+
+    def check_partition(  # noqa: B027
+        self, findings: Findings, output: Store, part: int, expected: Book, options: Mapping[str, Any]
+    ) -> None:
+        """Check what only this format has; optional. ``verify`` itself checks the columns of `load`.
+
+        Args:
+            findings: As for `check_config`.
+            output: Root of the output.
+            part: Number of the partition.
+            expected: The book that the output should have.
+            options: Options of ``convert``.
+        """
 
 
 def format_names() -> list[str]:

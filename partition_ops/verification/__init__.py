@@ -1,4 +1,4 @@
-"""Check every invariant of a finished output, independently of the code that wrote it."""
+"""Checks of every invariant of a finished output, independent of the code that writes outputs."""
 
 from partition_ops.verification.report import CHECKS, Check, VerifyReport
 from partition_ops.verification.verify import check_finished, verify_output

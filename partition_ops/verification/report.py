@@ -1,16 +1,13 @@
-"""The list of all checks, and their findings."""
+"""The report of ``verify``, and the list of the checks that every output format has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from partition_ops.errors import InvalidInputError, StorageError
+from partition_ops.formats.findings import Findings
+from partition_ops.formats.format import Format
 
 REPORT_VERSION = 1
 MOST_DETAILS = 5  # details of one check in the report; the rest is counted
@@ -18,13 +15,13 @@ MOST_DETAILS = 5  # details of one check in the report; the rest is counted
 CHECKS = {
     "schema": "schema/<graph>.json has the homogeneous ID ranges of the input's types",
     "assignment": "every node has one partition, the same in the text files and in their binary copies",
-    "configuration": "partitions/<graph>.json describes this graph and names the files of every partition",
+    "configuration": "the book and the formats' own configuration describe this graph and its partitions",
     "node-ranges": "the node ranges tile the new IDs, by partition and by type, with the assigned counts",
     "edge-ranges": "the edge ranges tile the new IDs, by partition and by type, with the counts of in-edges",
     "node-id-maps": "node ID maps are bijections, sorted by new ID, that agree with ranges and assignment",
     "edge-id-maps": "edge ID maps are bijections onto the edges left; the destination's partition has each",
     "order": "nodes and edges of one type in one partition are in the order of their original IDs",
-    "fields": "graph.dgl has exactly DGL's fields and 'orig_id', with their dtypes, in the selected formats",
+    "fields": "every format has exactly its columns of nodes and edges, with their dtypes",
     "inner-nodes": "the inner nodes come first and are those of the assignment, with their IDs and types",
     "halo-nodes": "the halo nodes are exactly those within the hops, with their IDs and types",
     "node-owners": "'part_id' is the partition of every local node",
@@ -33,11 +30,9 @@ CHECKS = {
     "every-node-once": "every node of the input is an inner node of exactly one partition",
     "every-edge-once": "every edge of the input that is not dropped is in exactly one partition",
     "dropped-edges": "the dropped edges are exactly those with the action drop, and they are listed",
-    "original-ids": "orig_nids.dgl and orig_eids.dgl agree with the ID maps",
+    "original-ids": "the original IDs of inner nodes and own edges agree with the ID maps",
     "node-features": "node features have the dtype, shape and bits of the input's rows; none lost or extra",
     "edge-features": "edge features have the dtype, shape and bits of the input's rows; none lost or extra",
-    "partition-book": "DGL's partition book maps new IDs to partition, type and type-wise ID, and back",
-    "dgl-load": "dgl.distributed.load_partition loads every partition with DGL's debug checks",
     "migration": "assignment/migration.json lists what moved since the previous run, if there is one",
     "carry-over": "the carry-over maps lead from every old node's new ID in the previous run to that now",
     "manifest-artifacts": "the manifest lists every artifact with its size and SHA-256",
@@ -50,8 +45,8 @@ class Check:
     """The outcome of one check.
 
     Attributes:
-        name: A key of `CHECKS`.
-        passed: Whether the check found nothing wrong.
+        name: Name of the check.
+        passed: Whether it found no failure.
         detail: What was checked, or the first offending values.
     """
 
@@ -60,12 +55,19 @@ class Check:
     detail: str
 
     def to_json(self) -> dict[str, Any]:
+        """Return the entry of the check in the report."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The outcome of all checks, in the order of `CHECKS`."""
+    """The outcome of all checks: those of `CHECKS`, then those that only one output format has.
+
+    Attributes:
+        input: URI of the input.
+        output: URI of the output.
+        checks: The outcomes.
+    """
 
     input: str
     output: str
@@ -73,13 +75,16 @@ class VerifyReport:
 
     @property
     def failed(self) -> tuple[Check, ...]:
+        """The checks that failed."""
         return tuple(check for check in self.checks if not check.passed)
 
     @property
     def passed(self) -> bool:
+        """Whether all checks passed."""
         return not self.failed
 
     def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON document."""
         checks = [check.to_json() for check in self.checks]
         return {
             "version": REPORT_VERSION,
@@ -90,79 +95,36 @@ class VerifyReport:
         }
 
     def summary(self) -> str:
-        """Return a line for every check, and one for all."""
+        """Return a line for every check, and one for all of them."""
         lines = [f"{'ok  ' if c.passed else 'FAIL'}  {c.name:<18}  {c.detail}" for c in self.checks]
         good = len(self.checks) - len(self.failed)
         return "\n".join([*lines, f"{good} of {len(self.checks)} checks passed for {self.output}"])
 
 
-class Findings:
-    """Collects the findings of the checks, so that one failure does not hide the next."""
-
-    def __init__(self) -> None:
-        self._failures: dict[str, list[str]] = {name: [] for name in CHECKS}
-        self._begun: set[str] = set()
-
-    @contextmanager
-    def check(self, name: str) -> Iterator[None]:
-        """Run a part of a check; any exception is a failure of the check.
-
-        All exceptions but those of the storage are caught, because damaged artifacts make DGL, pyarrow and
-        NumPy fail in many ways, and the other checks must run nevertheless.
-        """
-        self._begun.add(name)
-        try:
-            yield
-        except StorageError:  # says nothing about the output
-            raise
-        except InvalidInputError as error:
-            self.fail(name, str(error))
-        except Exception as error:
-            self.fail(name, f"could not be checked, {type(error).__name__}: {error}")
-
-    def fail(self, name: str, detail: str) -> None:
-        self._failures[name].append(detail)
-
-    def same(self, name: str, where: str, found: Any, expected: Any) -> bool:
-        """Compare two small values."""
-        if found != expected:
-            self.fail(name, f"{where} is {_short(found)}, expected {_short(expected)}")
-            return False
-        return True
-
-    def equal(
-        self, name: str, where: str, found: npt.NDArray[Any], expected: npt.NDArray[Any], at: str = "row"
-    ) -> bool:
-        """Compare two arrays of shape (n,), and report the first difference."""
-        if found.shape != expected.shape:
-            self.fail(name, f"{where}: shape {found.shape}, expected {expected.shape}")
-            return False
-        differ = found != expected
-        if not differ.any():
-            return True
-        first = int(np.argmax(differ))
-        count = int(np.count_nonzero(differ))
-        self.fail(
-            name,
-            f"{where}: {at} {first} is {found[first]}, expected {expected[first]}"
-            f" ({count} of {len(found)} differ)",
-        )
-        return False
-
-    def report(self, source: str, output: str) -> VerifyReport:
-        return VerifyReport(source, output, tuple(self._outcome(name) for name in CHECKS))
-
-    def _outcome(self, name: str) -> Check:
-        failures = self._failures[name]
-        if not failures and name in self._begun:
-            return Check(name, True, CHECKS[name])
-        if not failures:
-            return Check(name, False, "not checked, because something that it needs is missing or damaged")
-        more = len(failures) - MOST_DETAILS
-        shown = "; ".join(failures[:MOST_DETAILS])
-        return Check(name, False, shown + (f"; and {more} more" if more > 0 else ""))
+def all_checks(formats: Iterable[Format]) -> dict[str, str]:
+    """Return what must hold by name of the check: `CHECKS`, then the checks of some formats alone."""
+    own = {name: statement for form in formats for name, statement in form.checks.items()}
+    return {**CHECKS, **own}
 
 
-def _short(value: Any, limit: int = 200) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def make_report(findings: Findings, checks: Mapping[str, str], source: str, output: str) -> VerifyReport:
+    """Return the report of what some checks found.
+
+    Args:
+        findings: The failures.
+        checks: What must hold, by name of the check.
+        source: URI of the input.
+        output: URI of the output.
+    """
+    return VerifyReport(source, output, tuple(_outcome(findings, *check) for check in checks.items()))
+
+
+def _outcome(findings: Findings, name: str, statement: str) -> Check:
+    failures = findings.failures(name)
+    if not failures and findings.has_begun(name):
+        return Check(name, True, statement)
+    if not failures:
+        return Check(name, False, "not checked, because something that it needs is missing or damaged")
+    more = len(failures) - MOST_DETAILS
+    shown = "; ".join(failures[:MOST_DETAILS])
+    return Check(name, False, shown + (f"; and {more} more" if more > 0 else ""))

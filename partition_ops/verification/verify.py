@@ -1,41 +1,37 @@
-"""Verification: all checks of a finished output, in their order."""
+"""Run all checks of a finished output, in order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import OLD_FORMAT, Book
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError
+from partition_ops.formats.findings import Findings
+from partition_ops.formats.format import Format, get_formats
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
-from partition_ops.verification.book import check_book, check_load
-from partition_ops.verification.contents import Features, check_original_ids
-from partition_ops.verification.dropped import check_dropped, find_dropped, read_actions
-from partition_ops.verification.growth import check_growth
-from partition_ops.verification.id_maps import check_id_maps
-from partition_ops.verification.input import read_edges
-from partition_ops.verification.manifest import check_manifest
-from partition_ops.verification.output import Output
-from partition_ops.verification.report import Findings, VerifyReport
-from partition_ops.verification.structure import (
-    STRUCTURE_CHECKS,
-    Seen,
-    check_absent,
-    check_edges,
-    check_fields,
-    check_nodes,
-)
-from partition_ops.verification.truth import Truth
-from partition_ops.verification.whole import (
-    check_config,
-    check_ranges,
+from partition_ops.verification.check_dropped import check_dropped, find_dropped, read_actions
+from partition_ops.verification.check_features import FeatureChecks, check_original_ids
+from partition_ops.verification.check_graph import GRAPH_CHECKS, GraphChecks, Seen
+from partition_ops.verification.check_growth import check_growth
+from partition_ops.verification.check_id_maps import check_id_maps
+from partition_ops.verification.check_output import (
+    check_book,
+    check_manifest,
+    check_part_folders,
     check_schema,
     read_assignment,
-    read_config,
-    read_conversion,
+    read_convert_options,
 )
+from partition_ops.verification.expected_graph import ExpectedGraph
+from partition_ops.verification.input_graph import read_edges
+from partition_ops.verification.report import VerifyReport, all_checks, make_report
 
 
 def verify_output(
@@ -48,38 +44,49 @@ def verify_output(
     """Check every invariant of a finished output against the graph that it was made from.
 
     The expected output is derived from the input, the assignment and the actions for duplicates and
-    self-loops, by code that shares nothing with the code that wrote the output. All checks run, also after a
-    failure; a check that cannot run counts as failed. Nothing is written.
+    self-loops, by code that shares nothing with the code that writes outputs. Every output format is checked
+    as its users load it. All checks run, also after a failure; a check that cannot run counts as failed.
+    Nothing is written.
 
     Args:
         source: Root of the input graph.
         destination: Root of the finished output.
-        progress: Shows the progress, by partition.
-        graph_name: The name of the run, if it differs from the name in ``metadata.json``.
+        progress: Shows the partitions.
+        graph_name: Name of the graph, if it differs from the one in ``metadata.json``.
 
     Returns:
-        The outcome of each of `partition_ops.verification.report.CHECKS`.
+        The outcome of all checks; see `all_checks`.
 
     Raises:
-        InvalidInputError: The input itself is missing or broken.
-        StorageError: Storage failed.
+        InvalidInputError: The input itself is missing or damaged.
+        UsageError: An output format is not installed.
+        StorageError: The storage failed.
 
     Peak memory: 22 bytes a node and 17 bytes an edge of the whole graph (with fewer than 2^31 nodes of a
-    type), plus the largest of: 70 bytes an edge of the largest type, the largest CSV or Parquet
+    type); on top of that the greatest of: 70 bytes an edge of the largest type, the largest CSV or Parquet
     file of the input, one partition twice with its features. Parquet and CSV features are copied into
     temporary files. 1.9 million nodes and 21 million edges in 4 partitions took 25 s within 1.9 GB.
     """
-    findings = Findings()
-    metadata = load_metadata(source, graph_name=graph_name)
-    with temporary_folder() as folder:
-        output = Output(destination, metadata.graph_name, Path(folder) / "output")
-        check_schema(findings, destination, metadata)
-        check_manifest(findings, source, destination, metadata)
-        truth = _truth(findings, source, output, metadata)
-        if truth is not None:
-            check_growth(findings, output, truth, Path(folder) / "earlier")
-            _check_partitions(findings, source, output, truth, progress or NoProgress(), Path(folder))
-    return findings.report(source.uri, destination.uri)
+    metadata, findings = load_metadata(source, graph_name=graph_name), Findings()
+    check_schema(findings, destination, metadata)
+    check_manifest(findings, source, destination, metadata)
+    options = read_convert_options(findings, destination)
+    formats = get_formats(options.get("formats", [OLD_FORMAT]))
+    graph = _expected_graph(findings, source, destination, metadata, int(options.get("num_hops", 1)))
+    if graph is not None:
+        book = graph.book(tuple(form.name for form in formats))
+        check_book(findings, destination, book)
+        check_id_maps(findings, destination, graph)
+        check_growth(findings, destination, formats[0], graph)
+        with temporary_folder() as folder:
+            features = FeatureChecks(findings, source, destination, graph, Path(folder))
+            features.check_trainers()
+            number = len(formats) * graph.num_parts
+            with (progress or NoProgress()).step("verify", number, "partitions") as advance:
+                for form in formats:
+                    checks = _FormatChecks(findings, destination, form, graph, book, options, features)
+                    checks.check(advance)
+    return make_report(findings, all_checks(formats), source.uri, destination.uri)
 
 
 def check_finished(output: Store) -> None:
@@ -95,55 +102,68 @@ def check_finished(output: Store) -> None:
         )
 
 
-def _truth(findings: Findings, source: Store, output: Output, metadata: GraphMetadata) -> Truth | None:
-    """Return the expected output; None without a usable assignment."""
+def _expected_graph(
+    findings: Findings, source: Store, output: Store, metadata: GraphMetadata, num_hops: int
+) -> ExpectedGraph | None:
+    """Return the expected graph; None without a usable assignment."""
     edges = [read_edges(source, metadata, type_id) for type_id in range(len(metadata.edge_types))]
-    config = read_config(findings, output)
     assignment = read_assignment(findings, output, metadata)
     if assignment is None:
         return None
-    dropped = find_dropped(metadata, edges, read_actions(findings, output.store))
-    check_dropped(findings, output.store, metadata, dropped)
-    num_hops, _ = read_conversion(findings, output.store)
+    dropped = find_dropped(metadata, edges, read_actions(findings, output))
+    check_dropped(findings, output, metadata, dropped)
     ids = {type_id: each.ids for type_id, each in dropped.items()}
-    truth = Truth(metadata, *assignment, edges, ids, num_hops)
-    if config is not None:
-        check_config(findings, output, config, truth)
-        check_ranges(findings, config, truth)
-    check_id_maps(findings, output, truth)
-    return truth
+    return ExpectedGraph(metadata, *assignment, edges, ids, num_hops)
 
 
-def _check_partitions(
-    findings: Findings, source: Store, output: Output, truth: Truth, progress: Progress, scratch: Path
-) -> None:
-    metadata = truth.metadata
-    features = Features(source, truth, scratch / "features")
-    nodes = Seen(list(metadata.node_types), metadata.num_nodes)
-    edges = Seen([str(edge_type) for edge_type in metadata.edge_types], metadata.num_edges)
-    with progress.step("verify", truth.num_parts, "partitions") as advance:
-        for part in range(truth.num_parts):
-            _check_graph(findings, part, output, truth, nodes, edges)
-            check_original_ids(findings, part, output, truth)
-            features.check(findings, part, output)
-            check_book(findings, part, output, truth)
-            check_load(findings, part, output, truth)
+@dataclass(frozen=True)
+class _FormatChecks:
+    """Checks of all partitions in one output format.
+
+    Attributes:
+        findings: Takes the failures.
+        output: Root of the output.
+        form: The format.
+        graph: The expected graph.
+        book: The expected book.
+        options: Options of ``convert``.
+        features: Checks of the features.
+    """
+
+    findings: Findings
+    output: Store
+    form: Format
+    graph: ExpectedGraph
+    book: Book
+    options: Mapping[str, Any]
+    features: FeatureChecks
+
+    def check(self, advance: Callable[[int], object]) -> None:
+        """Check every partition; ``advance`` is called after each."""
+        metadata, findings, where = self.graph.metadata, self.findings, self.form.name
+        check_part_folders(findings, self.output, self.form, self.graph.num_parts)
+        self.form.check_config(findings, self.output, self.book)
+        nodes = Seen(list(metadata.node_types), metadata.num_nodes)
+        edges = Seen([str(edge_type) for edge_type in metadata.edge_types], metadata.num_edges)
+        for part in range(self.graph.num_parts):
+            self._check_graph(part, nodes, edges)
+            check_original_ids(findings, self.form, self.output, part, self.graph)
+            self.features.check(self.form, part)
+            self.form.check_partition(findings, self.output, part, self.book, self.options)
             advance(1)
-    nodes.check_all(findings, "every-node-once")
-    edges.check_all(findings, "every-edge-once", truth.in_no_graph())
+        nodes.check_all(findings, "every-node-once", where)
+        edges.check_all(findings, "every-edge-once", where, self.graph.in_no_graph())
 
-
-def _check_graph(
-    findings: Findings, part: int, output: Output, truth: Truth, nodes: Seen, edges: Seen
-) -> None:
-    graph = None
-    with findings.check("fields"):
-        graph = output.graph(part)
-    if graph is None:
-        for check in STRUCTURE_CHECKS:
-            findings.fail(check, f"part {part}: graph.dgl cannot be read")
-        return
-    check_fields(findings, part, graph, truth, read_conversion(findings, output.store)[1])
-    check_nodes(findings, part, graph, truth, nodes)
-    check_edges(findings, part, graph, truth, edges)
-    check_absent(findings, part, graph, truth)
+    def _check_graph(self, part: int, nodes: Seen, edges: Seen) -> None:
+        columns, where = None, f"{self.form.name}, part {part}"
+        with self.findings.check("fields"):
+            columns = self.form.load(self.output, part, ("nodes", "edges"))
+        if columns is None:
+            for check in GRAPH_CHECKS:
+                self.findings.fail(check, f"{where}: the graph cannot be read")
+            return
+        checks = GraphChecks(self.findings, where, part, self.graph, columns)
+        checks.check_columns()
+        checks.check_nodes(nodes)
+        checks.check_edges(edges)
+        checks.check_dropped()

@@ -6,7 +6,7 @@ file, the other four are tensor files. dgl is only needed to load them with `DGL
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -30,10 +30,13 @@ from partition_ops.formats.dgl.binary_format import (
     write_graph_file,
     write_tensor_file,
 )
-from partition_ops.formats.format import FileWriter, Format
+from partition_ops.formats.dgl.checks import CHECKS, check_complete, check_config, check_partition
+from partition_ops.formats.findings import Findings
+from partition_ops.formats.format import GROUPS, FileWriter, Format
 from partition_ops.formats.partition import GRAPH_GROUPS, Partition
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
+from partition_ops.system.dgl_import import import_dgl
 
 GRAPH = "graph.dgl"
 TENSOR_FILES = {  # by the group of columns that each holds
@@ -42,7 +45,14 @@ TENSOR_FILES = {  # by the group of columns that each holds
     "node_orig_ids": "orig_nids.dgl",
     "edge_orig_ids": "orig_eids.dgl",
 }
-FIELDS = {"_ID": "new_id", "orig_id": "orig_id", "part_id": "part_id", "_TYPE": "type_id"}  # DGL's and ours
+FIELDS = {  # columns by their names in DGL
+    "_ID": "new_id",
+    "orig_id": "orig_id",
+    "part_id": "part_id",
+    "_TYPE": "type_id",
+    "inner_node": "inner",
+    "inner_edge": "inner",
+}
 SPARSE = ("indptr", "indices", "edge_ids")
 
 
@@ -50,6 +60,7 @@ class DGL(Format):
     """See `Format`; the folder is ``partitions/``."""
 
     name = "dgl"
+    checks = CHECKS
 
     @property
     def folder(self) -> str:
@@ -84,21 +95,41 @@ class DGL(Format):
                 found |= {f"{name}/{column}": _stored(key, place) for column, place in places.items()}
         return found
 
-    def load(self, output: Store, part: int) -> dict[str, Array]:
+    def load(self, output: Store, part: int, groups: Collection[str] = GROUPS) -> dict[str, Array]:
         """As `Format.load`, by DGL's own loaders."""
-        from partition_ops.system.dgl_import import import_dgl
+        found: dict[str, Array] = {}
+        if not {*groups}.isdisjoint(GRAPH_GROUPS):
+            found |= self._load_graph(output, part)
+        for group, name in TENSOR_FILES.items():
+            if group in groups:
+                tensors = import_dgl().data.utils.load_tensors(self._complete(output, part, name))
+                found |= {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
+        return found
 
-        dgl = import_dgl()
-        folder = self.part_folder(part)
-        (graph,), _ = dgl.load_graphs(str(output.local_copy(f"{folder}/{GRAPH}")))
+    def check_config(self, findings: Findings, output: Store, expected: Book) -> None:
+        """Check the partition config."""
+        check_config(findings, output, expected)
+
+    def check_partition(
+        self, findings: Findings, output: Store, part: int, expected: Book, options: Mapping[str, Any]
+    ) -> None:
+        """Check fields and sparse formats of ``graph.dgl``, and what DGL makes of the partition."""
+        check_partition(findings, output, part, expected, options)
+
+    def _load_graph(self, output: Store, part: int) -> dict[str, Array]:
+        (graph,), _ = import_dgl().load_graphs(self._complete(output, part, GRAPH))
         src, dst = graph.edges(order="eid")
         found = {"edges/src": src.numpy(), "edges/dst": dst.numpy()}
         for kind, data in (("nodes", graph.ndata), ("edges", graph.edata)):
             found |= {f"{kind}/{FIELDS[name]}": data[name].numpy() for name in data if name in FIELDS}
-        for group, name in TENSOR_FILES.items():
-            tensors = dgl.data.utils.load_tensors(str(output.local_copy(f"{folder}/{name}")))
-            found |= {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
         return found
+
+    def _complete(self, output: Store, part: int, name: str) -> str:
+        """Return the local copy of a file, once it is known to be complete: DGL crashes if it is not."""
+        key = f"{self.part_folder(part)}/{name}"
+        path = output.local_copy(key)
+        check_complete(path, name, output.uri_of(key))
+        return str(path)
 
     def _graph_arrays(self, output: Store, part: int) -> dict[str, StoredArray]:
         key, read, where = self._open(output, part, GRAPH)

@@ -12,7 +12,7 @@ import pytest
 from partition_ops.chunked.metadata import FileFormat, FileSet, load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import open_store
-from partition_ops.verification.input import FeatureTable, read_edges
+from partition_ops.verification.input_graph import FeatureTable, read_edges
 from tests.graphs import Edges, Layout, SmallGraph
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from partition_ops.errors import StorageError
-from partition_ops.verification.report import CHECKS, MOST_DETAILS, Findings, VerifyReport
+from partition_ops.formats.dgl.checks import CHECKS as DGL_CHECKS
+from partition_ops.formats.findings import Findings
+from partition_ops.verification.report import CHECKS, MOST_DETAILS, VerifyReport, make_report
 
 
 def all_begun() -> Findings:
@@ -20,12 +22,16 @@ def all_begun() -> Findings:
     return findings
 
 
+def report_of(findings: Findings) -> VerifyReport:
+    return make_report(findings, CHECKS, "in", "out")
+
+
 def outcome(report: VerifyReport, name: str) -> str:
     return next(check.detail for check in report.checks if check.name == name)
 
 
 def test_a_report_without_failures() -> None:
-    report = all_begun().report("in", "out")
+    report = report_of(all_begun())
     assert report.passed
     assert report.summary().endswith(f"{len(CHECKS)} of {len(CHECKS)} checks passed for out")
     assert json.loads(json.dumps(report.to_json()))["passed"] is True
@@ -35,16 +41,14 @@ def test_a_check_that_never_ran_has_not_passed() -> None:
     findings = Findings()
     with findings.check("schema"):
         pass
-    assert [check.name for check in findings.report("in", "out").failed] == [
-        c for c in CHECKS if c != "schema"
-    ]
+    assert [check.name for check in report_of(findings).failed] == [c for c in CHECKS if c != "schema"]
 
 
 def test_an_exception_is_a_failure_and_the_rest_goes_on() -> None:
     findings = all_begun()
     with findings.check("schema"):
         raise KeyError("nid")
-    report = findings.report("in", "out")
+    report = report_of(findings)
     assert [check.name for check in report.failed] == ["schema"]
     assert "KeyError: 'nid'" in outcome(report, "schema")
 
@@ -57,16 +61,14 @@ def test_a_storage_error_is_no_failure_of_the_output() -> None:
 def test_the_first_place_that_differs_is_named() -> None:
     findings = all_begun()
     assert not findings.equal("edge-ids", "part 0", np.array([1, 2, 3]), np.array([1, 5, 6]))
-    assert outcome(findings.report("in", "out"), "edge-ids") == (
-        "part 0: row 1 is 2, expected 5 (2 of 3 differ)"
-    )
+    assert outcome(report_of(findings), "edge-ids") == ("part 0: row 1 is 2, expected 5 (2 of 3 differ)")
 
 
 def test_a_check_tells_its_first_failures_and_counts_the_rest() -> None:
     findings = all_begun()
     for part in range(MOST_DETAILS + 2):
         findings.fail("fields", f"part {part} is wrong")
-    told = outcome(findings.report("in", "out"), "fields")
+    told = outcome(report_of(findings), "fields")
     assert told.startswith("part 0 is wrong; part 1 is wrong")
     assert told.endswith("and 2 more")
     assert f"part {MOST_DETAILS} " not in told
@@ -74,4 +76,7 @@ def test_a_check_tells_its_first_failures_and_counts_the_rest() -> None:
 
 def test_the_guide_lists_every_check() -> None:
     guide = (Path(__file__).parents[3] / "docs/verify.md").read_text()
-    assert [line.split("`")[1] for line in guide.splitlines() if line.startswith("| `")] == list(CHECKS)
+    assert [line.split("`")[1] for line in guide.splitlines() if line.startswith("| `")] == [
+        *CHECKS,
+        *DGL_CHECKS,
+    ]

@@ -1,4 +1,4 @@
-"""Checks of the edges that validation dropped from the output."""
+"""Checks of the edges that are not in the output because the option ``on_defect`` drops them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pyarrow.parquet as pa_parquet
 
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import EdgeType, GraphMetadata
+from partition_ops.formats.findings import Findings
 from partition_ops.storage import Store
-from partition_ops.verification.input import Ids
-from partition_ops.verification.report import Findings
+from partition_ops.verification.input_graph import Ids
 
 CHECK = "dropped-edges"
 REASONS = ("duplicate_edges", "self_loop_edges")
@@ -29,7 +29,7 @@ class Dropped:
 
     Attributes:
         ids: (n,) int64, ascending type-wise IDs of the input.
-        reasons: (n,) int32, the check that each was dropped for, as an index in `REASONS`.
+        reasons: (n,) int32, the check that drops each edge, as an index of `REASONS`.
     """
 
     ids: Ids
@@ -37,12 +37,12 @@ class Dropped:
 
 
 def read_actions(findings: Findings, store: Store) -> dict[str, str]:
-    """Return the actions for duplicates and self-loops; empty if they are not recorded."""
+    """Return the actions for duplicates and self-loops; none if they are not recorded."""
     with findings.check(CHECK):
         actions = store.read_json(layout.VALIDATION_REPORT)["actions"]
         if store.exists(layout.MANIFEST):
-            given = store.read_json(layout.MANIFEST)["options"]["validate"]["on_defect"]
-            findings.same(CHECK, "the choice of actions in the manifest", given, actions)
+            in_manifest = store.read_json(layout.MANIFEST)["options"]["validate"]["on_defect"]
+            findings.same(CHECK, "the actions in the manifest", in_manifest, actions)
         return {check: actions[check] for check in REASONS}
     return {}
 
@@ -50,12 +50,12 @@ def read_actions(findings: Findings, store: Store) -> dict[str, str]:
 def find_dropped(
     metadata: GraphMetadata, edges: list[tuple[Ids, Ids]], actions: Mapping[str, str]
 ) -> dict[int, Dropped]:
-    """Find the edges to drop in the input, by edge type ID; only types with such edges.
+    """Return the edges to drop by edge type ID, found in the input itself; only types that have some.
 
     Args:
-        metadata: The graph's metadata.
+        metadata: Metadata of the graph.
         edges: By edge type, (edges,) type-wise sources and destinations.
-        actions: As from `read_actions`.
+        actions: See `read_actions`.
 
     Peak memory: 40 bytes an edge of the largest type.
     """
@@ -73,12 +73,12 @@ def find_dropped(
 
 
 def self_loops(edge_type: EdgeType, src: Ids, dst: Ids) -> Mask:
-    """Return (edges,) bool, whether an edge is a self-loop."""
+    """Return whether each edge is a self-loop, (edges,) bool."""
     return src == dst if edge_type.src == edge_type.dst else np.zeros(len(src), np.bool_)
 
 
 def repeated(src: Ids, dst: Ids) -> Mask:
-    """Return (edges,) bool, whether an edge has the same ends as an earlier one."""
+    """Return whether each edge has the ends of an earlier one, (edges,) bool."""
     order = np.lexsort((dst, src))  # stable: edges with the same ends stay in the order of their IDs
     again: Mask = np.ones(max(len(src) - 1, 0), np.bool_)
     for ends in (src, dst):
@@ -109,11 +109,11 @@ def _check_list(findings: Findings, store: Store, key: str, expected: Dropped) -
         return
     ids = table["orig_id"].to_numpy()
     for what, wrong in (
-        ("is listed, but is none of those to drop", np.setdiff1d(ids, expected.ids)),
+        ("is listed, but is not an edge to drop", np.setdiff1d(ids, expected.ids)),
         ("was to be dropped, but is not listed", np.setdiff1d(expected.ids, ids)),
     ):
         if len(wrong):
             findings.fail(CHECK, f"{key}: original ID {wrong[0]} {what} ({len(wrong)} such)")
     if findings.equal(CHECK, f"{key}: orig_id", ids, expected.ids):
         reasons = pc.index_in(table["check"], value_set=pa.array(REASONS)).fill_null(-1).to_numpy()
-        findings.equal(CHECK, f"{key}: check, as its place in {REASONS}", reasons, expected.reasons)
+        findings.equal(CHECK, f"{key}: check, as index of {REASONS}", reasons, expected.reasons)

@@ -1,4 +1,4 @@
-"""Checks of the ID maps, which define the order of the IDs for all other checks."""
+"""Checks of the ID maps. All later checks use the order of the IDs in them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,38 @@ from collections.abc import Mapping
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.verification.input import Ids
-from partition_ops.verification.output import ID_MAP_COLUMNS, Array, Output
-from partition_ops.verification.report import Findings
-from partition_ops.verification.truth import Ranges, Truth
+from partition_ops.formats.findings import Findings
+from partition_ops.storage import Store
+from partition_ops.verification.artifact_readers import Array, read_id_map
+from partition_ops.verification.expected_graph import ExpectedGraph, Ranges
+from partition_ops.verification.input_graph import Ids
+
+COLUMNS = {"orig_id": "int64", "new_id": "int64", "type_new_id": "int64", "part_id": "int32"}
 
 
-def check_id_maps(findings: Findings, output: Output, truth: Truth) -> None:
-    """Check every ID map; the order of a good one replaces the order that ``truth`` assumes.
+def check_id_maps(findings: Findings, output: Store, graph: ExpectedGraph) -> None:
+    """Check every ID map; the order of a correct one replaces the order that ``graph`` assumes.
 
     Peak memory: four int64 columns of the largest type.
     """
-    for type_id, node_type in enumerate(truth.metadata.node_types):
+    for type_id, node_type in enumerate(graph.metadata.node_types):
         with findings.check("node-id-maps"):
-            columns = output.id_map(layout.node_id_map(node_type))
+            columns = read_id_map(output, layout.node_id_map(node_type))
             where = f"node type {node_type!r}"
-            every = np.ones(truth.metadata.num_nodes[type_id], np.bool_)
-            if _is_id_map(findings, "node-id-maps", where, columns, truth.nodes, type_id, every):
-                owners = truth.parts[type_id]
-                if _agrees(findings, "node-id-maps", where, columns, owners, truth.nodes, type_id):
-                    truth.take_node_order(type_id, columns["orig_id"])
-    for type_id, edge_type in enumerate(truth.metadata.edge_types):
+            every = np.ones(graph.metadata.num_nodes[type_id], np.bool_)
+            if _is_id_map(findings, "node-id-maps", where, columns, graph.nodes, type_id, every):
+                owners = graph.parts[type_id]
+                if _agrees(findings, "node-id-maps", where, columns, owners, graph.nodes, type_id):
+                    graph.take_node_order(type_id, columns["orig_id"])
+    for type_id, edge_type in enumerate(graph.metadata.edge_types):
         with findings.check("edge-id-maps"):
-            columns = output.id_map(layout.edge_id_map(str(edge_type)))
+            columns = read_id_map(output, layout.edge_id_map(str(edge_type)))
             where = f"edge type {str(edge_type)!r}"
-            left = truth.left(type_id)
-            if _is_id_map(findings, "edge-id-maps", where, columns, truth.edge_ranges, type_id, left):
-                owners = truth.edge_parts(type_id)
-                if _agrees(findings, "edge-id-maps", where, columns, owners, truth.edge_ranges, type_id):
-                    truth.orig_edges[type_id] = columns["orig_id"]
+            left = graph.left(type_id)
+            if _is_id_map(findings, "edge-id-maps", where, columns, graph.edge_ranges, type_id, left):
+                owners = graph.edge_parts(type_id)
+                if _agrees(findings, "edge-id-maps", where, columns, owners, graph.edge_ranges, type_id):
+                    graph.orig_edges[type_id] = columns["orig_id"]
 
 
 def _agrees(
@@ -63,10 +66,10 @@ def _is_id_map(
     wanted: Array,
 ) -> bool:
     """Return whether the columns are a bijection onto the ``wanted`` IDs that agrees with the ranges."""
-    if not findings.same(name, f"{where}: the list of columns", list(columns), list(ID_MAP_COLUMNS)):
+    if not findings.same(name, f"{where}: the list of columns", list(columns), list(COLUMNS)):
         return False
     dtypes = {column: str(values.dtype) for column, values in columns.items()}
-    findings.same(name, f"{where}: the dtypes", dtypes, ID_MAP_COLUMNS)
+    findings.same(name, f"{where}: the dtypes", dtypes, COLUMNS)
     expected = ranges.new_ids(type_id)
     good = findings.equal(name, f"{where}: new_id", columns["new_id"], expected)
     good &= findings.equal(
@@ -89,7 +92,7 @@ def _is_bijection(findings: Findings, name: str, where: str, orig: Ids, wanted: 
 
 
 def _check_order(findings: Findings, where: str, orig: Ids, ranges: Ranges, type_id: int) -> None:
-    """Check that original IDs only decrease at the end of a partition."""
+    """Check that original IDs ascend inside each partition."""
     with findings.check("order"):
         falls = np.flatnonzero(np.diff(orig) < 0) + 1
         inside = np.setdiff1d(falls, ranges.typed_starts[:, type_id])

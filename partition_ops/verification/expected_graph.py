@@ -1,20 +1,21 @@
-"""The expected output, derived from the input, the assignment and the actions only.
+"""The expected output: derived from the input, the assignment and the actions for defects alone.
 
-The order of the nodes of one type in one partition is not derived: it is read from the ID maps, after they
-have been checked to be bijections.
+It does not depend on the order in which ``convert`` numbers the nodes of one type in one partition: that
+order is read from the ID maps, after they have been checked to be bijections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.artifacts.book import Book
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.verification.input import Ids
+from partition_ops.verification.input_graph import Ids
 
 Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -38,7 +39,7 @@ class Ranges:
 
     @cached_property
     def ends(self) -> Counts:
-        """(parts, types) int64, end of each range."""
+        """(parts, types) int64, the ID after the last of each range."""
         return self.starts + self.counts
 
     @cached_property
@@ -48,39 +49,40 @@ class Ranges:
 
     @cached_property
     def part_ends(self) -> Counts:
-        """(parts,) int64, end of the homogeneous new IDs of each partition."""
+        """(parts,) int64, the homogeneous new ID after the last of each partition."""
         return np.cumsum(self.counts.sum(axis=1))
 
     @property
     def total(self) -> int:
+        """Number of IDs."""
         return int(self.counts.sum())
 
     def part(self, part: int) -> tuple[int, int]:
-        """Return the homogeneous new IDs of a partition, half-open."""
+        """Return the half-open range of the homogeneous new IDs of a partition."""
         end = int(self.part_ends[part])
         return end - int(self.counts[part].sum()), end
 
     def typed(self, part: int, type_id: int) -> slice:
-        """Return the type-wise new IDs of one type in a partition."""
+        """Return the range of the type-wise new IDs of one type in a partition."""
         start = int(self.typed_starts[part, type_id])
         return slice(start, start + int(self.counts[part, type_id]))
 
     def new_ids(self, type_id: int) -> Counts:
-        """Return (count of the type,) int64, homogeneous new IDs by type-wise new ID."""
+        """Return homogeneous new IDs by type-wise new ID, (IDs of the type,) int64."""
         ranges = zip(self.starts[:, type_id], self.ends[:, type_id], strict=True)
         return np.concatenate([np.arange(start, end) for start, end in ranges])
 
     def parts_of(self, type_id: int) -> Counts:
-        """Return (count of the type,) int64, partitions by type-wise new ID."""
+        """Return partitions by type-wise new ID, (IDs of the type,) int64."""
         return np.repeat(np.arange(len(self.counts)), self.counts[:, type_id])
 
 
 @dataclass
-class Truth:
-    """The graph of the input under an assignment.
+class ExpectedGraph:
+    """The graph of the input, partitioned by an assignment.
 
     Attributes:
-        metadata: Of the input.
+        metadata: Metadata of the input.
         num_parts: Number of partitions.
         parts: By node type, (nodes,) the partition of each node by original ID.
         edges: By edge type, sources and destinations by original edge ID, type-wise original node IDs.
@@ -110,13 +112,26 @@ class Truth:
         self.orig_nodes = [in_order(parts) for parts in self.parts]
         self.orig_edges = [self._edges_in_order(type_id) for type_id in types]
 
+    def book(self, formats: tuple[str, ...]) -> Book:
+        """Return the book that the output should have, without ``part_method``."""
+        edge_types = map(str, self.metadata.edge_types)
+        return Book(
+            graph_name=self.metadata.graph_name,
+            num_parts=self.num_parts,
+            num_hops=self.num_hops,
+            part_method="",
+            node_counts=_by_type(self.metadata.node_types, self.nodes),
+            edge_counts=_by_type(edge_types, self.edge_ranges),
+            formats=formats,
+        )
+
     def edge_parts(self, edge_type_id: int) -> Ids:
-        """Return (edges,) the partition of each edge by original ID: that of its destination."""
+        """Return the partition of each edge by original ID, (edges,): that of its destination."""
         dst_type = self.metadata.node_type_id(self.metadata.edge_types[edge_type_id].dst)
         return self.parts[dst_type][self.edges[edge_type_id][1]]
 
     def left(self, edge_type_id: int) -> Mask:
-        """Return (edges,) bool, by original ID whether an edge of the input is in the output."""
+        """Return whether each edge of the input is in the output, (edges,) bool by original ID."""
         left = np.ones(len(self.edges[edge_type_id][0]), np.bool_)
         if edge_type_id in self.dropped:
             left[self.dropped[edge_type_id]] = False
@@ -133,15 +148,15 @@ class Truth:
         return found
 
     def new_ends(self, edge_type_id: int, edges: Ids) -> tuple[Ids, Ids]:
-        """Return the homogeneous new IDs of the sources and destinations of some edges, by original ID."""
+        """Return the homogeneous new IDs of sources and destinations of some edges, by original ID."""
         edge_type, ends = self.metadata.edge_types[edge_type_id], self.edges[edge_type_id]
         src_type, dst_type = (self.metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
         return self.new_nodes[src_type][ends[0][edges]], self.new_nodes[dst_type][ends[1][edges]]
 
     def take_node_order(self, type_id: int, orig: Ids) -> None:
-        """Use the order of a node ID map that is a bijection and agrees with the ranges."""
+        """Take over the order of a node ID map that is a bijection and agrees with the ranges."""
         self.orig_nodes[type_id] = orig
-        self.__dict__.pop("new_nodes", None)  # derived from the previous order
+        self.__dict__.pop("new_nodes", None)  # derived from the order before
 
     def nodes_of(self, part: int, node_type_id: int) -> Ids:
         """Return the original IDs of the nodes of one type in a partition, by new ID."""
@@ -166,7 +181,7 @@ class Truth:
     def describe_edges(self, new: Ids) -> tuple[Ids, Ids]:
         """Return edge type ID and original type-wise ID of homogeneous new edge IDs."""
         starts = self.edge_ranges.starts.ravel()
-        # the last range that begins there; earlier ones are empty
+        # the last range that begins there: earlier ones are empty
         index = np.searchsorted(starts, new, side="right") - 1
         type_id = index % len(self.edges)
         typed = self.edge_ranges.typed_starts.ravel()[index] + new - starts[index]
@@ -177,9 +192,9 @@ class Truth:
         return type_id, orig
 
     def hops(self, part: int) -> Ids:
-        """Return (nodes,) int64 by homogeneous new ID: hops to the partition, at most ``num_hops``.
+        """Return the distance of each node to a partition in in-edges, (nodes,) int64 by homogeneous ID.
 
-        Nodes that are further away or not connected have -1. Peak memory: 40 bytes an edge of the
+        Nodes without a path of at most ``num_hops`` in-edges have -1. Peak memory: 40 bytes an edge of the
         largest type, and 8 bytes a node.
         """
         found = np.full(self.nodes.total, -1, np.int64)
@@ -193,11 +208,11 @@ class Truth:
         return found
 
     def halo(self, part: int) -> Ids:
-        """Return the ascending homogeneous new IDs of the halo nodes of a partition."""
+        """Return the homogeneous new IDs, ascending, of the halo nodes of a partition."""
         return np.flatnonzero(self.hops(part) > 0)
 
     def own_edges(self, part: int) -> Ids:
-        """Return the ascending homogeneous new IDs of a partition's own edges in its graph."""
+        """Return the homogeneous new IDs, ascending, of the own edges in a partition's graph."""
         start, end = self.edge_ranges.part(part)
         if self.num_hops > 0:
             return np.arange(start, end)
@@ -207,7 +222,7 @@ class Truth:
         return start + np.flatnonzero((ids >= begin) & (ids < behind))
 
     def foreign_edges(self, part: int) -> Ids:
-        """Return the ascending homogeneous new IDs of the edges in a partition's graph that others own."""
+        """Return the homogeneous new IDs, ascending, of the edges in a partition's graph that others own."""
         found = [np.empty(0, np.int64)]
         if self.num_hops > 1:
             hops = self.hops(part)
@@ -236,9 +251,13 @@ class Truth:
 
 
 def in_order(parts: Ids) -> Ids:
-    """Return original IDs ordered by partition, and ascending inside each.
+    """Return the original IDs by partition, ascending inside each.
 
     Args:
         parts: (n,) partitions by original ID.
     """
     return np.argsort(parts, kind="stable")
+
+
+def _by_type(names: Iterable[str], ranges: Ranges) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(map(int, ranges.counts[:, type_id])) for type_id, name in enumerate(names)}

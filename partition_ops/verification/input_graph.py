@@ -1,7 +1,7 @@
-"""Readers of the input graph for verification only.
+"""Edges and features of the input graph, read with code of our own.
 
-`partition_ops.chunked.edges` and `partition_ops.chunked.feature_reader` belong to the conversion: an
-error in them must not be hidden here.
+``convert`` reads with `partition_ops.chunked.edges` and `partition_ops.chunked.feature_reader`: a mistake
+there must not hide itself here.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.integer[Any]]
-CHANGED = "Name the input that the output was made of; 'partition-ops validate' says what is wrong here."
+CHANGED = (
+    "Use the input that the output was made from. To find out what is wrong, run 'partition-ops validate'."
+)
 
 
 def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tuple[Ids, Ids]:
     """Read all edges of one type.
 
     Args:
-        source: The graph's root.
-        metadata: Its metadata.
-        edge_type_id: Which edge type.
+        source: Root of the graph.
+        metadata: Metadata of the graph.
+        edge_type_id: ID of the edge type.
 
     Returns:
-        Sources and destinations, type-wise: two arrays of shape (edges,), int32 where the IDs fit and
-        int64 elsewhere. Peak memory: twice that, and one chunk.
+        Sources and destinations, type-wise: two arrays of shape (edges,), int32 if the IDs fit, otherwise
+        int64. Peak memory: twice that, and one chunk.
 
     Raises:
-        InvalidInputError: A file cannot be read, the number of edges is not what the metadata says, or an ID
-            is out of range.
+        InvalidInputError: A file cannot be read, the number of edges differs from the metadata, or an ID is
+            out of range.
     """
     edge_type, data = metadata.edge_types[edge_type_id], metadata.edges[edge_type_id]
     counts = [metadata.num_nodes[metadata.node_type_id(name)] for name in (edge_type.src, edge_type.dst)]
@@ -60,7 +62,7 @@ def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tup
 
 
 def _edge_columns(path: Path, file_format: FileFormat, where: str) -> list[Ids]:
-    """Return the two columns of a file."""
+    """Read the two columns of a file."""
     problem, expected = f"{where} cannot be read as edges", "two columns of integers"
     try:
         columns = _table(path, file_format, pa.int64()).columns
@@ -89,19 +91,25 @@ def _in_range(ids: Ids, count: int, where: str) -> Ids:
 
 
 def id_dtype(count: int) -> npt.DTypeLike:
-    """Return the smaller of int32 and int64 that holds the IDs of ``count`` nodes or edges."""
+    """Return int32, or int64 if the IDs of ``count`` nodes or edges need it."""
     return np.int32 if count < 2**31 else np.int64
 
 
 class FeatureTable:
     """The rows of one feature, by type-wise ID, on disk.
 
-    NumPy files are mapped. Chunks of other formats are written as NumPy files into a folder first, one
-    chunk in memory at a time, and mapped from there.
+    NumPy files are mapped. Chunks of other formats are first written as NumPy files into a folder, one chunk
+    in memory at a time, and mapped from there.
+
+    Args:
+        source: Root of the graph.
+        data: The files of the feature.
+        scratch: Folder for the NumPy files.
 
     Attributes:
-        dtype: As stored in DGL's files: DGL stores booleans as uint8.
-        shape: Of one row; None if no file defines it, and then the dtype is unknown too.
+        dtype: Dtype of the values; uint8 for booleans, because DGL has none.
+        is_boolean: Whether the input has booleans.
+        shape: Shape of one row; None if no file says what it should be, and then the dtype is unknown too.
     """
 
     def __init__(self, source: Store, data: FileSet, scratch: Path) -> None:
@@ -109,10 +117,11 @@ class FeatureTable:
             _mapped(source.local_copy(key), data.format, scratch / f"{index}.npy")
             for index, key in enumerate(data.files)
         ]
-        # a CSV without lines does not define its columns
+        # a CSV without lines says nothing about its columns
         telling = [chunk for chunk in self._chunks if len(chunk) or data.format.name != "csv"]
         dtype = np.result_type(*(chunk.dtype for chunk in telling)) if telling else np.dtype(np.float32)
-        self.dtype = np.dtype(np.uint8) if dtype == np.bool_ else dtype.newbyteorder("=")
+        self.is_boolean = bool(dtype == np.bool_)
+        self.dtype = np.dtype(np.uint8) if self.is_boolean else dtype.newbyteorder("=")
         self.shape = telling[0].shape[1:] if telling else None
         self._starts = np.cumsum([0, *(len(chunk) for chunk in self._chunks)])
 
@@ -120,7 +129,7 @@ class FeatureTable:
         return int(self._starts[-1])
 
     def take(self, ids: Ids) -> npt.NDArray[Any]:
-        """Return the rows of the IDs, in their order, in native byte order."""
+        """Return the rows of some IDs, in their order, in native byte order."""
         rows = np.empty((len(ids), *(self.shape or ())), self.dtype)
         owner = np.searchsorted(self._starts, ids, side="right") - 1
         for index in np.unique(owner):
@@ -143,12 +152,12 @@ def _load(path: Path) -> npt.NDArray[Any]:
 
 
 def _matrix(table: pa.Table) -> npt.NDArray[Any]:
-    """Return a column as (n,) or, of fixed-size lists, (n, width…); scalar columns as (n, columns)."""
+    """Return one column, (n,) or (n, width…) if it has fixed-size lists, or several as (n, columns)."""
     columns = [_values(column) for column in table.columns]
     if not columns:
         return np.empty(0)
     values = columns[0] if len(columns) == 1 else np.column_stack(columns)
-    shape = (table.schema.metadata or {}).get(b"shape")  # DGL's writer flattens arrays and notes the shape
+    shape = (table.schema.metadata or {}).get(b"shape")  # DGL's writer flattens arrays and stores the shape
     if shape is None:
         return values
     return values.reshape([int(length) for length in shape.decode().strip("()[] ,").split(",")])

@@ -1,0 +1,61 @@
+"""ID maps and assignment of an output, read with code of our own.
+
+The stages read them with `partition_ops.artifacts`: a mistake there must not hide itself here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from partition_ops.artifacts import layout
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document
+
+Array = npt.NDArray[Any]
+
+
+def read_id_map(output: Store, key: str) -> dict[str, Array]:
+    """Return the columns of an ID map, whole in memory."""
+    table = pa_parquet.ParquetFile(output.local_copy(key)).read()
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def read_assigned(output: Store, node_type: str) -> Array:
+    """Return the partitions in the text file of a node type, (nodes,) int64."""
+    path = output.local_copy(f"{layout.ASSIGNMENT}/{layout.assignment_text(node_type)}")
+    if path.stat().st_size == 0:
+        return np.empty(0, np.int64)
+    options = pa_csv.ReadOptions(column_names=["part"])
+    parts: Array = pa_csv.read_csv(path, read_options=options)["part"].to_numpy()
+    return parts
+
+
+def read_assigned_binary(output: Store, node_type: str) -> Array:
+    """Return the partitions in the binary copy of the text file, (nodes,)."""
+    return _load(output, f"{layout.ASSIGNMENT}/{layout.assignment_binary(node_type)}")
+
+
+def trainers_per_machine(output: Store) -> int:
+    """Return the number of trainers on each machine that the assignment was made for."""
+    key = f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_SIDECAR}"
+    if not output.exists(key):
+        return 1
+    sidecar = output.read_json(key)
+    check_document(sidecar, "assignment", where=output.uri_of(key))
+    return int(sidecar["made_by"].get("num_trainers_per_machine", 1))
+
+
+def read_trainers(output: Store, node_type: str) -> Array:
+    """Return the trainer of every node of a type, (nodes,) int64; see `trainers_per_machine`."""
+    trainers = _load(output, f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}")
+    return trainers.astype(np.int64)
+
+
+def _load(output: Store, key: str) -> Array:
+    values: Array = np.load(output.local_copy(key), allow_pickle=False)
+    return values

@@ -1,0 +1,176 @@
+"""Checks of the files that describe the whole output: manifest, schema, assignment, book."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import Book, read_book
+from partition_ops.artifacts.records import CONFIG_TASK
+from partition_ops.chunked.metadata import METADATA, GraphMetadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.findings import Findings
+from partition_ops.formats.format import Format
+from partition_ops.storage import Store
+from partition_ops.storage.store import sha256_of
+from partition_ops.verification.artifact_readers import Array, read_assigned, read_assigned_binary
+from partition_ops.verification.input_graph import Ids, id_dtype
+
+SHOWN = 5
+LISTED_FOLDERS = ("schema/", f"{layout.ASSIGNMENT}/", f"{layout.PARTITIONS}/", "formats/", "idmap/")
+
+
+def check_manifest(findings: Findings, source: Store, output: Store, metadata: GraphMetadata) -> None:
+    """Compare sizes and SHA-256 of every artifact. Memory: that of the list of artifacts.
+
+    Raises:
+        InvalidInputError: The metadata, or most files, differ from those that the output was made from.
+    """
+    manifest: dict[str, Any] = {}
+    files: list[dict[str, Any]] = []
+    changed: list[str] = []
+    with findings.check("manifest-artifacts"):
+        manifest = output.read_json(layout.MANIFEST)
+        _check_files(findings, "manifest-artifacts", output, manifest["artifacts"])
+        listed = {entry["key"] for entry in manifest["artifacts"]}
+        _check_complete(findings, output, metadata, listed)
+    if manifest:
+        with findings.check("manifest-input"):
+            files = [{**entry, "key": entry["path"]} for entry in manifest["input"]["files"]]
+            changed = _check_files(findings, "manifest-input", source, files)
+            listed, needed = {entry["key"] for entry in files}, {METADATA, *metadata.files()}
+            findings.same("manifest-input", "the list of input files", sorted(listed), sorted(needed))
+            findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)
+    if METADATA in changed or 2 * len(changed) > len(files):
+        raise _another_input(source, output, manifest["input"], changed)
+
+
+def check_schema(findings: Findings, output: Store, metadata: GraphMetadata) -> None:
+    """Check ``schema/<graph>.json``."""
+    with findings.check("schema"):
+        document = output.read_json(layout.schema_file(metadata.graph_name))
+        edge_types = [str(edge_type) for edge_type in metadata.edge_types]
+        for key, names, counts in (
+            ("nid", list(metadata.node_types), metadata.num_nodes),
+            ("eid", edge_types, metadata.num_edges),
+        ):
+            ends = np.cumsum(counts).tolist()
+            expected = {n: [end - c, end] for n, end, c in zip(names, ends, counts, strict=True)}
+            findings.same("schema", key, document[key], expected)
+            findings.same("schema", f"the order of {key}", list(document[key]), names)
+
+
+def read_assignment(
+    findings: Findings, output: Store, metadata: GraphMetadata
+) -> tuple[int, list[Ids]] | None:
+    """Return the number of partitions, and the partition of every node by type ID; None if unusable."""
+    found: list[Ids] = []
+    with findings.check("assignment"):
+        num_parts = output.read_json(f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_META}")["num_parts"]
+        if not findings.same("assignment", "the type of num_parts", type(num_parts), int):
+            return None
+        for node_type, count in zip(metadata.node_types, metadata.num_nodes, strict=True):
+            parts = read_assigned(output, node_type)
+            if _is_assignment(findings, node_type, parts, count, num_parts):
+                found.append(parts.astype(id_dtype(num_parts)))
+            binary = read_assigned_binary(output, node_type)
+            findings.equal("assignment", f"the binary copy of {node_type!r}", binary, parts)
+    return (num_parts, found) if len(found) == len(metadata.node_types) else None
+
+
+def read_convert_options(findings: Findings, output: Store) -> dict[str, Any]:
+    """Return the options of ``convert``, from the manifest or the record; none if they are unreadable."""
+    with findings.check("configuration"):
+        if output.exists(layout.MANIFEST):
+            return dict(output.read_json(layout.MANIFEST)["options"][CONFIG_TASK])
+        return dict(output.read_json(layout.record(CONFIG_TASK))["options"])
+    return {}
+
+
+def check_book(findings: Findings, output: Store, expected: Book) -> None:
+    """Check ``convert/book.json``."""
+    with findings.check("configuration"):
+        book = read_book(output)
+        for name in ("graph_name", "num_parts", "num_hops", "formats", "node_types", "edge_types"):
+            value = getattr(expected, name)
+            findings.same("configuration", f"{name} of the book", getattr(book, name), value)
+        for check, found, ranges in (
+            ("node-ranges", book.node_ranges(), expected.node_ranges()),
+            ("edge-ranges", book.edge_ranges(), expected.edge_ranges()),
+        ):
+            with findings.check(check):
+                findings.same(check, "the list of types in the book", sorted(found), sorted(ranges))
+                for name in found.keys() & ranges.keys():
+                    findings.same(check, f"ranges of {name!r} in the book", found[name], ranges[name])
+
+
+def check_part_folders(findings: Findings, output: Store, form: Format, num_parts: int) -> None:
+    """Check that a format has no files of other partitions."""
+    with findings.check("configuration"):
+        allowed = tuple(f"{form.part_folder(part)}/" for part in range(num_parts))
+        keys = {entry.key for entry in output.list(f"{form.folder}/part")}
+        extra = sorted(key for key in keys if not key.startswith(allowed))
+        findings.same("configuration", f"{form.name}: the list of files of other partitions", extra, [])
+
+
+def _another_input(
+    source: Store, output: Store, listed: Mapping[str, Any], changed: list[str]
+) -> InvalidInputError:
+    shown = ", ".join(changed[:SHOWN]) + (", …" if len(changed) > SHOWN else "")
+    return InvalidInputError(
+        f"{source.uri} is not the graph that {output.uri} was made of",
+        found=f"{len(changed)} of {len(listed['files'])} files are missing or differ: {shown}",
+        expected=f"the files that its {layout.MANIFEST} lists, as they were in {listed.get('uri')}",
+        remedy="Use that input. If it has changed since, run the job again.",
+    )
+
+
+def _check_complete(findings: Findings, output: Store, metadata: GraphMetadata, listed: set[str]) -> None:
+    """Check that every file that users read is listed, whether it exists or not."""
+    found = {entry.key for folder in LISTED_FOLDERS for entry in output.list(folder)}
+    needed = {
+        layout.schema_file(metadata.graph_name),
+        *(layout.node_id_map(name) for name in metadata.node_types),
+        *(layout.edge_id_map(str(name)) for name in metadata.edge_types),
+    }
+    missing = sorted((found | needed) - listed)
+    if missing:
+        findings.fail("manifest-artifacts", f"{missing[0]} is not listed ({len(missing)} such)")
+
+
+def _check_files(
+    findings: Findings, check: str, store: Store, entries: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Return the keys of files that differ from their entries."""
+    changed = []
+    for entry in entries:
+        wrong = _difference(store, entry)
+        if wrong is not None:
+            findings.fail(check, f"{entry['key']} {wrong}")
+            changed.append(str(entry["key"]))
+    return changed
+
+
+def _difference(store: Store, entry: Mapping[str, Any]) -> str | None:
+    found = store.stat(entry["key"])
+    if found is None:
+        return "is listed, but not there"
+    if found.size != entry["size"]:
+        return f"has {found.size} bytes, listed with {entry['size']}"
+    if sha256_of(store.local_copy(entry["key"])) != entry["sha256"]:
+        return "has another SHA-256 than listed"
+    return None
+
+
+def _is_assignment(findings: Findings, node_type: str, parts: Array, count: int, num_parts: int) -> bool:
+    where = f"{layout.assignment_text(node_type)!r}"
+    if not findings.same("assignment", f"the number of lines of {where}", len(parts), count):
+        return False
+    wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
+    if len(wrong):
+        line = int(wrong[0])
+        findings.fail("assignment", f"line {line + 1} of {where} is {parts[line]}, of {num_parts} partitions")
+    return not len(wrong)
