@@ -95,8 +95,7 @@ class Format(ABC):
         (the book tells the type of every new ID). ``edges/src`` and ``edges/dst`` may be missing if the
         format holds a sparse matrix instead: ``edges/csc/indptr`` (num_nodes + 1,), ``edges/csc/indices``
         (num_edges,), the sources, and ``edges/csc/edge_ids`` (num_edges,), positions in the columns of edges;
-        or ``edges/csr/…``, by source. Booleans may be stored as uint8. A format may store the flags
-        ``nodes/inner`` and ``edges/inner``, uint8, 1 for nodes and edges that the partition owns.
+        or ``edges/csr/…``, by source. Booleans may be stored as uint8.
 
         Args:
             output: Root of the output.
@@ -112,8 +111,9 @@ class Format(ABC):
     def load(self, output: Store, part: int, groups: Collection[str] = GROUPS) -> dict[str, Array]:
         """Load groups of columns of a stored partition as its users do, into arrays by column name.
 
-        ``verify`` compares them with the input. ``edges/src`` and ``edges/dst`` must be among the edges. By
-        default the arrays are mapped from where `arrays` finds them.
+        ``verify`` compares them with the input. ``edges/src`` and ``edges/dst`` must be among the edges.
+        ``nodes/inner`` and ``edges/inner``, uint8, are 1 for what the partition owns, if the format stores
+        that. By default the arrays are mapped from where `arrays` finds them.
 
         Raises:
             InvalidInputError: A file is missing or damaged.

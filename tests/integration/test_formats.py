@@ -37,7 +37,7 @@ def test_arrays_are_what_dgl_loads(graph: SmallGraph, options: dict[str, Any], t
         loaded = dgl.load(output, part)
         for name in loaded.keys() & found.keys():
             np.testing.assert_array_equal(found[name], loaded[name], err_msg=name)
-        missing = loaded.keys() - found.keys()
+        missing = loaded.keys() - found.keys() - {"nodes/inner", "edges/inner"}
         if "coo" in options.get("graph_formats", ("coo",)):
             assert not missing
         else:

@@ -45,14 +45,8 @@ TENSOR_FILES = {  # by the group of columns that each holds
     "node_orig_ids": "orig_nids.dgl",
     "edge_orig_ids": "orig_eids.dgl",
 }
-FIELDS = {  # columns by their names in DGL
-    "_ID": "new_id",
-    "orig_id": "orig_id",
-    "part_id": "part_id",
-    "_TYPE": "type_id",
-    "inner_node": "inner",
-    "inner_edge": "inner",
-}
+FIELDS = {"_ID": "new_id", "orig_id": "orig_id", "part_id": "part_id", "_TYPE": "type_id"}  # DGL's and ours
+FLAGS = {"nodes": "inner_node", "edges": "inner_edge"}
 SPARSE = ("indptr", "indices", "edge_ids")
 
 
@@ -121,7 +115,8 @@ class DGL(Format):
         src, dst = graph.edges(order="eid")
         found = {"edges/src": src.numpy(), "edges/dst": dst.numpy()}
         for kind, data in (("nodes", graph.ndata), ("edges", graph.edata)):
-            found |= {f"{kind}/{FIELDS[name]}": data[name].numpy() for name in data if name in FIELDS}
+            names = {**FIELDS, FLAGS[kind]: "inner"}
+            found |= {f"{kind}/{names[name]}": data[name].numpy() for name in data if name in names}
         return found
 
     def _complete(self, output: Store, part: int, name: str) -> str:
