@@ -32,7 +32,7 @@ def write_schema(
         The number of node and edge types.
 
     Raises:
-        InvalidInputError: The metadata is not sound.
+        InvalidInputError: The metadata are invalid.
     """
     return schema_task(config, source, destination).run()
 
@@ -55,12 +55,12 @@ def schema_task(config: SchemaConfig, source: Store, destination: Store) -> Task
 
 
 def schema_of(metadata: GraphMetadata, *, plain: bool = False) -> GraphSchema:
-    """Half-open homogeneous ID ranges of every node type and edge type, in type ID order.
+    """Return half-open homogeneous ID ranges of every node type and edge type, in type ID order.
 
     Args:
         metadata: The graph's metadata.
-        plain: Name an edge type by its relation alone, as the guide does, where no other has the same and
-            there are edges of which a reader can learn the node types; else ``src:rel:dst``.
+        plain: Name an edge type by its relation alone, as the guide does, if no other edge type has the same
+            relation, and it has edges from which a reader can learn the node types; else ``src:rel:dst``.
     """
     relations = Counter(edge_type.rel for edge_type in metadata.edge_types)
     edge_types = [
@@ -81,7 +81,7 @@ def read_schema(store: Store, key: str) -> GraphSchema:
     """Read a schema file, ours or one that DGL's guide shows (edge types may be plain names there).
 
     Raises:
-        InvalidInputError: The file is none, or its ranges have a gap or an overlap.
+        InvalidInputError: The file is not a schema, or its ranges have a gap or an overlap.
     """
     where = store.uri_of(key)
     schema: GraphSchema = store.read_json(key)
@@ -93,7 +93,7 @@ def read_schema(store: Store, key: str) -> GraphSchema:
                 raise InvalidInputError(
                     f"{where}: the ranges of {kind!r} do not tile the ID space at {name!r}",
                     found=f"[{start}, {end}]",
-                    expected=f"a range that begins at {expected}, where the one before it ends",
+                    expected=f"a range that begins at {expected}, where the previous range ends",
                 )
             expected = end
     return schema
