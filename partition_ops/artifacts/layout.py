@@ -29,7 +29,6 @@ MIGRATION = "migration.json"  # what an incremental run moved
 BOOK = "convert/book.json"  # the ranges of new IDs, whatever the formats
 
 PARTITIONS = "partitions"
-PARTITION_FILES = ("graph.dgl", "node_feat.dgl", "edge_feat.dgl", "orig_nids.dgl", "orig_eids.dgl")
 
 QUALITY_REPORT = "quality/report.json"
 QUALITY_PAGE = "quality/report.html"
@@ -96,18 +95,8 @@ def assignment_trainers(node_type: str) -> str:
     return f"trainers/{node_type}.npy"
 
 
-def partition_config(graph_name: str) -> str:
-    """The JSON file that ``dgl.distributed.load_partition`` takes."""
-    return f"{PARTITIONS}/{graph_name}.json"
-
-
 def partition_folder(part: int) -> str:
     return f"{PARTITIONS}/part{part}"
-
-
-def partition_file(part: int, name: str) -> str:
-    """One of `PARTITION_FILES` of a partition."""
-    return f"{partition_folder(part)}/{name}"
 
 
 def partition_stats(part: int) -> str:

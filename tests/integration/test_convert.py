@@ -19,6 +19,7 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.formats.dgl.file_names import partition_config, partition_file
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.convert import feature_buckets, plan
@@ -164,7 +165,7 @@ def test_only_a_lost_partition_is_made_again(source: Store, published: Store) ->
         tags(published),
         partitions(published),
     )
-    lost = layout.partition_file(1, "node_feat.dgl")
+    lost = partition_file(1, "node_feat.dgl")
     published.delete([lost])
     again = done_again(ConvertConfig(memory=TINY), source, published)
     assert not published.exists(layout.MANIFEST)
@@ -179,7 +180,7 @@ def test_only_a_lost_partition_is_made_again(source: Store, published: Store) ->
 
 def test_a_lost_partition_config_needs_no_buckets(source: Store, published: Store) -> None:
     expected = partitions(published)
-    published.delete([layout.partition_config("small")])
+    published.delete([partition_config("small")])
     assert done_again(ConvertConfig(), source, published) == ["convert-config"]
     assert partitions(published) == expected
 
@@ -224,7 +225,7 @@ def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
     source.write_json(METADATA, {**metadata, "graph_name": "other"})
     convert_graph(ConvertConfig(), source, destination)
     configs = [key for key in partitions(destination) if key.count("/") == 1]
-    assert configs == [layout.partition_config("other")]
+    assert configs == [partition_config("other")]
 
 
 def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[Store], Any]]:
@@ -321,7 +322,7 @@ def test_every_format_is_the_same_graph(
     assert verify_output(source, asked).passed
     for part in range(NUM_PARTS):
         graphs = [
-            import_dgl().load_graphs(str(store.local_copy(layout.partition_file(part, "graph.dgl"))))[0][0]
+            import_dgl().load_graphs(str(store.local_copy(partition_file(part, "graph.dgl"))))[0][0]
             for store in (as_coo, asked)
         ]
         assert set(graphs[1].formats()["created"]) == set(formats)

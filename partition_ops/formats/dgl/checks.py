@@ -19,6 +19,7 @@ from partition_ops.artifacts.book import Book
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
 from partition_ops.formats.dgl.array_places import ArrayPlace, graph_places, read_file_at, tensor_places
+from partition_ops.formats.dgl.file_names import GRAPH, PARTITION_FILES, partition_config, partition_file
 from partition_ops.formats.findings import Findings
 from partition_ops.storage import Store
 from partition_ops.system.dgl_import import import_dgl
@@ -28,10 +29,7 @@ CHECKS = {
     "partition-book": "DGL's partition book maps new IDs to partition, type and type-wise ID, and back",
     "dgl-load": "dgl.distributed.load_partition loads every partition with DGL's debug checks",
 }
-FOLDER = "partitions"
-GRAPH = "graph.dgl"
-CONFIG_FILES = {"part_graph": GRAPH, "node_feats": "node_feat.dgl", "edge_feats": "edge_feat.dgl"}
-FILES = (*CONFIG_FILES.values(), "orig_nids.dgl", "orig_eids.dgl")
+CONFIG_FILES = {"part_graph": "graph.dgl", "node_feats": "node_feat.dgl", "edge_feats": "edge_feat.dgl"}
 NODE_FIELDS = {"_ID": "int64", "part_id": "int64", "inner_node": "uint8", "orig_id": "int64"}
 EDGE_FIELDS = {"_ID": "int64", "inner_edge": "uint8", "orig_id": "int64"}
 TYPE_FIELD = {"_TYPE": "int32"}  # only if there are several types, as in DGL
@@ -60,7 +58,7 @@ def check_config(findings: Findings, output: Store, expected: Book) -> None:
     """Check ``partitions/<graph>.json``."""
     config: dict[str, Any] | None = None
     with findings.check("configuration"):
-        found = output.read_json(f"{FOLDER}/{expected.graph_name}.json")
+        found = output.read_json(partition_config(expected.graph_name))
         if findings.same("configuration", "the type of the partition config", type(found), dict):
             config = found
             _check_values(findings, found, expected)
@@ -110,13 +108,13 @@ class _Files:
         self.part = part
         self._output = output
         self._folder = folder
-        self._config = f"{FOLDER}/{graph_name}.json"
+        self._config = partition_config(graph_name)
 
     def config(self) -> str:
         return str(self._link(self._config))
 
     def complete(self, name: str) -> str:
-        key = f"{FOLDER}/part{self.part}/{name}"
+        key = partition_file(self.part, name)
         path = self._link(key)
         check_complete(path, name, self._output.uri_of(key))
         return str(path)
@@ -177,7 +175,7 @@ def _check_load(findings: Findings, files: _Files, expected: Book) -> None:
     where = f"part {files.part}"
     with findings.check("dgl-load"):
         config = files.config()
-        for name in FILES:
+        for name in PARTITION_FILES:
             files.complete(name)
         try:
             with _environment("DGL_DIST_DEBUG", "1"):

@@ -31,6 +31,7 @@ from partition_ops.formats.dgl.binary_format import (
     write_tensor_file,
 )
 from partition_ops.formats.dgl.checks import CHECKS, check_complete, check_config, check_partition
+from partition_ops.formats.dgl.file_names import GRAPH, TENSOR_FILES, partition_file
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format
 from partition_ops.formats.partition import GRAPH_GROUPS, Partition
@@ -38,13 +39,6 @@ from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.dgl_import import import_dgl
 
-GRAPH = "graph.dgl"
-TENSOR_FILES = {  # by the group of columns that each holds
-    "node_features": "node_feat.dgl",
-    "edge_features": "edge_feat.dgl",
-    "node_orig_ids": "orig_nids.dgl",
-    "edge_orig_ids": "orig_eids.dgl",
-}
 FIELDS = {"_ID": "new_id", "orig_id": "orig_id", "part_id": "part_id", "_TYPE": "type_id"}  # DGL's and ours
 FLAGS = {"nodes": "inner_node", "edges": "inner_edge"}
 SPARSE = ("indptr", "indices", "edge_ids")
@@ -121,7 +115,7 @@ class DGL(Format):
 
     def _complete(self, output: Store, part: int, name: str) -> str:
         """Return the local copy of a file, once it is known to be complete: DGL crashes if it is not."""
-        key = f"{self.part_folder(part)}/{name}"
+        key = partition_file(part, name)
         path = output.local_copy(key)
         check_complete(path, name, output.uri_of(key))
         return str(path)
@@ -140,7 +134,7 @@ class DGL(Format):
         return {name: _stored(key, place) for name, place in found.items()}
 
     def _open(self, output: Store, part: int, name: str) -> tuple[str, ReadAt, str]:
-        key = f"{self.part_folder(part)}/{name}"
+        key = partition_file(part, name)
         where, entry = output.uri_of(key), output.stat(key)
         if entry is None:
             raise InvalidInputError(f"There is no {where}", remedy="Run convert again.")

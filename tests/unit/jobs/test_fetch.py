@@ -10,6 +10,7 @@ import pytest
 from partition_ops.artifacts import layout
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
+from partition_ops.formats.dgl.file_names import PARTITION_FILES, partition_file
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -43,7 +44,7 @@ def content(folder: Path) -> Content:
 
 
 def expected(whole: Path, parts: tuple[int, ...]) -> Content:
-    names = ["small.json", *(f"part{part}/{name}" for part in parts for name in layout.PARTITION_FILES)]
+    names = ["small.json", *(f"part{part}/{name}" for part in parts for name in PARTITION_FILES)]
     return {name: (whole / layout.PARTITIONS / name).read_bytes() for name in names}
 
 
@@ -85,9 +86,9 @@ def test_a_damaged_copy_is_fetched_again(whole: Path, tmp_path: Path) -> None:
     assert content(tmp_path) == expected(whole, (0,))
 
 
-@pytest.mark.parametrize("name", layout.PARTITION_FILES)
+@pytest.mark.parametrize("name", PARTITION_FILES)
 def test_what_the_manifest_does_not_list_never_arrives(output: Store, tmp_path: Path, name: str) -> None:
-    path = output.local_copy(layout.partition_file(1, name))
+    path = output.local_copy(partition_file(1, name))
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(bytes(data))
@@ -99,7 +100,7 @@ def test_what_the_manifest_does_not_list_never_arrives(output: Store, tmp_path: 
 
 
 def test_a_missing_file_and_an_unfinished_output(output: Store, tmp_path: Path) -> None:
-    output.delete([layout.partition_file(0, "orig_eids.dgl")])
+    output.delete([partition_file(0, "orig_eids.dgl")])
     with pytest.raises(InvalidInputError, match=r"orig_eids\.dgl"):
         fetch_partitions(output, [0], tmp_path / "to")
     assert not content(tmp_path / "to")
