@@ -1,9 +1,9 @@
-"""Where the arrays are inside DGL's files, so that they can be mapped or fetched without being loaded.
+"""Places of arrays inside DGL's files, so that they can be mapped or range-read without being loaded.
 
 Both kinds of file hold arrays as plain bytes after a short header each (``NDArray::Save`` of dgl 1.1.3):
 tensor files (``node_feat.dgl``, ``orig_nids.dgl``), which are named arrays one after the other, and graph
 files (``graph.dgl``), which hold the ends of the edges and the node and edge data of one graph. Only the
-layout that partitions have is read: one homogeneous graph in one or more sparse formats. dgl is not needed.
+layout of partitions can be read: one homogeneous graph in one or more sparse formats. dgl is not needed.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from typing import Any
 import numpy as np
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.formats.dgl.binary_format import (
+    ARRAY,
+    CODES,
+    COO,
+    CSR,
+    GRAPH_FILE,
+    HEADER_BYTES,
+    HETEROGRAPH,
+    IMMUTABLE_GRAPH,
+    TENSOR_FILE,
+    UNIT_GRAPH,
+)
 from partition_ops.storage import Store
 
 ReadAt = Callable[[int, int], bytes]
 
-ARRAY = 0xDD5E40F096B4A13F
-TENSOR_FILE = 0xDD5A9FBE3FA2443F
-GRAPH_FILE = 0xDD2E4FF046B4A13F
-HETERO_GRAPH = 0xDD589FBE35224ABF
-METAGRAPH = (0xDD3C5FFE20046ABF, 0xDD6CD31205DFF127)
-UNIT_GRAPH = 0xDD2E60F0F6B4A127
-COO = 0xDD61FFD305DFF127
-CSR = 0xDD6CD31205DFF127
-FORMAT_CODES = {"coo": 1, "csr": 2, "csc": 4}
-
-GRAPH_HEADER = 4096
+METAGRAPH = (IMMUTABLE_GRAPH, CSR)
 WINDOW = 4096  # bytes that are read at once while looking for arrays
 KINDS = {0: "i", 1: "u", 2: "f"}
 LONGEST_NAME = 1 << 16
@@ -42,7 +44,7 @@ class ArrayPlace:
     """An array inside a file.
 
     Attributes:
-        offset: Where its first byte is; of any alignment.
+        offset: Position of its first byte; need not be aligned.
         dtype: Its dtype.
         shape: Its shape; C order.
     """
@@ -81,7 +83,7 @@ class GraphPlaces:
 
 
 def read_file_at(path: Path) -> ReadAt:
-    """Reads of a local file, for `tensor_places` and `graph_places`."""
+    """Return a function that reads a local file, for `tensor_places` and `graph_places`."""
 
     def read(offset: int, count: int) -> bytes:
         with path.open("rb") as stream:
@@ -92,7 +94,7 @@ def read_file_at(path: Path) -> ReadAt:
 
 
 def read_object_at(store: Store, key: str, size: int) -> ReadAt:
-    """Reads of a stored object of ``size`` bytes by range requests."""
+    """Return a function that reads a stored object of ``size`` bytes by range requests."""
 
     def read(offset: int, count: int) -> bytes:
         return store.read_range(key, offset, min(offset + count, size)) if offset < size else b""
@@ -101,14 +103,14 @@ def read_object_at(store: Store, key: str, size: int) -> ReadAt:
 
 
 def tensor_places(read: ReadAt, where: str) -> dict[str, ArrayPlace]:
-    """The arrays of a tensor file, by name.
+    """Find the arrays of a tensor file, by name.
 
     Args:
         read: Reads the file.
         where: Its URI, for messages.
 
     Raises:
-        InvalidInputError: It is no tensor file.
+        InvalidInputError: It is not a tensor file.
 
     Peak memory: a few KiB; only the headers are read.
     """
@@ -119,27 +121,27 @@ def tensor_places(read: ReadAt, where: str) -> dict[str, ArrayPlace]:
 
 
 def graph_places(read: ReadAt, where: str) -> GraphPlaces:
-    """The arrays of a partition's graph file.
+    """Find the arrays of a partition's graph file.
 
     Args:
         read: Reads the file.
         where: Its URI, for messages.
 
     Raises:
-        InvalidInputError: It is no graph file, or one of another layout than partitions have.
+        InvalidInputError: It is not a graph file, or has another layout than partitions.
 
     Peak memory: a few KiB; only the headers are read.
     """
     walk = _Walk(read, where, "graph file with one homogeneous graph")
     walk.magic(GRAPH_FILE)
-    walk.at = GRAPH_HEADER + 16
-    walk.magic(HETERO_GRAPH)
+    walk.at = HEADER_BYTES + 16
+    walk.magic(HETEROGRAPH)
     _skip_metagraph(walk)
     walk.require(walk.word() == 1)  # relations
     walk.magic(UNIT_GRAPH)
-    code = walk.word() & sum(FORMAT_CODES.values())
+    code = walk.word() & sum(CODES.values())
     walk.at += 8
-    formats = {name: _sparse(walk, name) for name, bit in FORMAT_CODES.items() if code & bit}
+    formats = {name: _sparse(walk, name) for name, bit in CODES.items() if code & bit}
     walk.require(bool(formats) and walk.word() == 1)
     num_nodes = walk.word()
     walk.require(walk.word() == 1)
@@ -149,7 +151,7 @@ def graph_places(read: ReadAt, where: str) -> GraphPlaces:
 
 
 def _sparse(walk: _Walk, name: str) -> tuple[ArrayPlace, ArrayPlace, ArrayPlace]:
-    """The three arrays of a sparse format."""
+    """Return the three arrays of a sparse format."""
     _skip_metagraph(walk)
     walk.magic(COO if name == "coo" else CSR)
     num_nodes = walk.word()
@@ -178,7 +180,7 @@ def _named_arrays(walk: _Walk) -> dict[str, ArrayPlace]:
 
 
 class _Walk:
-    """A position in a file, moved on by what is read there."""
+    """A position in a file that each read moves on."""
 
     def __init__(self, read: ReadAt, where: str, kind: str) -> None:
         self._read = read
@@ -218,7 +220,7 @@ class _Walk:
         return self.take(length).decode()
 
     def array(self) -> ArrayPlace:
-        """The array here; the position moves behind it."""
+        """Return the place of the array here, and move after it."""
         self.magic(ARRAY)
         _, _, _, dimensions, kind, bits, lanes = struct.unpack("<QiiiBBH", self.take(24))
         self.require(kind in KINDS and bits % 8 == 0 and lanes == 1 and 0 <= dimensions <= 32)
