@@ -49,10 +49,11 @@ VERB = Verb(
     name="convert",
     summary="write the files that DGL's distributed training loads",
     description="""\
-Write partitions/ below --output: the partition config <graph>.json and, for each partition, graph.dgl,
-node_feat.dgl, edge_feat.dgl, orig_nids.dgl and orig_eids.dgl. The assignment is the one that 'partition' left
-there, or that in any folder with partition_meta.json and <node type>.txt (--assignment), or the text that
-pm_dglpart wrote (--assignment and --parmetis-parts).""",
+Write the partitions to --output in every format of --formats. The format dgl is in partitions/: the
+partition config <graph>.json and, for each partition, graph.dgl, node_feat.dgl, edge_feat.dgl, orig_nids.dgl
+and orig_eids.dgl. Other formats are in formats/<name>/. convert/book.json describes them all. The assignment
+is the one that 'partition' left there, or that in any folder with partition_meta.json and <node type>.txt
+(--assignment), or the text that pm_dglpart wrote (--assignment and --parmetis-parts).""",
     add_arguments=add_input_and_output,
     options=(ConvertConfig, ForeignAssignment),
     execute=execute,
