@@ -121,7 +121,7 @@ def _another_input(
 ) -> InvalidInputError:
     shown = ", ".join(changed[:SHOWN]) + (", …" if len(changed) > SHOWN else "")
     return InvalidInputError(
-        f"{source.uri} is not the graph that {output.uri} was made of",
+        f"{source.uri} is not the graph that {output.uri} was made from",
         found=f"{len(changed)} of {len(listed['files'])} files are missing or differ: {shown}",
         expected=f"the files that its {layout.MANIFEST} lists, as they were in {listed.get('uri')}",
         remedy="Use that input. If it has changed since, run the job again.",

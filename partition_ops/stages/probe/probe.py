@@ -89,7 +89,7 @@ def probe_run(
     ``TMPDIR`` or ``cache``.
     """
     name = load_metadata(source, graph_name=config.graph_name).graph_name
-    read_record(destination, CONFIG_TASK)  # says so where convert has not been done
+    read_record(destination, CONFIG_TASK)  # raises an error if convert has not been done
     num_parts = read_book(destination, name).num_parts
 
     def sample() -> Probed:

@@ -1,4 +1,4 @@
-"""Mini-batches as the trainer of each partition would sample them, and what of them is elsewhere."""
+"""Sampling of mini-batches as the trainer of each partition, and counts of what is in other partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ dgl = import_dgl()
 
 @dataclass(frozen=True)
 class TrainerFigures:
-    """What the trainer of one partition met.
+    """Figures of the trainer of one partition.
 
     Attributes:
         part: The partition.
@@ -44,7 +44,7 @@ class Prober:
     """Samples one graph, partition by partition.
 
     Args:
-        config: What is sampled.
+        config: Sampling options.
         graph: The graph, with new IDs.
 
     Raises:
@@ -84,7 +84,7 @@ class Prober:
         return TrainerFigures(part, len(seeds), batches, counts, seconds)
 
     def _seeds(self, part: int) -> Any:
-        """Type-wise new IDs of some of the seeds that the partition owns, in random order."""
+        """Return type-wise new IDs of some of the seeds that the partition owns, in random order."""
         owned = self._graph.book.partid2nids(part, self.node_type)
         if TRAIN_MASK in self._graph.node_features(self.node_type):
             owned = owned[self._graph.node_rows(TRAIN_MASK, self.node_type).take(owned) != 0]
@@ -119,7 +119,7 @@ class Prober:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """DGL's kernels in one thread: each draws for itself, and so the draws depend on how many there are."""
+    """Run DGL's kernels in one thread: each thread draws for itself, so the draws depend on their number."""
     before = dgl.utils.get_num_threads()
     dgl.utils.set_num_threads(1)
     try:
@@ -146,7 +146,7 @@ def _parts(config: ProbeConfig, graph: PartitionedGraph) -> list[int]:
 
 
 def _features(config: ProbeConfig, graph: PartitionedGraph) -> dict[str, list[str]]:
-    """Names of the features that are fetched, by node type."""
+    """Return the names of the features that are fetched, by node type."""
     known = {ntype: graph.node_features(ntype) for ntype in graph.ntypes}
     if config.features is None:
         return {ntype: names for ntype, names in known.items() if names}
