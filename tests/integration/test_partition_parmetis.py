@@ -31,8 +31,8 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from tests.graphs import Edges, SmallGraph, Values, library
 from tests.growth import grown
+from tests.integration.test_partition_incremental import blocks, migration, partitioned
 from tests.mpi import needs_parmetis
-from tests.unit.stages.partition.test_partition_incremental import blocks, migration, partitioned
 
 PAPERS = 8000  # enough for ParMETIS's own multilevel method, which begins at 10,000 nodes
 

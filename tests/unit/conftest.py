@@ -1,3 +1,61 @@
-"""A home for Airflow's configuration that is not the user's own."""
+"""Unit tests start no process, open no connection and import no DGL; tests that do are integration tests."""
 
-import tests.airflow_home  # noqa: F401
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from multiprocessing import util
+from pathlib import Path
+from typing import Any
+
+import croniter  # noqa: F401 (Airflow imports it, and its first import starts a process)
+import pytest
+
+import tests.airflow_home  # noqa: F401 (a home for Airflow's configuration that is not the user's own)
+
+FOLDER = Path(__file__).parent
+FORBIDDEN = {
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.system",
+    "socket.bind",
+    "socket.connect",
+    "subprocess.Popen",
+}
+_violations: list[str] | None = None  # of the current unit test; None between unit tests
+
+
+def _check(event: str, arguments: tuple[Any, ...]) -> None:
+    if _violations is not None and event in FORBIDDEN:
+        _violations.append(f"{event} {arguments}")
+        pytest.fail(f"a unit test must not call {event} {arguments}; such tests belong in tests/integration")
+
+
+sys.addaudithook(_check)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Guard a test and its fixtures; pytest calls this for tests of other folders too."""
+    global _violations
+    if FOLDER not in item.path.parents:
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        # multiprocessing's spawn raises no audit event
+        patch.setattr(util, "spawnv_passfds", lambda *arguments: _check("os.posix_spawn", arguments))
+        patch.setitem(sys.modules, "dgl", None)  # importing it raises ModuleNotFoundError
+        _violations = []
+        try:
+            return (yield)
+        finally:
+            _violations = None
+
+
+@pytest.fixture(autouse=True)
+def _no_violation() -> Iterator[None]:
+    """Fail a test whose code has caught the error, or raised it in a thread."""
+    yield
+    assert not _violations, f"a unit test must not do this: {_violations}"

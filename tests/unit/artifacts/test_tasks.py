@@ -13,9 +13,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import forget_task
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, State, Task
 from partition_ops.errors import InvalidInputError
-from partition_ops.jobs.whole_job import remove_damaged
-from partition_ops.storage import StorageSettings, Store, StoredObject, open_store
-from partition_ops.system.progress import NoProgress
+from partition_ops.storage import Store, StoredObject, open_store
 
 
 @pytest.fixture
@@ -109,25 +107,6 @@ def test_what_an_earlier_run_wrote_under_another_name_goes(store: Store) -> None
     do(store, key="a/old.txt")
     do(store, key="a/new.txt", options={"seed": 1})
     assert [entry.key for entry in store.list("a/")] == ["a/new.txt", "a/yours.txt"]
-
-
-@pytest.mark.parametrize("place", ["local", "s3"])
-def test_what_has_another_content_is_removed(
-    place: str, tmp_path: Path, s3_root: str, s3_settings: StorageSettings
-) -> None:
-    where = {"local": str(tmp_path), "s3": s3_root}[place]
-    with open_store(where, s3_settings) as store:
-        do(store)
-        do(store, name="two", key="a/c.json")
-        store.write_bytes(layout.MANIFEST, b"{}")
-        assert remove_damaged(store, NoProgress()) == []
-        assert store.exists(layout.MANIFEST)
-        store.write_bytes("a/b.txt", b"y")
-    with open_store(where, s3_settings) as store:
-        assert remove_damaged(store, NoProgress()) == ["a/b.txt"]
-        assert [entry.key for entry in store.list("a/")] == ["a/c.json"]
-        assert not store.exists(layout.MANIFEST)
-        assert not do(store).skipped
 
 
 def test_scratch_takes_no_manifest_away(store: Store) -> None:

@@ -173,7 +173,7 @@ def test_each_defect_is_named_and_nothing_is_published(tmp_path: Path, name: str
         open_store(str(tmp_path / "out")) as destination,
         pytest.raises(InvalidInputError, match=rf"(?s){words}") as caught,
     ):
-        run_job(RunConfig(num_parts=2), source, destination)
+        run_job(RunConfig(num_parts=2, engine="random"), source, destination)
     assert caught.value.exit_code == 3
     assert not (tmp_path / "out" / layout.MANIFEST).exists()
     assert not (tmp_path / "out" / layout.PARTITIONS).exists()
@@ -240,7 +240,9 @@ def test_chunks_of_different_dtypes_are_named(tmp_path: Path) -> None:
     np.save(graph / FEAT, np.zeros((20, 8), np.float32))
     metadata(graph, lambda d: d["node_data"]["paper"]["feat"].update(data=[FEAT, "node_data/extra.npy"]))
     with pytest.raises(InvalidInputError, match=r"layout_mismatches.*extra\.npy.*chunk 1.*float64.*float32"):
-        run_job(RunConfig(num_parts=2), open_store(str(graph)), open_store(str(tmp_path / "out")))
+        run_job(
+            RunConfig(num_parts=2, engine="random"), open_store(str(graph)), open_store(str(tmp_path / "out"))
+        )
 
 
 def test_a_self_loop_is_named_and_a_warning_lets_it_pass(tmp_path: Path) -> None:
@@ -250,8 +252,8 @@ def test_a_self_loop_is_named_and_a_warning_lets_it_pass(tmp_path: Path) -> None
     with pytest.raises(
         InvalidInputError, match=r"1 self_loop_edges of 'paper:cites:paper': edge 4 in row 4 .*source 7 "
     ):
-        run_job(RunConfig(num_parts=2), source, destination)
-    results = run_job(RunConfig(num_parts=2, on_defect="warn"), source, destination)
+        run_job(RunConfig(num_parts=2, engine="random"), source, destination)
+    results = run_job(RunConfig(num_parts=2, engine="random", on_defect="warn"), source, destination)
     assert results[0].counters["defects"]["self_loop_edges paper:cites:paper"] == 1
     assert destination.exists(layout.MANIFEST)
 
@@ -260,9 +262,9 @@ def test_a_failed_run_takes_the_earlier_manifest_away(tmp_path: Path) -> None:
     """Otherwise the output would look finished, although its input has changed."""
     graph = library(layout=Layout("csv")).write(tmp_path / "graph")
     source, destination = open_store(str(graph)), open_store(str(tmp_path / "out"))
-    run_job(RunConfig(num_parts=2), source, destination)
+    run_job(RunConfig(num_parts=2, engine="random"), source, destination)
     assert destination.exists(layout.MANIFEST)
     line(3, "5,40")(graph)
     with pytest.raises(InvalidInputError):
-        run_job(RunConfig(num_parts=2), source, destination)
+        run_job(RunConfig(num_parts=2, engine="random"), source, destination)
     assert not destination.exists(layout.MANIFEST)

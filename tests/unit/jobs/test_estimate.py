@@ -24,13 +24,11 @@ from partition_ops.jobs.estimate.formulas import expected_halo
 from partition_ops.jobs.estimate.job import Job, Sizes
 from partition_ops.jobs.estimate.result import Room
 from partition_ops.jobs.options import RunConfig
-from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.partition.weights import feature_classes
-from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.storage.store import upload_folder
 from tests.command_line import Called
 from tests.graphs import Layout, Values, library
 
@@ -69,34 +67,6 @@ def parsed(nodes: int, edges: int) -> GraphMetadata:
 
 def stage(estimate: Any, name: str) -> StageEstimate:
     return next(one for one in estimate.stages if one.stage == name)
-
-
-@pytest.mark.parametrize("engine", ["auto", "random"])
-@pytest.mark.parametrize(("hops", "formats"), [(1, ("coo",)), (0, ("csc",)), (1, ("coo", "csr"))])
-def test_disk_is_what_a_real_job_then_takes(
-    tmp_path: Path, engine: str, hops: int, formats: tuple[str, ...]
-) -> None:
-    source = LocalStore(library(papers=4000, layout=Layout("csv")).write(tmp_path / "in"))
-    output = LocalStore(tmp_path / "out")
-    config = RunConfig(
-        num_parts=3,
-        engine=engine,
-        num_hops=hops,
-        graph_formats=formats,
-        on_defect="warn",
-        ignore_estimate=True,
-    )
-    estimate = estimate_job(config, source, output)
-    run_job(config, source, output)
-
-    def left(prefix: str) -> int:
-        return sum(entry.size for entry in output.list(prefix))
-
-    for name, prefix in (("prepare", "prepare/"), ("partition", "assignment/"), ("convert", "partitions/")):
-        expected = stage(estimate, name).output if name != "prepare" or engine != "random" else 0
-        real = left(prefix)
-        assert expected <= FACTOR * real + HEADERS, name
-        assert real <= FACTOR * expected + HEADERS, name
 
 
 def test_nothing_is_refused_where_there_is_plenty(tmp_path: Path) -> None:
@@ -236,17 +206,6 @@ def test_a_feature_is_judged_by_the_first_file_with_rows(tmp_path: Path, kind: s
     source = with_ages(tmp_path / "unfit", "csv", [NO_ROWS[kind], b"age\n7.5\n8\n"], [0, 2])
     with pytest.raises(UsageError, match=r"'person/age' cannot be balanced by.*float64"):
         balanced_by_age(source)
-
-
-@pytest.mark.parametrize("counts", [[0, 2], [0, 0]])
-def test_on_s3_an_empty_file_has_no_range(
-    tmp_path: Path, counts: list[int], s3_root: str, s3_settings: StorageSettings
-) -> None:
-    files = [b"", b"7\n8\n"[: 2 * counts[1]]]
-    with_ages(tmp_path, "csv", files, counts)
-    with open_store(s3_root, s3_settings) as source:
-        upload_folder(tmp_path, source)
-        assert len(balanced_by_age(source)) == sum(counts) + 9
 
 
 def balanced_by_age(source: Store) -> np.ndarray:

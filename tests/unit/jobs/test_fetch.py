@@ -14,9 +14,8 @@ from partition_ops.formats.dgl.file_names import PARTITION_FILES, partition_file
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage import Store, open_store
 from partition_ops.storage.store import upload_folder
-from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import library
 
 Content = dict[str, bytes]
@@ -46,14 +45,6 @@ def content(folder: Path) -> Content:
 def expected(whole: Path, parts: tuple[int, ...]) -> Content:
     names = ["small.json", *(f"part{part}/{name}" for part in parts for name in PARTITION_FILES)]
     return {name: (whole / layout.PARTITIONS / name).read_bytes() for name in names}
-
-
-def test_a_partition_is_loaded_by_dgl(whole: Path, tmp_path: Path) -> None:
-    result = fetch_partitions(open_store(str(whole)), [1], tmp_path / "to")
-    assert content(tmp_path / "to") == expected(whole, (1,))
-    loaded = import_dgl().distributed.load_partition(result["partition_config"], 1)
-    assert loaded[4] == "small"
-    assert "paper/feat" in loaded[1]
 
 
 @pytest.mark.parametrize("folder", ["file", "file/below"])
@@ -124,25 +115,6 @@ def test_there_is_no_such_partition(whole: Path, tmp_path: Path, part: int) -> N
     with pytest.raises(UsageError, match=rf"Found: {part}\. Expected: 0 to 2"):
         fetch_partitions(open_store(str(whole)), [0, part], tmp_path / "to")
     assert not (tmp_path / "to").exists()
-
-
-def test_command_from_s3(
-    whole: Path,
-    tmp_path: Path,
-    s3_root: str,
-    s3_settings: StorageSettings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with open_store(s3_root, s3_settings) as store:
-        upload_folder(whole, store)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_settings.access_key or "")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_settings.secret_key or "")
-    words = ["--endpoint-url", s3_settings.endpoint_url or "", "--part", "0", "2", "--json"]
-    assert main(["fetch", s3_root, "--to", str(tmp_path / "to"), *words]) == 0
-    assert json.loads(capsys.readouterr().out)["parts"] == [0, 2]
-    assert content(tmp_path / "to") == expected(whole, (0, 2))
-    assert main(["fetch", s3_root, "--to", str(tmp_path / "to"), *words[:2], "--part", "7"]) == 2
 
 
 def test_the_newest_run_of_a_graph(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

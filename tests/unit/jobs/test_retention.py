@@ -19,7 +19,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import take_lock
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.jobs.retention import RetentionConfig, retain_runs
-from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage import open_store
 from partition_ops.storage.local_store import LocalStore
 
 NOW = 2_000_000_000.0
@@ -167,22 +167,6 @@ def test_nothing_is_removed_while_latest_cannot_be_read(tmp_path: Path, broken: 
     with pytest.raises(InvalidInputError, match=r"latest\.json"):
         retain_runs(RetentionConfig(keep=1), open_store(str(root)), now=NOW)
     assert files(tmp_path) == before
-
-
-def test_the_same_on_s3(s3_settings: StorageSettings, s3_root: str) -> None:
-    with open_store(f"{s3_root}/g", s3_settings) as root:
-        for name in ("a", "b", "c"):
-            root.write_bytes(f"runs/{name}/partitions/p", b"x")
-            root.write_bytes(f"runs/{name}/{layout.VALIDATION_REPORT}", b"{}")
-            root.write_bytes(f"runs/{name}/{layout.MANIFEST}", b"{}")
-        root.write_bytes("runs.old/a/manifest.json", b"{}")
-        root.write_json(layout.LATEST, pointer(f"{s3_root}/g/runs/a"))
-        assert retain_runs(RetentionConfig(keep=1), root).removed == []
-        later = max(entry.modified for entry in root.list()) + 8 * DAY
-        retained = retain_runs(RetentionConfig(keep=1), root, now=later)
-        assert [uri.rpartition("/")[2] for uri in retained.removed] == ["b"]
-        left = {entry.key.split("/")[1] for entry in root.list("runs/")}
-        assert left == {"a", "c"} and root.exists("runs.old/a/manifest.json")
 
 
 @pytest.mark.parametrize("options", [{"keep": 0}, {"keep": 1, "grace": timedelta(days=-1)}])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import warnings
 from html import escape
 from pathlib import Path
@@ -131,9 +129,3 @@ def test_replication_by_degree(tmp_path: Path) -> None:
     assert "Degree and replication" in page
     times = out.read_bytes(layout.TIMES).decode()
     assert all(stage in times for stage in ("prepare", "partition", "scatter", "gather"))
-
-
-def test_the_job_begins_without_the_plotting_library() -> None:
-    code = "import sys, partition_ops.jobs.whole_job; print('matplotlib' in sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "False"

@@ -26,8 +26,8 @@ from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
 from tests.graphs import Edges, SmallGraph
+from tests.integration.test_partition_incremental import blocks, migration, partitioned, parts_of
 from tests.strategies import graphs
-from tests.unit.stages.partition.test_partition_incremental import blocks, migration, partitioned, parts_of
 
 SIZES = [10] * 96
 LARGER = [*SIZES, 50, 50]  # none of three nearly full partitions has room for 50 more nodes

@@ -19,7 +19,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.verification import verify_output
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ALPHA = {
     "alpha/__init__.py": """
         from .core import Base, helper as help_me

@@ -266,7 +266,7 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"paper {i}" for i in range(40)]
     pq.write_table(pa.table({"name": names, "size": range(40)}), "names.parquet")
     np.save("feat.npy", rows)
-    guide = (Path(__file__).parents[4] / "docs" / "id-maps.md").read_text().replace("\\\n", " ")
+    guide = (Path(__file__).parents[2] / "docs" / "id-maps.md").read_text().replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in guide.splitlines() if line.startswith("    partition-ops")]
     verbs = [words for words in commands if words[0] == "idmap"]
     for words in sorted(verbs):  # apply first: it makes the inputs of restore
