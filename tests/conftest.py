@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch or dgl is imported
 BUCKET = "test-bucket"
 E2E = "tests/e2e/"
 LONG = "tests/long/"
+PROGRAMS = ("ParMETIS", "mpi4py", "Chromium")  # in the reasons of tests that are skipped without them
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,6 +52,18 @@ def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageSet
 def s3_root(s3_settings: StorageSettings) -> str:
     """URI of an empty place on the server that no other test uses."""
     return f"s3://{BUCKET}/{secrets.token_hex(8)}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail if a test was skipped because a program is missing that ``.ci/run`` installs."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # none in the workers of xdist
+    if reporter is None or not os.environ.get("REQUIRE_PROGRAMS"):
+        return
+    reasons = {str(report.longrepr) for report in reporter.stats.get("skipped", [])}
+    missing = [reason for reason in reasons if any(program in reason for program in PROGRAMS)]
+    if missing:
+        reporter.write_line("\nSkipped, although .ci/run needs these tests:\n" + "\n".join(missing), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)

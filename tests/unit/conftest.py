@@ -8,8 +8,9 @@ from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
-import croniter  # noqa: F401 (Airflow imports it, and its first import starts a process)
+import croniter  # noqa: F401 (its first import, by Airflow, starts a process)
 import pytest
+import urllib3  # noqa: F401 (its first import binds a socket)
 
 import tests.airflow_home  # noqa: F401 (a home for Airflow's configuration that is not the user's own)
 

@@ -30,28 +30,32 @@ def read_dag(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
     return runpy.run_path(str(DAG_FILE))["dag"]
 
 
-def test_tasks_are_the_stages_in_their_order(dag: DAG) -> None:
-    upstream = {task.task_id: task.upstream_task_ids for task in dag.tasks}
-    assert upstream == {
-        "validate": set(),
-        "lock": {"validate"},
-        "schema": {"lock"},
-        "prepare": {"schema"},
-        "partition": {"prepare"},
-        "convert.plan": {"partition"},
-        "convert.partitions": {"convert.plan"},
-        "convert.scatter": {"convert.plan"},
-        "convert.gather": {"convert.scatter", "convert.partitions"},
-        "convert.config": {"convert.gather"},
-        "convert.remove_scratch": {"convert.plan", "convert.scatter", "convert.config"},
-        "idmap": {"convert.config"},
-        "probe": {"convert.config"},
-        "quality": {"convert.config", "probe"},
-        "gate": {"quality"},
-        "publish": {"idmap", "gate"},
-        "retain": {"publish"},
-        "release": {"lock", "retain"},
-    }
+def test_nothing_is_written_before_validation_and_the_lock(dag: DAG) -> None:
+    assert dag.roots == [dag.get_task("validate")]
+    after_lock = dag.get_task("lock").get_flat_relative_ids(upstream=False)
+    assert after_lock == {*dag.task_ids} - {"validate", "lock"}
+
+
+@pytest.mark.parametrize(
+    ("task", "earlier"),
+    [
+        ("partition", {"validate", "prepare"}),
+        ("convert.scatter", {"partition", "convert.plan"}),
+        ("convert.gather", {"convert.scatter", "convert.partitions"}),
+        ("convert.config", {"convert.gather"}),
+        ("idmap", {"convert.config"}),
+        ("probe", {"convert.config"}),
+        ("gate", {"convert.config", "probe", "quality"}),
+        ("publish", {"schema", "idmap", "gate"}),
+        ("retain", {"publish"}),
+        ("release", {"publish", "retain"}),
+        ("convert.remove_scratch", {"convert.config"}),
+    ],
+)
+def test_tasks_run_after_what_they_read_and_what_may_stop_them(
+    dag: DAG, task: str, earlier: set[str]
+) -> None:
+    assert earlier <= dag.get_task(task).get_flat_relative_ids(upstream=True)
 
 
 @pytest.mark.parametrize(
