@@ -36,7 +36,7 @@ test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and
 env: ## Write .env, the settings of docker-compose.yaml, with generated secrets
 	@python3 -m local_stack.env_file
 
-bench: $(READY) ## Measure the whole job beside DGL and others (about an hour, 30 GB of disk)
+bench: $(READY) ## Compare the whole job with DGL and other tools (about an hour, 30 GB of disk)
 	@$(PYTHON) -m benchmarks.jobs --tenfold --s3 --rounds 3
 
 lint: $(READY) ## Check style (ruff) and types (mypy)
@@ -48,7 +48,7 @@ reference: $(READY) ## Write docs/reference.md, and the tables in docs/ that fol
 	@$(PYTHON) docs/reference.py
 	@$(PYTHON) docs/tables.py
 
-lock: ## Renew constraints.txt with the newest versions that fit pyproject.toml
+lock: ## Update constraints.txt with the newest versions that fit pyproject.toml
 	@sh local_stack/environment.sh lock
 
 clean: ## Stop the local stack and remove its data and the environment
