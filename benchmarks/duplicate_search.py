@@ -120,10 +120,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("library", choices=LIBRARIES)
     parser.add_argument("graph", type=Path)
-    given = parser.parse_args()
-    library = LIBRARIES[given.library]()
+    args = parser.parse_args()
+    library = LIBRARIES[args.library]()
     began = time.monotonic()
-    counts = [library.count(files) for files in edge_types(given.graph)]
+    counts = [library.count(files) for files in edge_types(args.graph)]
     print(json.dumps({"seconds": time.monotonic() - began, "counts": counts}))
 
 

@@ -127,11 +127,11 @@ def compare(estimate: dict[str, Any], measured: dict[str, Measured]) -> tuple[li
         line = f"{stage['stage']:10}"
         for name, least in LEAST.items():
             expected, real = said[name], getattr(found, name)
-            judged = max(expected, real) >= least
-            factor = expected / max(real, 1) if judged else 1.0
+            significant = max(expected, real) >= least
+            factor = expected / max(real, 1) if significant else 1.0
             near = 1 / FACTOR <= factor <= FACTOR
             good &= near
-            times = f"{factor:5.2f}{' ' if near else '!'}" if judged else "     -"
+            times = f"{factor:5.2f}{' ' if near else '!'}" if significant else "     -"
             line += f"{expected / 2**20:11,.0f} {real / 2**20:11,.0f}  {times} "
         lines.append(line + f"{stage['seconds']:7.1f} {found.seconds:7.1f}")
     return lines, good
@@ -146,16 +146,16 @@ def main() -> int:
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--num-hops", default="1")
     parser.add_argument("--graph-formats", default="coo")
-    arguments = parser.parse_args()
-    options = ["--num-parts", arguments.num_parts, "--engine", arguments.engine]
-    halo = ["--num-hops", arguments.num_hops, "--graph-formats", arguments.graph_formats]
-    asked = [*PROGRAM, "estimate", arguments.graph, *options, *halo, "--json"]
+    args = parser.parse_args()
+    options = ["--num-parts", args.num_parts, "--engine", args.engine]
+    halo = ["--num-hops", args.num_hops, "--graph-formats", args.graph_formats]
+    asked = [*PROGRAM, "estimate", args.graph, *options, *halo, "--json"]
     estimate = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
     with tempfile.TemporaryDirectory() as folder:
         stages = [stage["stage"] for stage in estimate["stages"]]
-        measured = measure(arguments.graph, Path(folder), options, halo, stages)
+        measured = measure(args.graph, Path(folder), options, halo, stages)
     lines, good = compare(estimate, measured)
-    print(f"{arguments.graph}, {' '.join([*options, *halo])}; estimated, measured, and their ratio")
+    print(f"{args.graph}, {' '.join([*options, *halo])}; estimated, measured, and their ratio")
     print("\n".join(lines))
     return 0 if good else 1
 

@@ -86,14 +86,14 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--without", default=WITHOUT)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    given = parser.parse_args()
-    names = given.without.split(",")
+    args = parser.parse_args()
+    names = args.without.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        migration = compare(Path(folder), set(names), given.parts)
-    results = {"machine": machine(), "parts": given.parts, "without": names, "migration": migration}
-    given.output.mkdir(parents=True, exist_ok=True)
-    (given.output / "growing_environment.json").write_text(json.dumps(results, indent=1) + "\n")
-    (given.output / "growing_environment.md").write_text(page(results))
+        migration = compare(Path(folder), set(names), args.parts)
+    results = {"machine": machine(), "parts": args.parts, "without": names, "migration": migration}
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "growing_environment.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.output / "growing_environment.md").write_text(page(results))
     print(page(results), end="")
 
 

@@ -89,40 +89,40 @@ def both_ways(graph: Path, previous: Path, num_parts: int, rounds: int) -> dict[
     }
 
 
-def growths(given: argparse.Namespace, base: GrowingGraph) -> dict[str, Any]:
+def growths(args: argparse.Namespace, base: GrowingGraph) -> dict[str, Any]:
     """Return the results of both by number of partitions and percent of growth."""
     graphs = {}
     for percent in GROWTHS:
         say(f"growing by {percent} %")
         grown = copy.deepcopy(base)
         grown.grow(percent / 100)
-        graphs[percent] = grown.write(given.folder / f"grown-{percent}", before=given.folder / "base")
+        graphs[percent] = grown.write(args.folder / f"grown-{percent}", before=args.folder / "base")
     found: dict[str, Any] = {}
-    for parts in given.parts:
-        previous = given.folder / f"base-{parts}"
+    for parts in args.parts:
+        previous = args.folder / f"base-{parts}"
         say(f"the graph before, in {parts} partitions")
-        command = [*CLI, "run", str(given.folder / "base"), str(previous), "--num-parts", str(parts)]
+        command = [*CLI, "run", str(args.folder / "base"), str(previous), "--num-parts", str(parts)]
         measure([*command, "--engine", ENGINE])
         found[str(parts)] = {}
         for percent in GROWTHS:
             say(f"{parts} partitions, {percent} %")
-            found[str(parts)][str(percent)] = both_ways(graphs[percent], previous, parts, given.rounds)
+            found[str(parts)][str(percent)] = both_ways(graphs[percent], previous, parts, args.rounds)
         shutil.rmtree(previous)
     return found
 
 
-def successive(given: argparse.Namespace, graph: GrowingGraph) -> dict[str, Any]:
+def successive(args: argparse.Namespace, graph: GrowingGraph) -> dict[str, Any]:
     """Grow several times, each from the previous partitions; return the cut and that of a full run."""
-    found: dict[str, list[dict[str, float]]] = {str(parts): [] for parts in given.parts}
+    found: dict[str, list[dict[str, float]]] = {str(parts): [] for parts in args.parts}
     state: dict[int, Any] = {}
     before: Path | None = None
-    for step in range(given.steps + 1):
+    for step in range(args.steps + 1):
         if step:
             graph.grow(STEP / 100)
-        folder = graph.write(given.folder / f"step-{step}", before=before)
-        with tempfile.TemporaryDirectory(dir=given.folder) as run:
+        folder = graph.write(args.folder / f"step-{step}", before=before)
+        with tempfile.TemporaryDirectory(dir=args.folder) as run:
             measure([*CLI, "prepare", str(folder), "--output", run])
-            for parts in given.parts:
+            for parts in args.parts:
                 say(f"step {step}, {parts} partitions")
                 one = _step(folder, Path(run), parts, state)
                 found[str(parts)] += [one] if step else []
@@ -145,12 +145,12 @@ def _step(folder: Path, run: Path, parts: int, state: dict[int, Any]) -> dict[st
     counts, old, old_degrees = state[parts]
     homes = spread_old_values(counts, now, old, -1)
     previous = PreviousAssignment(homes, spread_old_values(counts, now, old_degrees, -1))
-    followed = next(find_engine(ENGINE).follow(problem, previous), None)
-    if followed is None:
+    incremental = next(find_engine(ENGINE).follow(problem, previous), None)
+    if incremental is None:
         raise RuntimeError("balance could not be kept")
-    state[parts] = now, followed, degrees
-    cuts = [edge_cut(graph, one).fraction for one in (followed, full)]
-    moved = np.count_nonzero((homes >= 0) & (homes != followed)) / len(old)
+    state[parts] = now, incremental, degrees
+    cuts = [edge_cut(graph, one).fraction for one in (incremental, full)]
+    moved = np.count_nonzero((homes >= 0) & (homes != incremental)) / len(old)
     return {"edge_cut": cuts[0], "full": cuts[1], "moved": float(moved)}
 
 
@@ -164,24 +164,24 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--folder", type=Path, help="folder of the graphs (default: a temporary one)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        given.folder = Path(folder)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        args.folder = Path(folder)
         say("drawing the graph")
-        base = GrowingGraph.drawn(given.scale)
-        base.write(given.folder / "base")
+        base = GrowingGraph.drawn(args.scale)
+        base.write(args.folder / "base")
         results: dict[str, Any] = {
             "command": "python -m benchmarks.growth",
             "machine": machine(),
-            "scale": given.scale,
-            "rounds": given.rounds,
+            "scale": args.scale,
+            "rounds": args.rounds,
             "engine": ENGINE,
-            "growths": growths(given, base),
-            "successive": successive(given, base),
+            "growths": growths(args, base),
+            "successive": successive(args, base),
         }
-    given.output.mkdir(parents=True, exist_ok=True)
-    (given.output / "growth.json").write_text(json.dumps(results, indent=1) + "\n")
-    (given.output / "growth.md").write_text(page(results))
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "growth.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.output / "growth.md").write_text(page(results))
     print(page(results), end="")
 
 

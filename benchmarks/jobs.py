@@ -146,19 +146,19 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {**results[-1], **more, "cost": median(costs).to_json(), "rounds": rounds}
 
 
-def at_scale(given: argparse.Namespace, scale: float) -> dict[str, Any]:
-    graph = graph_at(given.folder, scale, "csv")
+def at_scale(args: argparse.Namespace, scale: float) -> dict[str, Any]:
+    graph = graph_at(args.folder, scale, "csv")
     jobs: dict[str, Callable[[], dict[str, Any]]] = {
         "dgl partition_graph": lambda: their_job(graph, PARTS),
         **{f"partition-ops {name}": (lambda name=name: our_job(graph, name, PARTS)) for name in ENGINES},  # type: ignore[misc]
     }
-    if given.s3 and scale == 1:
+    if args.s3 and scale == 1:
         jobs["partition-ops auto, S3 to S3"] = lambda: s3_job(graph, PARTS)
-    found: dict[str, Any] = {"parts": PARTS, "jobs": repeat(jobs, given.rounds)}
+    found: dict[str, Any] = {"parts": PARTS, "jobs": repeat(jobs, args.rounds)}
     with tempfile.TemporaryDirectory() as folder:
         measure([*CLI, "prepare", str(graph), "--output", folder])
         shutil.copy(graph / "metadata.json", folder)
-        found["partitioning"] = repeat(alone(Path(folder), PARTS), given.rounds)
+        found["partitioning"] = repeat(alone(Path(folder), PARTS), args.rounds)
     return found
 
 
@@ -172,21 +172,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="folder of the graphs")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    given = parser.parse_args()
+    args = parser.parse_args()
     results: dict[str, Any] = {
         "command": "python -m benchmarks.jobs " + " ".join(argument for argument in sys.argv[1:]),
         "machine": machine(),
-        "rounds": given.rounds,
-        "scales": {scale: at_scale(given, float(scale)) for scale in given.scales.split(",") if scale},
+        "rounds": args.rounds,
+        "scales": {scale: at_scale(args, float(scale)) for scale in args.scales.split(",") if scale},
     }
-    if given.tenfold:
-        graph = graph_at(given.folder, TENFOLD, "parquet")
+    if args.tenfold:
+        graph = graph_at(args.folder, TENFOLD, "parquet")
         jobs = {"partition-ops auto": lambda: our_job(graph, "auto", TENFOLD_PARTS)}
         results["scales"]["10"] = {"parts": TENFOLD_PARTS, "jobs": repeat(jobs, 1)}
-    given.output.mkdir(parents=True, exist_ok=True)
-    (given.output / "jobs.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
-    (given.output / "jobs.md").write_text(page(results))
-    chart(results, given.output / "jobs.svg")
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "jobs.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
+    (args.output / "jobs.md").write_text(page(results))
+    chart(results, args.output / "jobs.svg")
     print(page(results), end="")
 
 

@@ -193,8 +193,8 @@ def main() -> None:
         "--duplicates", type=int, default=0, help="number of duplicates to add to each edge type"
     )
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    write_graph(given.output, Shape(given.scale, given.format, given.duplicates, given.seed))
+    args = parser.parse_args()
+    write_graph(args.output, Shape(args.scale, args.format, args.duplicates, args.seed))
 
 
 if __name__ == "__main__":

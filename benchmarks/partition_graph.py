@@ -93,18 +93,16 @@ def main() -> None:
     parser.add_argument("--num-parts", type=int, default=4)
     parser.add_argument("--method", default="metis", choices=["metis", "random"])
     parser.add_argument("--look", action="store_true")
-    given = parser.parse_args()
-    if given.look:
-        print(json.dumps(look(given.graph, given.output)))
+    args = parser.parse_args()
+    if args.look:
+        print(json.dumps(look(args.graph, args.output)))
         return
     began = time.monotonic()
-    loaded = load(given.graph)
+    loaded = load(args.graph)
     seconds = time.monotonic() - began
-    name = json.loads((given.graph / "metadata.json").read_text())["graph_name"]
+    name = json.loads((args.graph / "metadata.json").read_text())["graph_name"]
     dgl = import_dgl()
-    dgl.distributed.partition_graph(
-        loaded, name, given.num_parts, str(given.output), part_method=given.method
-    )
+    dgl.distributed.partition_graph(loaded, name, args.num_parts, str(args.output), part_method=args.method)
     print(json.dumps({"loading_seconds": seconds, "seconds": time.monotonic() - began}))
 
 

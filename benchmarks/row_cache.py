@@ -23,7 +23,7 @@ BATCH, FANOUTS = 1024, [10, 10]
 MIB = 1 << 20
 
 
-def run_limit(given: argparse.Namespace, limit: int) -> dict[str, Any]:
+def run_limit(args: argparse.Namespace, limit: int) -> dict[str, Any]:
     """Measure one size of the cache in this process."""
     import torch
 
@@ -31,12 +31,12 @@ def run_limit(given: argparse.Namespace, limit: int) -> dict[str, Any]:
     from partition_ops.train import PartitionedGraph
 
     dgl = import_dgl()
-    ntype, name = given.node_type, given.feature
+    ntype, name = args.node_type, args.feature
     with PartitionedGraph(
-        given.output, cache=given.cache, features="ranges", row_cache_bytes=limit * MIB
+        args.output, cache=args.cache, features="ranges", row_cache_bytes=limit * MIB
     ) as graph:
         torch.manual_seed(0)
-        seeds = {ntype: torch.randperm(graph.num_nodes(ntype))[: given.batches * BATCH]}
+        seeds = {ntype: torch.randperm(graph.num_nodes(ntype))[: args.batches * BATCH]}
         sampler = dgl.dataloading.NeighborSampler(FANOUTS, prefetch_node_feats={ntype: [name]})
         marks, rows = [], []
         for _, _, blocks in dgl.dataloading.DataLoader(graph, seeds, sampler, batch_size=BATCH):
@@ -88,12 +88,12 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True, help="folder for the edges")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--limit", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.limit is not None:
-        print(json.dumps(run_limit(given, given.limit)))
+    args = parser.parse_args()
+    if args.limit is not None:
+        print(json.dumps(run_limit(args, args.limit)))
         return
     found = []
-    for limit in given.limits:
+    for limit in args.limits:
         print(f"{limit} MiB", file=sys.stderr, flush=True)
         command = [sys.executable, "-m", "benchmarks.row_cache", *sys.argv[1:], "--limit", str(limit)]
         found.append(json.loads(measure(command).output.splitlines()[-1]))
@@ -102,9 +102,9 @@ def main() -> None:
         "machine": machine(),
         "limits": found,
     }
-    given.results.mkdir(parents=True, exist_ok=True)
-    (given.results / "row_cache.json").write_text(json.dumps(results, indent=1) + "\n")
-    (given.results / "row_cache.md").write_text(page(results))
+    args.results.mkdir(parents=True, exist_ok=True)
+    (args.results / "row_cache.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.results / "row_cache.md").write_text(page(results))
     print(page(results), end="")
 
 

@@ -106,14 +106,20 @@ def run_side(side: str, graph: Path, output: Path, cache: Path, batches: int) ->
     }
 
 
-def compare(given: argparse.Namespace) -> dict[str, Any]:
+def compare(args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as cache:
-        for number in range(given.rounds):
+        for number in range(args.rounds):
             for side in SIDES:
-                print(f"round {number + 1} of {given.rounds}: {side}", file=sys.stderr, flush=True)
-                command = [sys.executable, "-m", "benchmarks.training", str(given.graph), str(given.output)]
-                command += ["--batches", str(given.batches), "--side", side, "--cache", cache]
+                print(f"round {number + 1} of {args.rounds}: {side}", file=sys.stderr, flush=True)
+                command = [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.training",
+                    str(args.graph),
+                    str(args.output),
+                ]
+                command += ["--batches", str(args.batches), "--side", side, "--cache", cache]
                 found[side].append(json.loads(measure(command).output.splitlines()[-1]))
     return {
         side: {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
@@ -168,21 +174,21 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.side:
-        print(json.dumps(run_side(given.side, given.graph, given.output, given.cache, given.batches)))
+    args = parser.parse_args()
+    if args.side:
+        print(json.dumps(run_side(args.side, args.graph, args.output, args.cache, args.batches)))
         return
     threads = os.environ.get("OMP_NUM_THREADS")
     results = {
         "command": (f"OMP_NUM_THREADS={threads} " if threads else "")
-        + f"python -m benchmarks.training GRAPH OUTPUT --batches {given.batches} --rounds {given.rounds}",
+        + f"python -m benchmarks.training GRAPH OUTPUT --batches {args.batches} --rounds {args.rounds}",
         "machine": machine(),
-        "rounds": given.rounds,
-        "sides": compare(given),
+        "rounds": args.rounds,
+        "sides": compare(args),
     }
-    given.results.mkdir(parents=True, exist_ok=True)
-    (given.results / "training.json").write_text(json.dumps(results, indent=1) + "\n")
-    (given.results / "training.md").write_text(page(results))
+    args.results.mkdir(parents=True, exist_ok=True)
+    (args.results / "training.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.results / "training.md").write_text(page(results))
     print(page(results), end="")
 
 

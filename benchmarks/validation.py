@@ -138,20 +138,20 @@ def main() -> None:
     parser.add_argument("--memory", action="append", help="for --larger; may be repeated")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    given = parser.parse_args()
+    args = parser.parse_args()
     results: dict[str, Any] = {
         "command": "python -m benchmarks.validation GRAPH --larger GRAPH10 --memory 6G --memory 1G",
         "machine": machine(),
-        "rounds": given.rounds,
-        "compared": compare(given.graph, given.rounds),
+        "rounds": args.rounds,
+        "compared": compare(args.graph, args.rounds),
         "larger": [],
     }
-    if given.larger:
-        memories = given.memory or [None]
-        results["larger"] = [grow(given.graph, given.larger, given.rounds, memory) for memory in memories]
-    given.output.mkdir(parents=True, exist_ok=True)
-    (given.output / "validation.json").write_text(json.dumps(results, indent=1) + "\n")
-    (given.output / "validation.md").write_text(page(results))
+    if args.larger:
+        memories = args.memory or [None]
+        results["larger"] = [grow(args.graph, args.larger, args.rounds, memory) for memory in memories]
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "validation.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.output / "validation.md").write_text(page(results))
     print(page(results), end="")
 
 

@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-# What runs in the background ignores Ctrl-C, so it is ended by hand.
+# Background processes ignore Ctrl-C, so this script ends them.
 clean_up() {
     if [ -n "$pip_pid" ]; then kill "$pip_pid" 2>/dev/null || true; fi
     if [ -n "$scratch" ]; then rm -rf "$scratch"; fi

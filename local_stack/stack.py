@@ -77,13 +77,13 @@ class Launch:
         Raises:
             StackError: A service did not start; the message has the end of its log.
         """
-        told = ""
+        last = ""
         while True:
             ended = self._process.poll() is not None
             state = read_state(self.folders)
-            if state is not None and state.message not in ("", told) and state.status != "failed":
-                told = state.message
-                say(told)
+            if state is not None and state.message not in ("", last) and state.status != "failed":
+                last = state.message
+                say(last)
             if state is not None and state.status == "ready":
                 return Running(self.folders, state)
             if ended:

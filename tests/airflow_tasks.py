@@ -12,7 +12,7 @@ from graph_partitioning.operators.base import GraphStageOperator
 
 
 class OutletEvent:
-    """What a task hands to Airflow for one outlet."""
+    """The event of one outlet that a task gives to Airflow."""
 
     def __init__(self) -> None:
         self.extra: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What tests of ParMETIS need: the real library, OpenMPI and mpi4py, or they are skipped with the reason."""
+"""Requirements of tests of ParMETIS: the real library, OpenMPI and mpi4py; else they are skipped."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def edit_tensors(name: str, change: Callable[[dict[str, Any]], None]) -> Change:
 
 
 def edit_graph(change: Callable[[Any], Any]) -> Change:
-    """Edit ``graph.dgl`` of partition 1; ``change`` may give back another graph."""
+    """Edit ``graph.dgl`` of partition 1; ``change`` may return another graph."""
 
     def mutate(output: Path) -> None:
         dgl, path = import_dgl(), str(output / PART / "graph.dgl")

@@ -1,4 +1,4 @@
-"""What ``pm_dglpart`` would write for a known assignment, written independently of the library."""
+"""The output of ``pm_dglpart`` for a known assignment, written independently of the library."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def attribute_table(
 
 
 def as_text(values: np.ndarray) -> np.ndarray:
-    """What the shortest text of some numbers means; read as their own dtype it is the numbers themselves."""
+    """Return the values of the shortest texts of numbers; in their own dtype, these are the same numbers."""
     if values.dtype.kind != "f":
         return values
     written = values.astype(np.float32) if values.itemsize == 2 else values  # in either byte order

@@ -58,8 +58,8 @@ class Environment:
 
 def installation_folders() -> list[Path]:
     """Return the folders in which the running interpreter finds distributions, in the order of imports."""
-    named = (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages"))
-    return list(dict.fromkeys(folder.resolve() for folder in named if folder.is_dir()))
+    paths = (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages"))
+    return list(dict.fromkeys(folder.resolve() for folder in paths if folder.is_dir()))
 
 
 def discover(folders: Sequence[Path], packages: Sequence[str] = ()) -> Environment:

@@ -134,8 +134,8 @@ def _known(scope: Scope) -> dict[str, Ref]:
 
 def _bases(definition: Definition, module: str) -> Iterator[Ref]:
     for base in definition.node.bases if isinstance(definition.node, ast.ClassDef) else ():
-        named = dotted_name(base.value if isinstance(base, ast.Subscript) else base)  # Generic[T] is Generic
-        ref = refer(definition.around, named, module) if named else UNKNOWN
+        name = dotted_name(base.value if isinstance(base, ast.Subscript) else base)  # Generic[T] is Generic
+        ref = refer(definition.around, name, module) if name else UNKNOWN
         if ref not in (UNKNOWN, BUILTIN):
             yield ref
 

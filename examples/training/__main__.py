@@ -20,14 +20,14 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--cache", type=Path, help="folder of the cache")
     parser.add_argument("--compare", action="store_true", help="also train on the graph in memory")
-    given = parser.parse_args()
-    with PartitionedGraph(given.output, cache=given.cache) as graph:
+    args = parser.parse_args()
+    with PartitionedGraph(args.output, cache=args.cache) as graph:
         splits = {name: split(graph, f"{name}_mask") for name in ("train", "test")}
-        sides = {"artifacts": graph, **({"memory": in_memory(graph)} if given.compare else {})}
+        sides = {"artifacts": graph, **({"memory": in_memory(graph)} if args.compare else {})}
         for name, side in sides.items():
-            found = train(side, given.model, splits, epochs=given.epochs)
+            found = train(side, args.model, splits, epochs=args.epochs)
             print(
-                f"{given.model} from {name}: accuracy {found['accuracy']:.3f}, {found['batches']} batches in"
+                f"{args.model} from {name}: accuracy {found['accuracy']:.3f}, {found['batches']} batches in"
                 f" {found['seconds']:.1f} s",
                 flush=True,
             )

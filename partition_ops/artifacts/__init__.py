@@ -1,1 +1,1 @@
-"""What a run leaves on storage: keys, records, assignment, partition book, ID maps, manifest, locks."""
+"""The files of a run: keys, records, assignment, partition book, ID maps, manifest, locks."""

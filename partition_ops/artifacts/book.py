@@ -29,7 +29,7 @@ Counts = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Book:
-    """What all output formats of a run have in common.
+    """The facts that all output formats of a run have in common.
 
     Attributes:
         graph_name: Name of the graph.
@@ -114,7 +114,7 @@ def read_book(output: Store, graph_name: str | None = None) -> Book:
             f"{output.uri} holds the partitions of another graph",
             found=repr(book.graph_name),
             expected=repr(graph_name),
-            remedy="Give the --graph-name that 'convert' was given, or run 'convert' first.",
+            remedy="Use the --graph-name of 'convert', or run 'convert' first.",
         )
     return book
 

@@ -174,5 +174,5 @@ EDGE_MAP = f"{PARTITIONS}/edge_map.npy"
 
 
 def record(task: str) -> str:
-    """What a finished task depended on and what it wrote; written after its artifacts."""
+    """Key of the record of a finished task, which is written after its artifacts."""
     return f"{RECORDS}/{task}.json"

@@ -156,10 +156,10 @@ class PartitionBook:
 
 
 def _look_up(ids: Any, table: Ids, what: str) -> Any:
-    given = read_ids(ids, what)
-    check_range(given.values, len(table), what)
-    found = np.asarray(table[given.values])
+    query = read_ids(ids, what)
+    check_range(query.values, len(table), what)
+    found = np.asarray(table[query.values])
     if found.size and found.min() < 0:
-        dropped = int(given.values.reshape(-1)[np.flatnonzero(found.reshape(-1) < 0)[0]])
+        dropped = int(query.values.reshape(-1)[np.flatnonzero(found.reshape(-1) < 0)[0]])
         raise InvalidIdError(f"{what} {dropped} has no counterpart: validation dropped it")
-    return given.in_same_form(found)
+    return query.in_same_form(found)

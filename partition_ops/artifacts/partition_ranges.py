@@ -13,7 +13,7 @@ from partition_ops.chunked.id_converter import Ids, TypeNames, check_range, read
 class PartRanges:
     """New IDs of all nodes, or of all edges, of a partitioned graph.
 
-    IDs are given as one or many, and answered in the same form; see `IdValues`. Every method raises
+    Methods take one ID or many, and return the result in the same form; see `IdValues`. Every method raises
     `InvalidIdError` for an ID outside its range.
 
     Args:
@@ -46,27 +46,27 @@ class PartRanges:
 
     def part_of(self, ids: Any, type_name: Any = None) -> Any:
         """Return the partition of homogeneous new IDs, or of type-wise ones with a type; int64."""
-        given = read_ids(ids, self._what(type_name))
+        query = read_ids(ids, self._what(type_name))
         ends, total = self._ends(type_name)
-        check_range(given.values, total, self._what(type_name))
-        return given.in_same_form(np.searchsorted(ends, given.values, side="right").astype(np.int64))
+        check_range(query.values, total, self._what(type_name))
+        return query.in_same_form(np.searchsorted(ends, query.values, side="right").astype(np.int64))
 
     def to_typed(self, ids: Any) -> tuple[Any, Any]:
         """int64 type IDs and type-wise new IDs of homogeneous new IDs."""
-        given = read_ids(ids, self._what(None))
-        check_range(given.values, self.total, self._what(None))
-        parts, type_ids = self._places(given.values)
-        typed = given.values - self.starts[parts, type_ids] + self.typed_starts[parts, type_ids]
-        return given.in_same_form(type_ids), given.in_same_form(typed)
+        query = read_ids(ids, self._what(None))
+        check_range(query.values, self.total, self._what(None))
+        parts, type_ids = self._places(query.values)
+        typed = query.values - self.starts[parts, type_ids] + self.typed_starts[parts, type_ids]
+        return query.in_same_form(type_ids), query.in_same_form(typed)
 
     def to_homogeneous(self, ids: Any, type_name: Any) -> Any:
         """Homogeneous new IDs of the type-wise new IDs of one type."""
-        given = read_ids(ids, self._what(type_name))
-        check_range(given.values, self.count(type_name), self._what(type_name))
+        query = read_ids(ids, self._what(type_name))
+        check_range(query.values, self.count(type_name), self._what(type_name))
         type_id = self.names.id_of(type_name)
-        parts = np.searchsorted(self.typed_ends[:, type_id], given.values, side="right")
+        parts = np.searchsorted(self.typed_ends[:, type_id], query.values, side="right")
         shift = self.starts[parts, type_id] - self.typed_starts[parts, type_id]
-        return given.in_same_form(np.asarray(given.values + shift))
+        return query.in_same_form(np.asarray(query.values + shift))
 
     def bounds(self, part: int, type_name: Any = None) -> tuple[int, int]:
         """Return the half-open range of a partition: homogeneous new IDs, or type-wise ones with a type."""
@@ -78,12 +78,12 @@ class PartRanges:
     def to_local(self, ids: Any, part: int, type_name: Any = None) -> Any:
         """Position of new IDs among those of their partition, all types or one."""
         begin, end = self.bounds(part, type_name)
-        given = read_ids(ids, self._what(type_name))
-        check_range(given.values, end - begin, f"{self._what(type_name)} of partition {part}", first=begin)
-        return given.in_same_form(np.asarray(given.values - begin))
+        query = read_ids(ids, self._what(type_name))
+        check_range(query.values, end - begin, f"{self._what(type_name)} of partition {part}", first=begin)
+        return query.in_same_form(np.asarray(query.values - begin))
 
     def _ends(self, type_name: Any) -> tuple[Ids, int]:
-        """Where each partition ends, and the number of all IDs."""
+        """Return where each partition ends, and the number of all IDs."""
         if type_name is None:
             return self.ends[:, -1], self.total
         type_id = self.names.id_of(type_name)

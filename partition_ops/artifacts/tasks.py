@@ -120,7 +120,7 @@ class ArtifactWriter:
 
 
 class State(StrEnum):
-    """What `Task.status` found.
+    """The state of a task, as `Task.status` finds it.
 
     Attributes:
         DONE: The task was done with what it depends on now, and its artifacts are there.
@@ -309,7 +309,7 @@ class Task:
         check: Check = "artifacts",
         advance: Callable[[int], object] | None = None,
     ) -> Status:
-        """Return the status; records by task are read once, and added to those given."""
+        """Return the status; each record is read once, and added to ``records``."""
         try:
             record = records.get(self.name) or read_record(self.destination, self.name)
         except InvalidInputError as error:
@@ -344,7 +344,7 @@ class Task:
 
 
 def changed_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return what differs first between the options in a record and options of now, as a clause, or None."""
+    """Return the first difference between recorded and present options as a clause, or None."""
     now = json.loads(json.dumps(dict(now)))  # as the record has them: lists instead of tuples
     for name in [*now, *(name for name in before if name not in now)]:
         if name not in before:

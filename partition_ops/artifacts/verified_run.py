@@ -1,4 +1,4 @@
-"""An earlier run that another one follows: its files, verified against its manifest, and what moved since."""
+"""The earlier run that a run follows: its files, verified against its manifest, and the migration since."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class VerifiedRun(Store):
         return path
 
     def refuse(self, key: str, found: str, expected: str) -> NoReturn:
-        """Raise the error that a file is not the one that the run has written."""
+        """Raise the error that a file is not the one that the run wrote."""
         raise InvalidInputError(
             f"{self.uri_of(key)} is not the file that the run wrote",
             found=found,
@@ -134,7 +134,7 @@ class VerifiedRun(Store):
 
 
 def verified_run(run: Store) -> VerifiedRun:
-    """Return the run as a `VerifiedRun`; one that is one already keeps what it has verified."""
+    """Return the run as a `VerifiedRun`; a `VerifiedRun` is returned unchanged."""
     return run if isinstance(run, VerifiedRun) else VerifiedRun(run)
 
 

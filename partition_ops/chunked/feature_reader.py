@@ -117,8 +117,8 @@ class FeatureReader:
     def header(self) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
         """Return dtype and shape of a row, from the first chunk that has rows; None if there are no rows.
 
-        Only the header or footer of the file is downloaded. Of a CSV file, it is the first lines; the dtype
-        of later lines may differ.
+        Only the header or footer of the file is downloaded. For a CSV file, the first lines are
+        downloaded; the dtype of later lines may differ.
         """
         for index in range(len(self._feature.data.files) if self.rows else 0):
             dtype, shape, rows = self._chunk_header(index)

@@ -291,5 +291,5 @@ def check_range(values: npt.NDArray[Any], count: int, what: str, *, first: int =
     raise InvalidIdError(
         f"{what} is out of range{at}",
         found=int(flat[position]),
-        expected=f"{first} to {end - 1}" if count else "no ID: there are none of this kind",
+        expected=f"{first} to {end - 1}" if count else "no ID: the graph has no such nodes or edges",
     )

@@ -142,7 +142,7 @@ class LazyColumns(Mapping[str, Column]):
     """Columns by name, each made when it is first asked for: the names alone cost nothing.
 
     Args:
-        makers: By name, what makes the column.
+        makers: Functions that make the columns, by name.
     """
 
     def __init__(self, makers: Mapping[str, Callable[[], Column]]) -> None:

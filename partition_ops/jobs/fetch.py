@@ -41,7 +41,7 @@ def fetch_partitions(
         output: Root of the output.
         parts: Which partitions.
         folder: Where to; it may hold other partitions of the same output.
-        formats: Names of the formats to copy; all if there are none.
+        formats: Names of the formats to copy; empty for all.
         progress: Shows the bytes.
 
     Returns:
@@ -107,7 +107,7 @@ def _config_keys(book: Book, chosen: Sequence[Format]) -> list[str]:
 
 
 def _place(key: str) -> str:
-    """Where an artifact goes in the local folder: DGL's files directly into it."""
+    """Return the path of an artifact in the local folder; DGL's files are at the top of it."""
     return key.removeprefix(f"{layout.PARTITIONS}/")
 
 

@@ -56,11 +56,11 @@ def run_job(
     progress: Progress | None = None,
     report: Report = lambda result: None,
 ) -> list[StageResult]:
-    """Take a graph from its chunks to published partitions, stage by stage.
+    """Run all stages, from the chunks of a graph to published partitions.
 
-    Tasks that are done (see `partition_ops.artifacts.tasks.Task.status`) are not done again, and a published
-    run stays as it is. An artifact counts as there if it has the size that it was written with;
-    ``config.check_artifacts`` compares its content too.
+    Tasks that are done (see `partition_ops.artifacts.tasks.Task.status`) are skipped, and a published run is
+    not changed. By default only the size of an artifact is checked; ``config.check_artifacts`` also compares
+    its content.
 
     Args:
         config: Options.
@@ -90,7 +90,7 @@ class _Job:
     """The chain of stages over one graph.
 
     Each stage builds its task when its turn comes, because the task depends on results of the stages before
-    it, and runs it: the status of the task decides whether something is to be done.
+    it, and runs it. Tasks that are done are skipped.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class _Job:
         return self.results
 
     def _check_previous(self) -> None:
-        """Reject an unusable earlier run before hours go into this one."""
+        """Reject an unusable earlier run before any work."""
         if self.previous is not None:
             self.previous = check_previous(self.previous, self.destination)
             PreviousRun(self.previous).check_assignment()
@@ -155,7 +155,7 @@ class _Job:
     def _is_published(self) -> bool:
         """Return whether the run is published with these options, so that only ``probe`` may be left to do.
 
-        The ID maps may have been exported with other options since: they stay.
+        ID maps that were exported with other options since are kept.
         """
         for task in (self._publish_task(), self._last_conversion_task()):
             status = task.status()
@@ -200,9 +200,10 @@ class _Job:
 
 
 def forget_unrecorded(destination: Store) -> list[str]:
-    """Forget tasks whose record is broken, or gone since the run was published.
+    """Forget tasks whose record is broken, or was removed after the run was published.
 
-    The manifest is removed first, then those artifacts that only it lists: the task may not write them again.
+    The manifest is removed first, then the artifacts that only it lists, because the
+    tasks may not write them again.
 
     Args:
         destination: Root of a run, which nobody else may write to meanwhile.
@@ -226,7 +227,7 @@ def forget_unrecorded(destination: Store) -> list[str]:
 
 
 def remove_damaged(destination: Store, progress: Progress) -> list[str]:
-    """Read every artifact, and remove those whose content has changed, so that their tasks are done again.
+    """Read every artifact, and remove those whose content has changed, so that their tasks run again.
 
     The manifest is removed before the first of them.
 

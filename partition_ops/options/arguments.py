@@ -79,16 +79,16 @@ def help_text(option: Option, default: Any = argparse.SUPPRESS) -> str:
     return " ".join(parts).replace("%", "%%")
 
 
-def given_options(arguments: argparse.Namespace, *classes: type) -> dict[str, Any]:
-    """Return the values of the options that were given on the command line, by their names."""
-    given = {}
+def command_line_options(arguments: argparse.Namespace, *classes: type) -> dict[str, Any]:
+    """Return the values of the options on the command line, by their names."""
+    values = {}
     for one in options_of(*classes):
         if hasattr(arguments, one.name):
             value = getattr(arguments, one.name)
             if one.by_key is not None:
                 value = {key: action for actions in value for key, action in actions.items()}
-            given[one.name] = tuple(value) if one.many else value
-    return given
+            values[one.name] = tuple(value) if one.many else value
+    return values
 
 
 def config_of(arguments: argparse.Namespace, cls: type[Config], **more: Any) -> Config:
@@ -97,11 +97,11 @@ def config_of(arguments: argparse.Namespace, cls: type[Config], **more: Any) -> 
     Raises:
         UsageError: A value is out of range or not among the choices.
     """
-    return build(cls, {**given_options(arguments, cls), **more})
+    return build(cls, {**command_line_options(arguments, cls), **more})
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
-    """Reject options that were given without the one that they need.
+    """Reject options on the command line that lack another option that they need.
 
     Raises:
         UsageError: Names the options and the one that they need.

@@ -37,13 +37,13 @@ class Option:
         empty: What happens if a value that may be None is left out.
         only_with: The option is rejected without this one: ``"previous"``, or ``"engine=parmetis"`` if that
             one must have a certain value. Verbs and configurations that do not have it do not check this.
-        parse: Makes a value from text; raises ValueError with a sentence. None goes by the type.
+        parse: Makes a value from text; raises ValueError with a sentence. If it is None, the type decides.
         show: Makes text from the default.
         several: How ``--help`` takes several values: ``commas`` (``A,B``), ``words`` (``A B``) or
             ``repeat`` (the option is repeated).
         flag: Name on the command line, without dashes.
         form: What differs in the form of the DAG: JSON Schema keywords, and ``name``, ``default``,
-            ``section`` and ``description``. None keeps the option out of the form.
+            ``section`` and ``description``. If it is None, the option is not in the form.
         by_key: For an option with a choice for each of several keys: a function that returns an `Option` for
             each key, by the name of its param in the form.
         name: Name of the option; unique in a verb and in the form.
@@ -206,7 +206,7 @@ def check_values(config: Any) -> None:
 
     Raises:
         UsageError: A value has another type, is out of range or is not among the choices, or an option is
-            given without the one that it needs.
+            set without the one that it needs.
     """
     options = own_options(type(config))
     values = {one.name: getattr(config, one.field) for one in options}
@@ -268,11 +268,11 @@ def _expected(one: Option) -> str:
 
 
 def check_companions(options: Sequence[Option], asked: set[str], values: Mapping[str, Any]) -> None:
-    """Reject options that mean nothing without another one that was not given.
+    """Reject options that mean nothing without another one that is not set.
 
     Args:
-        options: The options that may be given together.
-        asked: Names of those that were given.
+        options: All options.
+        asked: Names of those that are set.
         values: The value of every option, by name.
 
     Raises:
@@ -283,14 +283,14 @@ def check_companions(options: Sequence[Option], asked: set[str], values: Mapping
     for one in options:
         if one.name in asked and one.only_with.partition("=")[0] in known:
             rules.setdefault(one.only_with, []).append(one.option_string)
-    for rule, given in rules.items():
+    for rule, dependent in rules.items():
         name, _, wanted = rule.partition("=")
         value, other = values.get(name), known[name].option_string
         if value == wanted or (value and not wanted):
             continue
         needed = f"{other} {wanted}".rstrip()
         raise UsageError(
-            f"{' and '.join(given)} {'needs' if len(given) == 1 else 'need'} {needed}",
+            f"{' and '.join(dependent)} {'needs' if len(dependent) == 1 else 'need'} {needed}",
             found=f"{other} {value}" if value else f"no {other}",
-            remedy=f"Add {needed}, or leave {' and '.join(given)} out.",
+            remedy=f"Add {needed}, or leave {' and '.join(dependent)} out.",
         )

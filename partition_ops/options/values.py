@@ -36,13 +36,13 @@ def parse_settings(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: A text has no value of its option.
     """
-    given = {name: value for name, value in settings.items() if value is not None and value != ""}
+    texts = {name: value for name, value in settings.items() if value is not None and value != ""}
     values = {
-        one.name: parse_value(one, given[one.form_name]) for one in options_of(cls) if one.form_name in given
+        one.name: parse_value(one, texts[one.form_name]) for one in options_of(cls) if one.form_name in texts
     }
     for one in options_of(cls):
         keys = {} if one.by_key is None else one.by_key()
-        chosen = {key: given[choice.name] for key, choice in keys.items() if choice.name in given}
+        chosen = {key: texts[choice.name] for key, choice in keys.items() if choice.name in texts}
         if chosen:
             values[one.name] = chosen
     return values

@@ -190,7 +190,7 @@ class Store(ABC):
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
         """Write a small object if its current content is the expected one.
 
-        Of several concurrent callers that expect the same content and write different data, one succeeds.
+        If several callers at once expect the same content and write different data, one of them succeeds.
 
         Args:
             key: Key of the object.

@@ -255,7 +255,7 @@ class PartitionedGraph:
             prob: Name of a scalar edge feature: edges are drawn in proportion to it, or a mask.
             replace: Draw with replacement.
             copy_ndata: Not used: features come through storages.
-            copy_edata: Not used, likewise.
+            copy_edata: Not used, for the same reason.
             exclude_edges: Type-wise IDs of edges not to draw, a tensor or a dict by edge type.
             output_device: Device of the result.
 

@@ -37,7 +37,7 @@ class Edges:
 
     Attributes:
         src: (IDs,) int64, type-wise IDs of the sources; -1 if there is no edge with that ID.
-        dst: (IDs,) int64, type-wise IDs of the destinations; likewise.
+        dst: (IDs,) int64, type-wise IDs of the destinations; also -1.
         num_edges: Number of edges.
     """
 
@@ -210,7 +210,7 @@ class _PartGraph:
         ids: Which IDs the edges and their ends are to have.
         columns: Its columns, mapped.
         src: (edges,) int64, local IDs of the sources, by local edge ID.
-        dst: (edges,) int64, local IDs of the destinations, likewise.
+        dst: (edges,) int64, local IDs of the destinations, by local edge ID.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ def _is_bijection(findings: Findings, name: str, where: str, orig: Ids, wanted: 
         return False
     times = np.bincount(orig, minlength=count)
     return findings.equal(
-        name, f"{where}: times that an orig_id is there", times, wanted.astype(np.int64), at="orig_id"
+        name, f"{where}: number of times that an orig_id occurs", times, wanted.astype(np.int64), at="orig_id"
     )
 
 

@@ -21,7 +21,7 @@ from partition_ops.stages.validate.options import ExpectationSuites
 
 @dataclass(frozen=True, kw_only=True)
 class GraphLocation(Options):
-    """Where the graph is, where its runs go, and how to reach them."""
+    """The roots of the graph and of its runs, and the connection to them."""
 
     input_uri: str = option(
         help="Folder with the graph's metadata.json: s3://bucket/prefix, or a path on the workers.",
@@ -44,7 +44,7 @@ class GraphLocation(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Approval(Options):
-    """What happens to partitions that do not pass the quality gate."""
+    """The fate of partitions that do not pass the quality gate."""
 
     approval: bool = option(
         False,

@@ -41,7 +41,7 @@ def is_run_root(root: str, run_id: str) -> bool:
 
 @dataclass(frozen=True)
 class GraphRun:
-    """What a task writes to XCom for the page with its artifacts: no secrets and no data.
+    """The XCom of a task for the page with its artifacts: no secrets and no data.
 
     Attributes:
         root: URI of the run's root.

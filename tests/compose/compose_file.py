@@ -41,7 +41,7 @@ def runs_once(service: Service) -> bool:
 
 
 def conditions(service: Service) -> dict[str, str]:
-    """What must be so of other services before this one starts."""
+    """Return the conditions on other services before this one starts."""
     return {name: entry["condition"] for name, entry in service.get("depends_on", {}).items()}
 
 

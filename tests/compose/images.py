@@ -75,7 +75,7 @@ def _make_stand_in(name: str, folder: str) -> None:
 
 
 def _mounts(scratch: Path) -> Iterator[str]:
-    """What pip needs of this machine while the image is built, so that its Dockerfile need not know of it."""
+    """Return pip's settings on this machine for the build of the image; the Dockerfile does not have them."""
     settings = list(_pip_settings())
     config = scratch / "pip.conf"
     config.write_text("\n".join(["[global]", *(f"{name} = {value}" for name, value in settings)]))

@@ -183,7 +183,7 @@ class Stack:
                 time.sleep(1)
 
     def wait_done(self, service: str, seconds: float = ONCE_SECONDS) -> str:
-        """Wait for the end of a service that runs once; gives back its log."""
+        """Wait for the end of a service that runs once, and return its log."""
         (container,) = self.containers(service)
         end = time.monotonic() + seconds
         while (state := self.inspect(container)["State"])["Status"] not in ("exited", "stopped"):

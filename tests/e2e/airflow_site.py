@@ -1,4 +1,4 @@
-"""What a user of the running Airflow does: trigger, wait, look at logs, XComs, links and pages."""
+"""Actions of a user of the running Airflow: trigger, wait, look at logs, XComs, links and pages."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Site:
         return [entry for entry in answer["content"] if isinstance(entry, dict)]
 
     def link(self, run: Run, task_id: str, map_index: int = -1, *, name: str = "Artifacts") -> str:
-        """Where a button on a task's page leads."""
+        """Return the URL of a button on a task's page."""
         found = self.call("GET", f"{run.path}/taskInstances/{task_id}/links?map_index={map_index}")
         return self.url(found["extra_links"][name])
 

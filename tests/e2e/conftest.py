@@ -52,7 +52,7 @@ CHANGES = {
 
 @pytest.fixture(scope="session")
 def statsd() -> StatsdServer:
-    """What Airflow is told to send its metrics to."""
+    """The StatsD server that Airflow sends its metrics to."""
     return StatsdServer()
 
 

@@ -22,7 +22,7 @@ class StatsdServer:
 
     @property
     def settings(self) -> dict[str, str]:
-        """How Airflow is told of it, by environment."""
+        """Return the environment variables that make Airflow send metrics to it."""
         port = str(self._socket.getsockname()[1])
         return {"AIRFLOW__METRICS__STATSD_ON": "True", "AIRFLOW__METRICS__STATSD_PORT": port}
 

@@ -77,7 +77,7 @@ def reader(packages: Path, tmp_path: Path, site: Site, monkeypatch: pytest.Monke
 
 
 def environment() -> dict[str, str]:
-    """What makes several machines of this host; their servers are found by their ports."""
+    """Return the environment that makes this host several machines, whose servers have different ports."""
     return {**os.environ, "CLUSTER": f"{os.getpid()}"}
 
 
@@ -116,7 +116,7 @@ def test_servers_say_what_the_input_says(reader: str, site: Site, tmp_path: Path
 
 
 def _check_fetched(machines: Cluster) -> None:
-    """Nobody had more than the own partition."""
+    """Check that every machine has its own partition only."""
     for machine in machines.machines:
         folders = [path.name for path in (machines.home(machine) / "data").iterdir() if path.is_dir()]
         assert folders == [f"part{machine}"]

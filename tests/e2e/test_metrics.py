@@ -1,4 +1,4 @@
-"""What the stages did reaches a real StatsD socket from the processes of real tasks."""
+"""Metrics of stages reach a real StatsD socket from the processes of real tasks."""
 
 from __future__ import annotations
 

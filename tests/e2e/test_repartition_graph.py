@@ -40,7 +40,7 @@ APPROVAL = """\
 
 @dataclass(frozen=True)
 class Story:
-    """What has happened.
+    """The runs that the tests look at.
 
     Attributes:
         looks: Three looks at the list: at a new graph, at one that has grown, and at one that has not.
@@ -131,7 +131,7 @@ def trigger_run_id(site: Site, look: Run) -> str:
 
 
 def published(site: Site, run: Run) -> Store:
-    """What a run has published."""
+    """Return the root of a run."""
     return open_store(run.root, site.s3.settings())
 
 

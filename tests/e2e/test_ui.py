@@ -1,4 +1,4 @@
-"""What a person does in a browser: log in, trigger by the form, look at what came out."""
+"""Actions of a person in a browser: log in, trigger with the form, look at the results."""
 
 from __future__ import annotations
 

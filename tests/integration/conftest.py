@@ -1,4 +1,4 @@
-"""What the tests of whole jobs over small graphs have in common."""
+"""Fixtures of the tests of whole jobs over small graphs."""
 
 from __future__ import annotations
 

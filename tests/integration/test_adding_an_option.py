@@ -57,7 +57,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def found() -> Any:
-    """What a process finds in which the option of CONTRIBUTING.md has been added."""
+    """The results of a process in which the option of CONTRIBUTING.md has been added."""
     field = textwrap.indent(code_block("partition_ops/stages/partition/options.py"), "    ")
     program = DECLARE.format(field=field) + LOOK
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

@@ -65,7 +65,7 @@ def test_verify_fails_on_a_changed_output(graph: Path, output: Path, called: Cal
     assert "found:    node-features" in done.stderr
     details = [line for line in done.stdout.splitlines() if line.startswith("FAIL  node-features")]
     assert len(details) == 1
-    assert details[0].partition("node-features")[2].strip() not in done.stderr  # they are told once
+    assert details[0].partition("node-features")[2].strip() not in done.stderr  # they are printed once
     assert "Traceback" not in done.stderr
     report = json.loads(called("verify", graph, other, "--json").stdout)["report"]
     assert not next(check for check in report["checks"] if check["name"] == "node-features")["passed"]

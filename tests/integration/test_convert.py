@@ -229,7 +229,7 @@ def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
 
 
 def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[Store], Any]]:
-    """What Airflow does, each in a process of its own, in an order that it might choose."""
+    """Run the tasks as Airflow does: each in a process of its own, in an order that it might choose."""
     return [
         lambda out: plan_conversion(config, source, out),
         *(lambda out, g=g: scatter_edges(config, source, out, group=g) for g in reversed(range(groups))),

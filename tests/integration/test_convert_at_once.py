@@ -26,7 +26,7 @@ GATHER = convert.gather_part
 
 
 def nothing(part: int) -> None:
-    """What happens where a test has nothing else in mind."""
+    """Do nothing when a partition is at work."""
 
 
 @dataclass

@@ -91,7 +91,7 @@ def columns(fields: dict[str, np.ndarray]) -> dict[str, Column]:
 
 
 def sparse(name: str, src: np.ndarray, dst: np.ndarray, nodes: int) -> Sparse:
-    """What the format is, made with numpy."""
+    """Return a matrix in the sparse format, made with numpy."""
     if name == "coo":
         return Sparse(name, (Column.of(src), Column.of(dst)))
     rows, others = (src, dst) if name == "csr" else (dst, src)

@@ -98,7 +98,7 @@ def partition_by_dgl(graph: SmallGraph, folder: Path, method: str, num_parts: in
 
 
 def write_assignment(pair_of: Path, original: Original, graph: SmallGraph, method: str, folder: Path) -> None:
-    """DGL's assignment, found in the ranges and the mapping that it gives back."""
+    """Return DGL's assignment, from the ranges and the mapping that DGL returns."""
     config = json.loads((pair_of / f"{graph.name}.json").read_text())
     folder.mkdir()
     for node_type, ids in original.nodes.items():
@@ -142,7 +142,7 @@ def hops_away(graph: Any) -> Any:
 
 
 def load_theirs(pair: Pair, part: int) -> tuple[Any, ...]:
-    """What DGL wrote, without out-edges of inner nodes to where no hop begins, and what only they touch."""
+    """Return DGL's graph without the out-edges that no hop follows, and without the nodes of only these."""
     dgl = import_dgl()
     graph, *rest = load(pair, pair.theirs, part)
     if pair.num_parts > 1:

@@ -108,7 +108,7 @@ def test_good_tables_meet_every_expectation(evaluator: Evaluator) -> None:
 
 
 def base_expectations(table: str, *, informing: bool) -> list[dict[str, Any]]:
-    """Those that only show a value to the reader, or those that can fail a run."""
+    """Return the expectations that only show a value, or those that can fail a run."""
     (document,) = (suite.document for suite in base_suites() if suite.table == table)
     return [one for one in document["expectations"] if (one["meta"].get("action") == "info") == informing]
 
@@ -179,7 +179,7 @@ def test_names_of_the_first_ten_rows_and_the_number_of_all(evaluator: Evaluator)
 
 @pytest.fixture(scope="module")
 def users(evaluator: Evaluator) -> dict[str | None, Outcome]:
-    """What came of the user's three expectations where none is met and ours are; by column."""
+    """Return by column the outcomes of the user's three expectations, which fail while ours are met."""
     tables = changed("node_types", "isolated_share", 0.25)
     tables["node_types"][-1] |= {"max_in_degree": 101, "nodes": 1000}
     failures = evaluator.evaluate(tables).failures

@@ -125,7 +125,7 @@ def test_a_run_that_is_gone_or_damaged_is_noticed(tmp_path: Path, capsys: pytest
     manifest = before.read_bytes(layout.MANIFEST)
     before.delete([layout.MANIFEST])
     after.delete([layout.record("idmap")])
-    assert verify_output(source, after).passed  # as far as it can be told without the other one
+    assert verify_output(source, after).passed  # as far as this is known without the other run
     export = ["idmap", "export", source.uri, "--output", after.uri]
     assert main(export) == 3
     before.write_bytes(layout.MANIFEST, manifest)

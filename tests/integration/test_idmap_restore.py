@@ -77,8 +77,8 @@ def save(path: Path, rows: np.ndarray) -> RowFile:
 
 
 def arguments(run: Store, verb: str, *words: object, **options: object) -> list[str]:
-    named = [str(word) for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
-    return ["idmap", verb, run.uri, *named, *map(str, words)]
+    flags = [str(word) for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    return ["idmap", verb, run.uri, *flags, *map(str, words)]
 
 
 @pytest.mark.parametrize("out", [".npy", ".pt", ".parquet"])
@@ -242,8 +242,8 @@ def test_wrong_arguments(
         Path(name).write_bytes(b"neither this nor that")
     torch.save({"emb": torch.zeros(40)}, "dict.pt")
     torch.save(torch.tensor(1.0), "number.pt")
-    given = {"input": "rows.npy", "output": "out.npy"} | options
-    assert main(arguments(run, "restore", **given)) == code
+    values = {"input": "rows.npy", "output": "out.npy"} | options
+    assert main(arguments(run, "restore", **values)) == code
     printed = capsys.readouterr().err
     assert message in printed
     assert "defect of ours" not in printed

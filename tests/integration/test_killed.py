@@ -48,7 +48,7 @@ class Place:
     folder: Path
 
     def arguments(self, verb: str) -> list[str]:
-        """With the least memory that can be given: small segments, and one task at a time."""
+        """With the least memory that is allowed: small segments, and one task at a time."""
         common = ["--memory", "1M"]
         if verb == "run":
             return [verb, self.source.uri, self.output.uri, *OPTIONS, *common]
@@ -85,7 +85,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
 
 @pytest.fixture(scope="module")
 def expected(graph: LocalStore, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a run leaves that nobody kills."""
+    """Return the files of a run that nobody kills."""
     output = open_store(str(tmp_path_factory.mktemp("whole")))
     run_job(CONFIG, graph, output)
     return content(output)
@@ -148,7 +148,7 @@ def prepare(verb: str, place: Place) -> None:
 
 
 def call_again(verb: str, place: Place) -> dict[str, Any]:
-    """What there is after a second call, and after all that comes behind ``convert``."""
+    """Call a verb again, run the rest of the job, and return the files."""
     assert not place.output.exists(layout.MANIFEST)
     assert main(place.arguments(verb)) == 0
     results = run_job(CONFIG, place.source, place.output)

@@ -110,7 +110,7 @@ def test_an_old_lock_does_not_count(root: Store) -> None:
 
 
 def in_a_process(root: Store, **lock: Any) -> None:
-    """What a process on another host has left."""
+    """Write a lock as a process on another host would."""
     holder = {"host": "elsewhere", "process": 1, "call": "x"}
     root.write_json(layout.LOCK, {"version": 1, "holder": holder, "token": "t", "since": OLD, **lock})
 
@@ -158,7 +158,7 @@ WRITING = {  # the verbs that write into an output
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the verbs are given: a graph, its schema, and an output."""
+    """Write the arguments of the verbs: a graph, its schema, and an output."""
     folder = tmp_path_factory.mktemp("verbs")
     graph, schema = str(library().write(folder / "in")), str(folder / "schema.json")
     assert cli.main(["schema", graph, "--output", schema]) == 0
@@ -170,9 +170,9 @@ def test_every_verb_that_writes_waits_for_who_works_on_its_output(
     verb: str, words: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    given = [words.get(word, word.replace("OUT", str(out))) for word in WRITING[verb]]
+    arguments = [words.get(word, word.replace("OUT", str(out))) for word in WRITING[verb]]
     with locked(open_store(str(out))):
-        assert cli.main([*verb.split(), *given, "--json"]) == 1
+        assert cli.main([*verb.split(), *arguments, "--json"]) == 1
         assert [path.name for path in out.iterdir()] == [layout.LOCK]
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["kind"], error["problem"]) == ("ConflictError", f"{out} is in use")

@@ -26,7 +26,7 @@ CONFIG = {"num_parts": 2, "engine": "two-level"}
 
 
 def check_manifest(store: LocalStore) -> None:
-    """What the manifest lists is there, if there is one."""
+    """Check that everything that the manifest lists exists, if there is a manifest."""
     if not (store.root / layout.MANIFEST).exists():
         return
     for entry in store.read_json(layout.MANIFEST)["artifacts"]:

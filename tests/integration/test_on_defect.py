@@ -200,10 +200,10 @@ def test_the_counters_have_the_edges_of_each_action(choice: dict[str, str], tmp_
     assert sum(counts.values()) > 10
     assert {name: first.counters[name] for name in counts} == counts
     options = out.read_json(layout.MANIFEST)["options"]["validate"]
-    given = options["on_defect"]
-    assert {check: given[check] for check in CHECKS} == choice
-    assert given == out.read_json(layout.VALIDATION_REPORT)["actions"]
-    assert set(given) > set(CHECKS)  # in full: also those that were not chosen
+    actions = options["on_defect"]
+    assert {check: actions[check] for check in CHECKS} == choice
+    assert actions == out.read_json(layout.VALIDATION_REPORT)["actions"]
+    assert set(actions) > set(CHECKS)  # in full: also those that were not chosen
 
 
 def test_part_maps_have_no_partition_for_dropped_edges(tmp_path: Path) -> None:

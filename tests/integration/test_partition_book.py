@@ -251,7 +251,7 @@ def test_a_map_that_is_no_bijection_is_refused(output: Path, tmp_path: Path, ori
 
 
 def test_edges_that_validation_dropped_leave_gaps(tmp_path: Path) -> None:
-    """Of the edges 0 to 5, the two that repeat another one and the last, a self-loop, are dropped."""
+    """Write edges 0 to 5, of which two duplicates and the last, a self-loop, are dropped."""
     graph = SmallGraph({"a": 4}, {"a:r:a": Edges([0, 0, 0, 1, 2, 2], [1, 1, 1, 1, 3, 2])})
     source, store = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
     run_job(RunConfig(num_parts=2, on_defect="drop"), source, store)

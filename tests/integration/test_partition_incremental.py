@@ -1,4 +1,4 @@
-"""The stage ``partition`` after an earlier run: what stays, what moves, and when it begins anew."""
+"""The stage ``partition`` after an earlier run: nodes that stay or move, and when it is a full run."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_an_interrupted_run_leaves_no_rank_behind(stores: tuple[Store, Store], t
         "import os, time, pathlib\n"
         f"pathlib.Path(r'{tmp_path}', f'pid{{os.getpid()}}').touch()\ntime.sleep(60)\n"
     )
-    script = (  # where tests run in the background, a shell may have told processes to ignore the signal
+    script = (  # a shell may make background processes ignore the signal
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from partition_ops.stages.partition.mpi import mpirun\n"
         "from partition_ops.stages.partition.options import MpiOptions\n"

@@ -52,8 +52,8 @@ def prepared(graph: SmallGraph, folder: Path, config: PartitionConfig) -> Proble
     return Problem(config, load_metadata(source), run, source)
 
 
-def followed(folder: Path, config: PartitionConfig) -> tuple[Problem, PreviousAssignment]:
-    """More communities, and the old partitions of those that were there."""
+def grown_problem(folder: Path, config: PartitionConfig) -> tuple[Problem, PreviousAssignment]:
+    """Return a graph with more communities, and the old partitions of the earlier ones."""
     before, after = (
         prepared(communities(sizes), folder / name, config)
         for sizes, name in ((SIZES, "before"), (LARGER, "after"))
@@ -92,7 +92,7 @@ def test_any_partitions_may_be_regrouped(
 
 def test_new_communities_stay_whole_where_old_ones_can_make_room(tmp_path: Path) -> None:
     config = PartitionConfig(num_parts=3)
-    problem, old = followed(tmp_path, config)
+    problem, old = grown_problem(tmp_path, config)
     nodes, whole = next(place_and_refine(problem, old)), next(regroup(problem, old))
     assert nodes is not None
     cuts = [edge_cut(Graph.of_input(problem.graph), parts).pairs for parts in (nodes, whole)]
@@ -104,7 +104,7 @@ def test_new_communities_stay_whole_where_old_ones_can_make_room(tmp_path: Path)
 
 def test_a_lower_price_moves_more_old_nodes_and_cuts_fewer_edges(tmp_path: Path) -> None:
     config = PartitionConfig(num_parts=3, migration_price=1000)
-    problem, old = followed(tmp_path, config)
+    problem, old = grown_problem(tmp_path, config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(regrouping, "PRICES", (1.0, 0.0))
         dear, free = regroup(problem, old)
@@ -128,7 +128,7 @@ def test_communities_that_come_need_no_full_run(tmp_path: Path) -> None:
 
 
 def test_a_full_run_that_is_hardly_better_is_not_taken(tmp_path: Path) -> None:
-    """Where every partition of the graph cuts more than before, nothing is gained by moving nodes."""
+    """If every partition cuts more than before, moving nodes gains nothing."""
     before, _ = partitioned(blocks(600), tmp_path / "before", engine="two-level")
     after, counters = partitioned(blocks(600, across=6), tmp_path / "after", before, engine="two-level")
     found = migration(after)

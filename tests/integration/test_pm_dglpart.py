@@ -75,7 +75,7 @@ def prepared(
 
 
 def read(graph: SmallGraph, folder: Path, num_parts: int) -> ParmetisOutput:
-    """What was written, checked as text: rows kept, IDs contiguous by partition and type, counts right."""
+    """Check the files as text: rows are kept, IDs contiguous by partition and type, and counts right."""
     total = sum(graph.nodes.values())
     nodes = (folder / "small_nodes.txt").read_text().splitlines()
     begins = dict(zip(range(len(graph.nodes)), np.cumsum([0, *graph.nodes.values()]).tolist(), strict=False))

@@ -1,4 +1,4 @@
-"""What `partition_ops` exports, and the reference of it in docs/."""
+"""The names that `partition_ops` exports, and their reference in docs/."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Place:
 
 
 def publish(place: Place, name: str) -> None:
-    """What the DAG does, task by task."""
+    """Run the tasks of the DAG, one by one."""
     holder, run = {"dag_id": "partition_graph", "run_id": name}, place.run(name)
     assert take_lock(place.root, holder, abandoned=lambda lock: "its DAG run has ended") is None
     begin_run(run, place.root, holder)

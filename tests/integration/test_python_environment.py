@@ -107,7 +107,7 @@ GAMMA = {
 
 
 def install(folder: Path, name: str, files: dict[str, str], requires: tuple[str, ...] = ()) -> None:
-    """What an installer leaves behind."""
+    """Write the files that an installer leaves."""
     info = folder / f"{name.replace('-', '_')}-1.2.dist-info"
     info.mkdir(parents=True)
     lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.2rc3", "Provides-Extra: more"]
@@ -373,7 +373,7 @@ def test_a_grown_environment_keeps_the_ids_of_its_nodes(site: Path, tmp_path: Pa
 
 
 def test_partitions_follow_an_environment_that_has_grown(site: Path, tmp_path: Path) -> None:
-    """What was learned about a function goes with its name, whatever was installed since."""
+    """Values learned about a function follow its name, whatever was installed since."""
     graphs = [tmp_path / "before", tmp_path / "after"]
     outputs = [open_store(str(tmp_path / name)) for name in ("out-before", "out-after")]
     build(graphs[0], "--site-packages", site, "--workers", 1)

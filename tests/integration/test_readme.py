@@ -1,4 +1,4 @@
-"""What the README shows is what happens: its snippet runs, its verbs exist, its links lead somewhere."""
+"""The README is right: its snippet runs, its verbs exist, its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_the_snippet_runs_on_a_finished_output(tmp_path: Path) -> None:
 
 
 def test_the_verbs_are_those_of_the_command_line() -> None:
-    named = set(re.findall(r"(?:`|bin/)partition-ops ([a-z][a-z-]+)", (ROOT / "README.md").read_text()))
-    assert named <= {command.name for command in VERBS}
-    assert {"run", "validate", "verify"} <= named
+    verbs = set(re.findall(r"(?:`|bin/)partition-ops ([a-z][a-z-]+)", (ROOT / "README.md").read_text()))
+    assert verbs <= {command.name for command in VERBS}
+    assert {"run", "validate", "verify"} <= verbs
 
 
 def test_the_targets_are_those_of_the_makefile() -> None:

@@ -160,7 +160,7 @@ ELSEWHERE = {
     *("metadata", "latest", "expectation_suite", "probe", "migration"),
     *("lock", "beginning", "graphs", "graph_settings"),
 }
-"""Of files that a run like this has not, or not any more."""
+"""Schemas of files that a run like this does not write, or removes."""
 
 
 @pytest.mark.charts

@@ -208,6 +208,6 @@ def test_a_run_follows_the_old_output(accepts: Any, old: Path) -> None:
     grown_graph(tiny_graph()).write(old / "grown")
     if accepts("run @grown @new --num-parts 2 --previous @old_output"):
         migration = json.loads((old / "new" / "assignment" / "migration.json").read_text())
-        followed = {name: (one["old"], one["new"]) for name, one in migration["node_types"].items()}
-        assert followed == {"author": (5, 0), "paper": (24, 2)}
+        counts = {name: (one["old"], one["new"]) for name, one in migration["node_types"].items()}
+        assert counts == {"author": (5, 0), "paper": (24, 2)}
         assert call("verify @grown @new", old) == 0

@@ -61,9 +61,9 @@ def test_one_of_many_concurrent_compare_and_set_calls_succeeds(store: Store, exp
         return store.compare_and_set("lock.json", data, expected=expected)
 
     with ThreadPoolExecutor(len(offers)) as pool:
-        told = list(pool.map(offer, offers))
-    assert told.count(True) == 1
-    assert store.read_bytes("lock.json") == offers[told.index(True)]
+        results = list(pool.map(offer, offers))
+    assert results.count(True) == 1
+    assert store.read_bytes("lock.json") == offers[results.index(True)]
 
 
 class Interrupted(Exception):

@@ -24,7 +24,7 @@ def planted() -> SmallGraph:
     of_module = rng.integers(0, LABELS, MODULES)
     module = rng.integers(0, MODULES, FUNCTIONS)
     label = of_module[module]
-    told = np.eye(8, dtype=np.float32)[of_module] + rng.normal(0, 0.2, (MODULES, 8)).astype(np.float32)
+    features = np.eye(8, dtype=np.float32)[of_module] + rng.normal(0, 0.2, (MODULES, 8)).astype(np.float32)
     part = rng.random(FUNCTIONS)
     return SmallGraph(
         {"module": MODULES, "class": CLASSES, "function": FUNCTIONS},
@@ -34,7 +34,7 @@ def planted() -> SmallGraph:
             "class:has_method:function": Edges(list(range(CLASSES)), list(range(CLASSES))),
         },
         node_values=[
-            Values("module", "feat", told),
+            Values("module", "feat", features),
             Values("class", "words", rng.random((CLASSES, 4), np.float32)),
             Values("function", "feat", rng.random((FUNCTIONS, 6), np.float32)),
             Values("function", "label", label),

@@ -1,4 +1,4 @@
-"""What DGL's loaders and samplers get from the artifacts is what they get from the graph in memory."""
+"""DGL's loaders and samplers get the same from the artifacts as from the graph in memory."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_seeds_that_no_edge_type_leads_to_stay_unlike_in_the_fused_sampler_in_me
     assert torch.equal(inputs["author"], seeds["author"])
     assert_blocks_equal(blocks, by_to_block.sample(expected, seeds)[2])
     lost = fused.sample(expected, seeds)[2]
-    # where this fails, DGL has mended it, and what is written about it can go
+    # if this fails, DGL has fixed it: remove the remarks about it
     assert [block.num_src_nodes("author") for block in lost] == [0, 0]
 
 

@@ -32,7 +32,7 @@ def run(graph: SmallGraph, folder: Path, **options: Any) -> Path:
 
 
 def features(config: Path, part: int) -> dict[str, Any]:
-    """Of nodes and edges, by DGL's key."""
+    """Return the trainers of nodes and edges, by DGL's key."""
     loaded = import_dgl().distributed.load_partition(str(config), part)
     return {**loaded[1], **loaded[2]}
 

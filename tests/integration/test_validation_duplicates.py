@@ -134,6 +134,6 @@ def test_overlaps_of_types_are_information(tmp_path: Path) -> None:
         },
     ).write(tmp_path / "graph")
     report = validated(graph, tmp_path / "out")
-    told = {defect["check"]: (defect["severity"], defect["count"]) for defect in report["defects"]}
-    assert told == {"parallel_edges": ("information", 1), "reversed_edges": ("information", 1)}
+    findings = {defect["check"]: (defect["severity"], defect["count"]) for defect in report["defects"]}
+    assert findings == {"parallel_edges": ("information", 1), "reversed_edges": ("information", 1)}
     assert report["passed"]

@@ -21,7 +21,7 @@ def test_an_output_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: P
         for path in folder.rglob("*.*"):
             source.write_bytes(path.relative_to(folder).as_posix(), path.read_bytes())
         run_job(RunConfig(num_parts=2), source, destination)
-    with (  # anew, so that nothing is left of what the job had fetched
+    with (  # new stores, without the files that the job fetched
         open_store(f"{s3_root}/input", s3_settings) as source,
         open_store(f"{s3_root}/output", s3_settings) as destination,
     ):

@@ -19,7 +19,7 @@ from partition_ops.cli.locations import (
 from partition_ops.cli.text_tables import counters_line, result_line, validation_lines
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.options.arguments import config_of, given_options
+from partition_ops.options.arguments import command_line_options, config_of
 from partition_ops.options.declare import options_of
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.storage import open_store
@@ -79,11 +79,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
     if arguments.parmetis is None or arguments.schema is None:
         raise UsageError("--parmetis and --schema go together", expected="both or neither")
-    given = given_options(arguments, *OPTIONS)
+    values = command_line_options(arguments, *OPTIONS)
     unused = [
         one.option_string
         for one in options_of(*OPTIONS)
-        if one.name in given and given[one.name] != DEFAULTS.get(one.name)
+        if one.name in values and values[one.name] != DEFAULTS.get(one.name)
     ]
     if arguments.output is not None:
         unused.append("--output")

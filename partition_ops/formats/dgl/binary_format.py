@@ -64,13 +64,13 @@ class GraphColumns:
 
 
 def write_tensor_file(stream: BinaryIO, columns: Mapping[str, Column]) -> None:
-    """What ``dgl.data.utils.save_tensors`` writes. Peak memory: a block."""
+    """Write the file that ``dgl.data.utils.save_tensors`` writes. Peak memory: a block."""
     stream.write(struct.pack("<QQQ", TENSOR_FILE, len(columns), len(columns)))
     _write_named(stream, dict(reversed(list(columns.items()))))
 
 
 def write_graph_file(stream: BinaryIO, graph: GraphColumns) -> None:
-    """What ``dgl.save_graphs`` writes. Peak memory: a block."""
+    """Write the file that ``dgl.save_graphs`` writes. Peak memory: a block."""
     header = struct.pack("<4Q", GRAPH_FILE, FORMAT_VERSION, HETEROGRAPHS, 1)
     stream.write(header.ljust(HEADER_BYTES, b"\0"))
     stream.write(struct.pack("<2Q", HEADER_BYTES + 16, 0))  # where the graph begins; there are no labels

@@ -149,9 +149,9 @@ def _check_values(findings: Findings, config: Mapping[str, Any], expected: Book)
     for key, value in values.items():
         findings.same("configuration", key, config.get(key), value)
     findings.same("configuration", "the type of part_method", type(config.get("part_method")), str)
-    named = sorted(key for key in config if re.fullmatch(r"part-\d+", key))
+    part_keys = sorted(key for key in config if re.fullmatch(r"part-\d+", key))
     wanted = sorted(f"part-{part}" for part in range(expected.num_parts))
-    findings.same("configuration", "the list of partitions", named, wanted)
+    findings.same("configuration", "the list of partitions", part_keys, wanted)
     for part in range(expected.num_parts):
         files = {key: f"part{part}/{name}" for key, name in CONFIG_FILES.items()}
         findings.same("configuration", f"part-{part}", config.get(f"part-{part}"), files)

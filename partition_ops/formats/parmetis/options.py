@@ -39,7 +39,7 @@ class ConvertPartitionConfig(StageConfig):
     )
     missing_edges: OnMissing = option(
         "fail",
-        help="What to do if an edge that the schema counts is in no file: fail, or accept it, because"
+        help="Action if an edge that the schema counts is in no file: fail, or accept it, because"
         " ParMETIS drops duplicates.",
         form=None,
     )

@@ -37,7 +37,7 @@ class EdgeRows:
         return EdgeRows(self.rows[:, which], self.attributes[which])
 
     def starts(self, edge_types: int) -> Ids:
-        """Return (edge types + 1,) int64, where the edges of each type begin, if they are sorted by type."""
+        """Return (edge types + 1,) int64, where each type begins; the edges must be sorted by type."""
         found: Ids = np.searchsorted(self.rows[3], np.arange(edge_types + 1))
         return found
 
@@ -88,7 +88,7 @@ class EdgeLoader:
         return int(len(self._seen) - np.count_nonzero(self._seen))
 
     def first_missing(self) -> str:
-        """Return one of them, for a message."""
+        """Return the name of the first of these edges, for a message."""
         edge = int(np.flatnonzero(~self._seen)[0])
         type_id = int(np.searchsorted(self._edge_offsets, edge, side="right")) - 1
         return f"edge {edge - self._edge_offsets[type_id]} of type {str(self.metadata.edge_types[type_id])!r}"
@@ -180,8 +180,8 @@ def raise_missing(loader: EdgeLoader, removed_file: str) -> None:
     raise InvalidInputError(
         f"{loader.missing()} edges of the schema are in no file",
         found=f"for example, no {loader.first_missing()}",
-        remedy=f"If they were kept from ParMETIS, put {removed_file} into --input-dir; if you accept that"
-        " they are lost (ParMETIS drops duplicates), use --missing-edges accept.",
+        remedy=f"If they were removed before ParMETIS ran, put {removed_file} into --input-dir; if you accept"
+        " that they are lost (ParMETIS drops duplicates), use --missing-edges accept.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What each stage takes: the formulas of the stages' own docstrings, with constants.
+"""Memory, disk and time of each stage: the formulas of the stages' docstrings, with constants.
 
 Rates are seconds an edge, or a node, on two cores; how they were measured: docs/estimate.md.
 """

@@ -18,7 +18,7 @@ from partition_ops.system.parallel import cores
 
 @dataclass(frozen=True, kw_only=True)
 class StageEstimate:
-    """What one stage takes; bytes, and seconds.
+    """Memory and disk that one stage takes, in bytes, and its seconds.
 
     Attributes:
         stage: Its name.
@@ -52,7 +52,7 @@ class StageEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What a machine, or the cgroup around a process, has; bytes.
+    """Memory and disk of a machine, or of the cgroup around a process, in bytes.
 
     Attributes:
         memory: All memory that this process may take.
@@ -114,7 +114,7 @@ class Shortage:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a whole job takes.
+    """Memory, disk and time of a whole job.
 
     Attributes:
         graph_name: Name of the graph.

@@ -1,7 +1,7 @@
-"""What the tasks of a conversion share: options, metadata and node order, each read once in a process.
+"""Data that the tasks of a conversion share: options, metadata, node order; read once in a process.
 
 `Conversion` also says what each task depends on. A partition does not depend on how its edges were grouped:
-it stays as it is when the chunks are grouped in another way or scattered with other memory.
+it does not change if the chunks are grouped in another way or scattered with other memory.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _check_grown(before: PartRanges, after: PartRanges, old_uri: str, new_uri: s
             expected=f"{expected.get(name, 'no such type')}, as in the old one",
             remedy="Give two runs over the same input, with the same edges dropped by validation."
             if kind == "node"
-            else "If the graph has grown, old and new edges cannot be told apart: use --nodes-only.",
+            else "If the graph has grown, old and new edges cannot be distinguished: use --nodes-only.",
         )
 
 

@@ -70,7 +70,7 @@ def export_id_maps(
     book = read_book(destination, metadata.graph_name)
     form = reading_format(book)
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
-    followed = read_migration(destination)
+    migration = read_migration(destination)
 
     def work(task: ArtifactWriter) -> Counters:
         types = (*metadata.node_types, *metadata.edge_types)
@@ -80,14 +80,14 @@ def export_id_maps(
             edge_types = [str(edge_type) for edge_type in metadata.edge_types]
             edges = EDGES.targets(config, task, edge_types, metadata.num_edges)
             rows += _Export(task, form, EDGES.orig_ids, book.edge_ranges(), advance).run(edges)
-        carried = {"carried_over": write_carry_over(task, metadata)} if followed else {}
+        carried = {"carried_over": write_carry_over(task, metadata)} if migration else {}
         return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata), **carried}
 
     return Task(
         "idmap",
         destination,
         work,
-        options={**config.options(), "dropped": dropped, **_migration_options(followed)},
+        options={**config.options(), "dropped": dropped, **_migration_options(migration)},
         after=conversion_tasks(book.num_parts),
         outputs=[f"{layout.IDMAP}/", layout.NODE_MAP, layout.EDGE_MAP],
     ).run()
@@ -100,7 +100,7 @@ def _migration_options(migration: dict[str, Any] | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What differs between nodes and edges: the group of columns that is read, and the files written."""
+    """The differences between nodes and edges: the group of columns to read, and the files to write."""
 
     orig_ids: str
     id_map: Callable[[str], str]

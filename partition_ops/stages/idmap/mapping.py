@@ -8,7 +8,7 @@ from partition_ops.artifacts.partition_book import PartitionBook
 
 
 def return_mapping(book: PartitionBook) -> tuple[Any, Any]:
-    """Original IDs by new ID, in the form that dgl 1.1.3 returns them.
+    """Return original IDs by new ID, in the form that dgl 1.1.3 returns them.
 
     With them, ``restored[node_map] = saved`` puts the rows of ``saved`` into the order of the input graph.
 

@@ -46,7 +46,7 @@ class RemapConfig(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnIds(Options):
-    """Where the user's own IDs are, for ``idmap restore``."""
+    """The files with the user's own IDs, for ``idmap restore``."""
 
     ids: tuple[str, ...] | None = option(
         None,
@@ -74,4 +74,8 @@ class OwnIds(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ids and self.ids_from:
-            raise UsageError("IDs are named twice", expected="either --ids or --ids-from")
+            raise UsageError(
+                "There are two sources of IDs",
+                found="--ids and --ids-from",
+                expected="either --ids or --ids-from",
+            )

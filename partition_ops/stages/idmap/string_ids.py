@@ -26,13 +26,13 @@ ORIG_ID = "orig_id"
 class StringIds:
     """A column with one value for each type-wise ID of the input, in their order.
 
-    Files are Parquet, CSV with a header, or text with one ID a line (``.txt``), by their names. Where a file
-    has a column ``orig_id`` too, it must count from 0, so that a file in another order is noticed.
+    Files are Parquet, CSV with a header, or text with one ID a line (``.txt``), by their names. If a file
+    also has a column ``orig_id``, it must count from 0, so that a file in another order is noticed.
 
     Attributes:
         store: Where the files are.
         keys: The files, in order.
-        column: Name of the column; may be left out where there is no other, ``orig_id`` aside.
+        column: Name of the column; may be left out if the only other column is ``orig_id``.
     """
 
     store: Store

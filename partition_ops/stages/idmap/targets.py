@@ -49,7 +49,7 @@ class Target(Protocol):
 
 
 class _TypeTarget:
-    """What the files of one type have in common: where they go, and the rows that they have so far."""
+    """Common part of the files of one type: where they are written, and the number of rows so far."""
 
     def __init__(self, task: ArtifactWriter, type_name: str, key: str) -> None:
         self._task = task

@@ -166,7 +166,7 @@ def import_task(
 
 
 def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where: str) -> None:
-    """Log a warning about partitions without nodes, and about types that some partitions have no nodes of."""
+    """Log a warning about partitions without nodes, or without nodes of a type."""
     empty = np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0).tolist()
     if empty:
         numbers = _first_ten(map(str, empty))
@@ -191,7 +191,7 @@ def _wrote(writer: ArtifactWriter, written: Artifact) -> None:
 
 
 def _text(parts: Parts) -> bytes:
-    """One number a line."""
+    """Return the text of an assignment: one number a line."""
     lines = np.array([f"{part}\n" for part in range(int(parts.max(initial=-1)) + 1)], "S")
     padded: bytes = lines[parts].tobytes() if len(lines) else b""  # shorter numbers end with zeros
     return padded.translate(None, b"\0")

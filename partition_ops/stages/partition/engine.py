@@ -1,4 +1,4 @@
-"""What an engine is, and how to find one by its name."""
+"""The base class of engines, and how to find an engine by its name."""
 
 from __future__ import annotations
 

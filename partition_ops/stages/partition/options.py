@@ -108,7 +108,7 @@ class PartitionConfig(StageConfig):
     )
     balance: Balance = option(
         "node-types",
-        help="What every partition gets the same share of. node-types: the nodes of each type. edges: the"
+        help="Load that is equal in every partition. node-types: the nodes of each type. edges: the"
         " nodes and the in-edges of each type. none: the nodes of all types together.",
         title="Balance",
     )
@@ -152,7 +152,7 @@ class PartitionConfig(StageConfig):
     )
     objective: Objective = option(
         "cut",
-        help="What is minimised. cut: the number of edges between partitions. vol: the communication volume.",
+        help="Quantity to minimise. cut: number of edges between partitions. vol: communication volume.",
         title="Objective",
         section="Balance",
     )
@@ -179,7 +179,7 @@ class PartitionConfig(StageConfig):
     drift: float = option(
         1.05,
         help="Largest share of edges cut, as a multiple of that of the last full run. Above it, whole"
-        " clusters move; if that is not enough, the graph is partitioned anew.",
+        " clusters move; if that is not enough, the graph is partitioned from scratch.",
         title="Drift",
         section="Growth",
         metavar="D",
@@ -188,7 +188,7 @@ class PartitionConfig(StageConfig):
     )
     compare_full: bool = option(
         False,
-        help="Also partition the graph anew, only to report the result.",
+        help="Also partition the graph from scratch, only to report the result.",
         title="Compare with a full run",
         section="Growth",
         only_with="previous",
@@ -226,7 +226,7 @@ class PartitionConfig(StageConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PreviousOptions(Options):
-    """Where the earlier run is that an incremental run continues."""
+    """The earlier run that an incremental run continues."""
 
     previous: str | None = option(
         None,
@@ -235,5 +235,5 @@ class PreviousOptions(Options):
         title="Previous run",
         section="Growth",
         metavar="RUN",
-        empty="the graph is partitioned anew",
+        empty="the graph is partitioned from scratch",
     )

@@ -72,7 +72,7 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
     if few.any():
         logger.warning(
             "%s: %d of the %d classes by the feature %r have fewer nodes than there are %s:"
-            " some get none of them",
+            " some get no node of such a class",
             source.uri,
             np.count_nonzero(few),
             len(found),
@@ -160,7 +160,7 @@ def can_be_shared(config: PartitionConfig, heaviest: Weights, sums: Weights) -> 
     """Return (constraints,) bool, the constraints that ParMETIS gets; arguments are as for `tolerances`.
 
     Five nodes of a small type, which four partitions cannot share evenly, make it leave every other type as
-    uneven, whatever the tolerance of the small one is. Such columns are left out, unless all are such.
+    uneven, whatever the tolerance of the small one is. Such columns are left out, unless there are no others.
     """
     fits = heaviest * MOST_OF_SHARE <= sums * shares(config).min()
     chosen: npt.NDArray[np.bool_] = (sums > 0) & fits

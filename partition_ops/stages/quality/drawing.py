@@ -1,4 +1,4 @@
-"""Tables and pictures of the quality page's sections, for text that needs no network."""
+"""HTML tables and SVG pictures for the quality page; they load nothing from the network."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def inline_picture(figure: Figure, label: str) -> str:
-    """A picture inside the page, with a text for those who do not see it."""
+    """Return a picture inside the page, with a text for screen readers."""
     text = picture(figure, label)
     return f'<div role="img" aria-label="{escape(label)}">{text[text.index("<svg") :]}</div>'
 
 
 def picture(figure: Figure, label: str) -> str:
-    """A picture as a file of its own (SVG)."""
+    """Return a picture as a file of its own (SVG)."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # who shows the picture has the fonts: text stays text
+    # the viewer of the picture has the fonts: text stays text
     warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
     stream = io.StringIO()
     # fixed salt and no date: the same report gives the same bytes
@@ -32,7 +32,7 @@ def picture(figure: Figure, label: str) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table; all cells are text."""
+    """Return an HTML table; all cells are text."""
     lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
     lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
     return "<table>" + "".join(lines) + "</table>"

@@ -15,7 +15,7 @@ class QualityConfig(StageConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierReport(Options):
-    """Where the run is whose history the report continues."""
+    """The run whose history the report continues."""
 
     previous: str | None = option(
         None,

@@ -37,7 +37,7 @@ def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds:
         history: Content of ``quality/history.json``.
         times: Path of the picture of `time_chart`, relative to the page. It is not inside the page, because
             no two runs take the same time, and the same report is to give the same bytes.
-        speeds: Path of the picture of `speed_chart`, likewise.
+        speeds: Path of the picture of `speed_chart`, also relative to the page.
 
     Returns:
         HTML that loads nothing but these two pictures.

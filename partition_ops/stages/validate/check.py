@@ -23,14 +23,14 @@ ACTIONS = {
     "drop": "the edges leave the output",
     "warn": "the report lists the findings, and the run goes on",
 }
-"""What can be done about findings; a check allows some of these."""
+"""Actions on findings; a check allows some of these."""
 
 SEVERITIES = ("error", "warning", "information")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found about one type or feature.
+    """Findings of a check about one type or feature.
 
     Attributes:
         about: Node type, edge type as ``src:rel:dst``, feature as ``type/name``, or the graph's name.

@@ -1,4 +1,4 @@
-"""What validation knows of a graph: blocks of rows and values while it reads, and facts of all files."""
+"""Facts about a graph that validation collects: blocks of rows and values, and facts of whole files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EdgeRows:
         chunk: The file.
         rows: (n,) int64, ascending, which rows of the file these are, from 0.
         src: (n,) int64, type-wise IDs of the sources; rows that are not checked yet may be uint64.
-        dst: (n,) likewise, of the destinations.
+        dst: (n,) the same for the destinations.
         num_src: Number of nodes of the source type.
         num_dst: Number of nodes of the destination type.
         missing: (n,) bool each: rows without a source, and without a destination, whose ID is 0 here; None
@@ -46,7 +46,7 @@ class EdgeRows:
     missing: tuple[Mask, Mask] | None = None
 
     def without(self, wrong: Mask) -> EdgeRows:
-        """Return the other rows; none of them may lack an ID."""
+        """Return the other rows; all of them must have both IDs."""
         keep = ~wrong
         kept = self.rows[keep], self.src[keep], self.dst[keep]
         return EdgeRows(self.edge_type, self.chunk, *kept, self.num_src, self.num_dst)
@@ -129,7 +129,7 @@ class FeatureFacts:
 
     @property
     def comparable_layouts(self) -> dict[int, ChunkLayout]:
-        """Those of `layouts` that have columns: an empty CSV file does not say what its columns are."""
+        """The `layouts` that have columns: an empty CSV file does not say what its columns are."""
         return {index: layout for index, layout in self.layouts.items() if layout.rows or not self.is_csv}
 
     @property
@@ -168,7 +168,7 @@ class DuplicateEdges:
 
 @dataclass
 class GraphFacts:
-    """What is known of a graph once all of its files are read.
+    """Facts about a graph, complete once all of its files are read.
 
     Attributes:
         source: The graph's root.

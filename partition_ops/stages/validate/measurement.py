@@ -36,7 +36,7 @@ Job = Callable[[], None]
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known of a graph, and what is wrong with it.
+    """Facts about a graph, and its defects.
 
     Attributes:
         facts: Figures of the files and of the whole graph.

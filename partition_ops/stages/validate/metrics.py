@@ -22,7 +22,7 @@ Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 DEGREE_BINS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 ROWS = {"graph": "graph", "node_types": "node type", "edge_types": "edge type", "features": "feature"}
-"""What a row of each table is, for messages."""
+"""The meaning of a row of each table, for messages."""
 
 _MEASURED = {
     "graph": ("name", "nodes", "edges", "components", "connected_share"),

@@ -39,7 +39,7 @@ class ValidateConfig(StageConfig):
 
     on_defect: str | Mapping[str, str] = option(
         "fail",
-        help="What to do about findings: fail, exclude (the engine ignores the edges, and the partitions"
+        help="Action on findings: fail, exclude (the engine ignores the edges, and the partitions"
         " contain them), drop (the edges are left out of the output) or warn. Without CHECK it means"
         " duplicate_edges and self_loop_edges. The option may be repeated.",
         metavar="[CHECK=]ACTION",
@@ -77,7 +77,7 @@ class ValidateConfig(StageConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationSuites(Options):
-    """Where the user's own expectation suites are."""
+    """The user's own expectation suites."""
 
     expectations: str | None = option(
         None,

@@ -197,7 +197,7 @@ class GraphStageOperator(GraphRunOperator):
             try:
                 known = store is not None and earlier_entries(store)
             except InvalidInputError as error:
-                self.log.warning("The history of the graph's runs starts anew: %s", error)
+                self.log.warning("The history of the graph's runs starts from scratch: %s", error)
                 known = None
             yield store if known else None
 

@@ -1,4 +1,4 @@
-"""The stage ``convert``: plan, scatter each group of edges, gather each partition, write the config."""
+"""The stage ``convert``: plan, scatter each group of edges, gather each partition, write book and config."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class GatherPartitionOperator(ConvertOperator):
 
 
 class WritePartitionConfigOperator(ConvertOperator):
-    """Writes the JSON file that ``dgl.distributed.load_partition`` takes. It comes after all gathers.
+    """Writes the book and the configuration files of all formats. It comes after all gathers.
 
     Args: As for `ConvertOperator`.
     """

@@ -17,7 +17,7 @@ for name, asset in SCHEDULES.items():
 
         @task
         def train(asset=asset, triggering_asset_events=None) -> list[dict]:
-            """Give back what the events say."""
+            """Return the content of the events."""
             return [event.extra for event in triggering_asset_events[asset]]
 
         train()

@@ -1,4 +1,4 @@
-"""What of an output is read before anything else: it is refused in a sentence where it is broken."""
+"""Files of an output that are read before all others: broken ones are rejected with a clear message."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def _lose_a_count(path: Path) -> None:
 
 @pytest.mark.parametrize("verb", [["quality"], ["publish"], ["idmap", "export"]])
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda path: path.write_text("{}"), "is a required property"),
         (lambda path: path.write_text("[]"), "is not of type 'object'"),
-        (_rename, "the --graph-name that 'convert' was given"),
+        (_rename, "the --graph-name of 'convert'"),
         (_lose_a_count, "convert/book.json is damaged"),
     ],
 )
@@ -51,7 +51,7 @@ def test_a_damaged_book_is_reported(
     folder: Path,
     verb: list[str],
     change: Callable[[Path], None],
-    told: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = folder / "out/convert/book.json"
@@ -61,12 +61,12 @@ def test_a_damaged_book_is_reported(
         assert main([*verb, str(folder / "in"), "--output", str(folder / "out")]) == 3
     finally:
         path.write_bytes(before)
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", [["publish"], ["idmap", "export"], ["convert"]])
 @pytest.mark.parametrize("text", ["{}", "[]", "null"])
-def test_a_validation_report_that_is_none_is_told(
+def test_a_validation_report_that_is_invalid_is_reported(
     folder: Path, verb: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = folder / "out/validation/report.json"

@@ -131,7 +131,7 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         parquet_edges(src=pa.array([2**63], pa.uint64()), dst=pa.array([1], pa.uint64())),
         r"out_of_range_ids.*source 9223372036854775808 of 'paper'",
     ),
-    "Parquet that is none": (
+    "not Parquet": (
         lambda f: (parquet_edges(src=[0], dst=[1])(f), (f / "edges/bad.parquet").write_text("no")),
         r"bad\.parquet.*cannot be read as Parquet",
     ),
@@ -151,7 +151,7 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a feature of dates": (replace_npy(LABEL, np.zeros(40, "M8[s]")), r"unsupported_dtype.*datetime64"),
     "a feature without rows": (replace_npy(LABEL, np.array(3)), r"no rows"),
     "a feature that is cut short": (cut(FEAT, 300), rf"{FEAT}.*cannot be read as \.npy"),
-    "a feature file that is none": (lambda f: (f / FEAT).write_text("PK"), rf"{FEAT}.*cannot be read"),
+    "not a feature file": (lambda f: (f / FEAT).write_text("PK"), rf"{FEAT}.*cannot be read"),
     "a word in a feature": (
         csv_feature(7, "1,abc"),
         r"unreadable_files.*'1,abc' in line 8.*2 numbers per line",

@@ -31,7 +31,7 @@ WRONG_USE = {
     "no verb": [],
     "an unknown verb": ["fly"],
     "no number of partitions": ["run", "in", "out"],
-    "a number that is none": ["run", "in", "out", "--num-parts", "x"],
+    "not a number": ["run", "in", "out", "--num-parts", "x"],
     "no partitions at all": ["run", "in", "out", "--num-parts", "0"],
     "an unknown engine": ["run", "GRAPH", "out", "--num-parts", "2", "--engine", "magic"],
     "an unknown balance": ["run", "GRAPH", "out", "--num-parts", "2", "--balance", "luck"],
@@ -170,7 +170,7 @@ def test_verify_refuses_what_is_not_finished(graph: Path, tmp_path: Path, called
 
 
 @pytest.mark.parametrize(
-    ("named", "why"), [("nowhere", "No such file or directory"), ("file", "Not a directory")]
+    ("name", "why"), [("nowhere", "No such file or directory"), ("file", "Not a directory")]
 )
 @pytest.mark.parametrize("verb", ["run", "estimate"])
 def test_a_tmpdir_that_is_none_is_not_passed_over(
@@ -178,14 +178,14 @@ def test_a_tmpdir_that_is_none_is_not_passed_over(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     verb: str,
-    named: str,
+    name: str,
     why: str,
     called: Called,
 ) -> None:
     """Python would take /tmp instead, which may be small."""
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TMPDIR", str(tmp_path / named))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / name))
     done = called(verb, graph, *([tmp_path / "out"] if verb == "run" else []), "--num-parts", 2)
     assert done.returncode == 2
-    assert f"TMPDIR cannot be used: {tmp_path / named}\n  found:    {why}" in done.stderr
+    assert f"TMPDIR cannot be used: {tmp_path / name}\n  found:    {why}" in done.stderr
     assert not (tmp_path / "out").exists()

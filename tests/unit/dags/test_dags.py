@@ -150,7 +150,7 @@ def test_every_option_of_the_form_reaches_a_task(dag: DAG) -> None:
 
 
 def test_values_of_the_form_reach_the_task(dag: DAG) -> None:
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "input_uri": "in",
         "output_uri": "out",
         "num_parts": 2,
@@ -160,11 +160,11 @@ def test_values_of_the_form_reach_the_task(dag: DAG) -> None:
         "compare_full": True,
         "mpi_ranks": 5,
     }
-    dag.params.update(given)
+    dag.params.update(values)
     task = dag.get_task("partition")
     task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
-    assert {name: getattr(task, name) for name in given} == {
-        name: str(value) for name, value in given.items()
+    assert {name: getattr(task, name) for name in values} == {
+        name: str(value) for name, value in values.items()
     }
     config = task.config(PartitionConfig)  # type: ignore[attr-defined]
     assert (config.num_parts, config.tolerance, config.target_shares) == (2, 1.25, (2.0, 1.5))
@@ -180,14 +180,14 @@ PLANNED = {
 def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
     from partition_ops.jobs.options import RunConfig
 
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "input_uri": "in",
         "output_uri": "out",
         **PLANNED,
         "ignore_estimate": True,
         "previous": "s3://out/g",
     }
-    dag.params.update(given)
+    dag.params.update(values)
     task = dag.get_task("validate")
     task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
     planned = task.planned  # type: ignore[attr-defined]

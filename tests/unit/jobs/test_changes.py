@@ -1,4 +1,4 @@
-"""What of a graph has changed since a finished run: everything that has, and nothing else."""
+"""``changes`` lists everything in a graph that changed since a finished run, and nothing else."""
 
 from __future__ import annotations
 

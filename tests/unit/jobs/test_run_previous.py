@@ -1,4 +1,4 @@
-"""What cannot be followed, and options that mean nothing, are refused before anything is done."""
+"""Unusable earlier runs, and options without a meaning, are rejected before any work."""
 
 from __future__ import annotations
 

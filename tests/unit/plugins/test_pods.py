@@ -20,11 +20,11 @@ SITE = {"partition": {"resources": LARGE, "node_selector": {"size": "large"}}, "
 
 
 def overrides(task: Any) -> Any:
-    """What a task, mapped or not, asks of its pod."""
+    """Return what a task, mapped or not, requests of its pod."""
     return (task.executor_config or {}).get("pod_override")
 
 
-def test_nothing_is_asked_for_where_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_settings_no_pod_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert pod("partition") == {}
 

@@ -119,8 +119,8 @@ def test_a_cycle_of_links_is_rejected(tree: Path, tmp_path: Path) -> None:
 
 def test_the_command_line_says_what_is_allowed(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "s3://graphs-evil/in"]) == 2
-    told = capsys.readouterr().err
-    assert "'s3://graphs-evil/in'" in told and "s3://graphs/in" in told and VARIABLE in told
+    message = capsys.readouterr().err
+    assert "'s3://graphs-evil/in'" in message and "s3://graphs/in" in message and VARIABLE in message
 
 
 def test_pages_of_airflow_serve_nothing_from_outside(tree: Path) -> None:

@@ -108,7 +108,7 @@ def test_neighbouring_blocks_come_in_one_request(store: Store) -> None:
 def test_rows_are_those_of_the_file(
     store: Store, rows: list[int], width: int, offset: int, block: int, limit: int
 ) -> None:
-    """Of any width, also across blocks, in any order and again."""
+    """Rows of any width are read, also across blocks, in any order and again."""
     array = StoredArray("one", offset, np.dtype(np.uint8), (19, width))
     expected = np.frombuffer(CONTENT["one"], np.uint8)[offset : offset + 19 * width].reshape(19, width)
     out = np.zeros((len(rows), width), np.uint8)

@@ -1,4 +1,4 @@
-"""How outcomes are collected and told."""
+"""The report of ``verify``: how it collects and shows outcomes."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_a_check_tells_its_first_failures_and_counts_the_rest() -> None:
     findings = all_begun()
     for part in range(MOST_DETAILS + 2):
         findings.fail("fields", f"part {part} is wrong")
-    told = outcome(report_of(findings), "fields")
-    assert told.startswith("part 0 is wrong; part 1 is wrong")
-    assert told.endswith("and 2 more")
-    assert f"part {MOST_DETAILS} " not in told
+    text = outcome(report_of(findings), "fields")
+    assert text.startswith("part 0 is wrong; part 1 is wrong")
+    assert text.endswith("and 2 more")
+    assert f"part {MOST_DETAILS} " not in text
 
 
 def test_the_guide_lists_every_check() -> None:

@@ -1,4 +1,4 @@
-"""Where new nodes of a graph that has grown go: dealt out, or beside their neighbours and refined."""
+"""Place the new nodes of a graph that has grown: dealt out, or beside their neighbours and refined."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from partition_ops.system.json_documents import check_document
 
 @dataclass(frozen=True)
 class PreviousAssignment:
-    """Where the old nodes of a graph that has grown are; engines get it.
+    """The partitions of the old nodes of a graph that has grown, for engines.
 
     Attributes:
         homes: (nodes,) int32, the old partition by homogeneous ID; -1 for new nodes.
@@ -35,7 +35,7 @@ class PreviousAssignment:
 
 
 def check_previous(run: Store, destination: Store) -> VerifiedRun:
-    """Raise an error, before any work, if the earlier run cannot be followed.
+    """Raise an error, before any work, if this run cannot follow the earlier one.
 
     Args:
         run: Root of the earlier run.

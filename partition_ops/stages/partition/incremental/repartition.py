@@ -98,7 +98,7 @@ class _Repartition:
         return self._choose(ways, self._full(f"the share of edges cut is {times:.3f} times {LAST}", before))
 
     def _full(self, reason: str, before: Parts | None) -> Outcome:
-        """Partition anew, and number the partitions so that most old nodes stay where they are."""
+        """Partition from scratch, and number the partitions so that most old nodes stay in theirs."""
         if reason:
             logger.info("partition: a full run, because %s", reason)
         parts = self.engine.partition(self.problem)

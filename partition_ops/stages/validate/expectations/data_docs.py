@@ -40,8 +40,8 @@ SITE: dict[str, Any] = {
 class PageView(DefaultJinjaPageView):
     """A page with our templates before those of Great Expectations.
 
-    The site builder makes views for every table anew. They share one Jinja environment, because
-    compiling the templates takes longer than anything else here.
+    The site builder makes new views for every table. They share one Jinja environment, because compiling
+    the templates takes longer than anything else here.
     """
 
     _environment: ClassVar[Environment | None] = None

@@ -159,7 +159,7 @@ class Evaluator:
 
         Args:
             tables: By table of `METRICS` its rows, each with exactly the columns of the table. A table that
-                is left out has no rows. None is a metric that was not measured, and meets every expectation
+                is left out has no rows. A metric that was not measured is None, and meets every expectation
                 on single values.
 
         Raises:

@@ -116,7 +116,7 @@ def test_ids_that_the_input_names(folder: Path, tmp_path: Path) -> None:
         ("ids.parquet", COLUMNS, ("--ids-column", "title"), 3, "no column 'title'"),
         ("ids.parquet", {"orig_id": np.arange(40)[::-1], "name": NAMES}, (), 3, "does not count from 0"),
         ("ids.parquet", {"name": [None, *NAMES[1:]]}, (), 3, "an ID is missing from row 0"),
-        ("ids.parquet", {"name": NAMES}, ("--ids-from", "in"), 2, "named twice"),
+        ("ids.parquet", {"name": NAMES}, ("--ids-from", "in"), 2, "two sources of IDs"),
         ("ids.npy", {"name": NAMES}, (), 2, "has no known suffix"),
     ],
 )

@@ -218,7 +218,7 @@ def test_an_assignment_from_the_text_of_parmetis(tmp_path: Path, caplog: pytest.
 
 
 def single_file(parts: np.ndarray, folder: Path, *, num_parts: int = 3) -> Store:
-    """What pm_dglpart3 and PM4GNN write: a row for each node, in no order."""
+    """Write an assignment as pm_dglpart3 and PM4GNN do: a row for each node, in no order."""
     folder.mkdir()
     order = np.random.default_rng(1).permutation(len(parts))
     rows = [f"{node} {parts[node]}\n" for node in order]

@@ -45,7 +45,7 @@ def reports(store: Store, cut: float, imbalances: list[float], moved: tuple[int,
 
 
 def migration(moved: int, old: int) -> dict[str, Any]:
-    """What a run says that moved some of its old nodes."""
+    """Return the report of a run that moved some of its old nodes."""
     return {
         "version": 1,
         "mode": "incremental",

@@ -88,7 +88,7 @@ def test_the_page_loads_nothing_and_shows_the_figures(report: tuple[dict, Store]
 
 
 def test_partitions_without_nodes_are_noted(report: tuple[dict, Store], tmp_path: Path) -> None:
-    """Those of an assignment from elsewhere: of ours, there are never more than nodes."""
+    """Only imported assignments have some: our engines make at most as many partitions as nodes."""
     assert "notes" not in report[0]
     theirs, out = open_store(str(tmp_path / "theirs")), open_store(str(tmp_path / "again"))
     theirs.write_json("partition_meta.json", {"version": "1.0.0", "num_parts": 4, "algo_name": "metis"})
