@@ -29,10 +29,9 @@ from benchmarks.processes import machine, measure
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.stages.partition.edge_cut import edge_cut
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.multilevel.graph import Graph
+from partition_ops.stages.partition.multilevel.graph import Graph, edge_cut
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.storage import open_store

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from local_stack.demo import DemoOptions, demo
 from local_stack.folders import Folders
-from local_stack.manage import down, status, up
 from local_stack.processes import StackError
+from local_stack.stack import down, status, up
 from local_stack.supervisor import supervise
 
 

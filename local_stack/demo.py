@@ -17,8 +17,7 @@ from local_stack.example_graph import GRAPH_NAME, build_graph, upload_graph
 from local_stack.folders import Folders
 from local_stack.processes import StackError
 from local_stack.stack import Launch, Running, refuse_if_busy, running
-from local_stack.summary import print_summary
-from local_stack.watch import RunWatch
+from local_stack.watch import RunWatch, print_summary
 from partition_ops.storage import open_store
 
 DAG_ID = "partition_graph"

@@ -2,11 +2,12 @@
 
 ``demo`` and ``up`` start it. A demo also passes it a lease, the end of a pipe: when the demo ends for any
 reason, the pipe breaks and the supervisor stops all services. If the supervisor itself is killed, the kernel
-ends the services (on Linux).
+ends the services (on Linux), and a forked watchdog ends their sessions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -15,6 +16,8 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from typing import IO, NoReturn
+
+import psutil
 
 from local_stack.airflow import (
     BUCKET,
@@ -36,12 +39,12 @@ from local_stack.processes import (
 )
 from local_stack.s3_server import start_s3_server
 from local_stack.state import State, write_state
-from local_stack.watchdog import Watchdog
 
 AIRFLOW_PORT = 8080
 S3_PORT = 9000
 LOCK_TRIES = 20
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+ROUNDS = 20
 
 
 class Services:
@@ -152,3 +155,49 @@ def _only_one(folders: Folders) -> IO[str]:
 def _stop(number: int, frame: object) -> NoReturn:
     _ignore_signals()  # one is enough
     sys.exit(128 + number)
+
+
+class Watchdog:
+    """Kills the sessions of the services when the supervisor has ended.
+
+    A pipe, which the kernel closes at the supervisor's end, tells it. It is forked, so it also shares the
+    supervisor's lock: no new stack starts before the old one is cleaned up.
+    """
+
+    def __init__(self) -> None:
+        read_end, self._write_end = os.pipe()
+        if os.fork() == 0:
+            os.close(self._write_end)
+            _stay(read_end)
+        os.close(read_end)
+
+    def watch(self, session: int) -> None:
+        """Add a service by its process ID."""
+        os.write(self._write_end, f"{session}\n".encode())
+
+
+def _stay(read_end: int) -> None:
+    """Run in the forked process; never returns."""
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        with os.fdopen(read_end) as pipe:
+            sessions = {int(line) for line in pipe}
+        for _ in range(ROUNDS):
+            if not _kill(sessions):
+                break
+            time.sleep(0.2)
+    finally:
+        os._exit(0)
+
+
+def _kill(sessions: set[int]) -> int:
+    """Kill every process of the sessions, and return their number."""
+    killed = 0
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) in sessions:
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+    return killed

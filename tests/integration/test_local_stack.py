@@ -25,14 +25,13 @@ from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
 from local_stack.stack import refuse_if_busy
 from local_stack.state import State, is_running, write_state
-from local_stack.summary import print_summary, stage_seconds
-from local_stack.watch import RunWatch
+from local_stack.watch import RunWatch, print_summary, stage_seconds
 from partition_ops.storage import open_store
 
 SPAWN = "import subprocess, sys; p = subprocess.Popen(['sleep', '1000']); print(p.pid, flush=True); p.wait()"
 WATCHDOG = f"""
 import subprocess, sys, time
-from local_stack.watchdog import Watchdog
+from local_stack.supervisor import Watchdog
 dog = Watchdog()
 child = subprocess.Popen([sys.executable, '-c', {SPAWN!r}], start_new_session=True)
 dog.watch(child.pid)

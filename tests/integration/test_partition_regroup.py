@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.stages.partition.edge_cut import edge_cut
 from partition_ops.stages.partition.engines.two_level import ENGINE
 from partition_ops.stages.partition.incremental import regroup as regrouping
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import regroup
-from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, edge_cut
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.prepare.options import PrepareConfig

@@ -19,8 +19,8 @@ from partition_ops.formats.parmetis.convert import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
 from partition_ops.stages.partition.options import MpiOptions
-from partition_ops.stages.partition.pm_dglpart import text_slice
-from partition_ops.stages.partition.pm_dglpart.text_slice import TextSlice
+from partition_ops.stages.partition.pm_dglpart import text_graph
+from partition_ops.stages.partition.pm_dglpart.text_graph import TextSlice
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
@@ -324,7 +324,7 @@ def test_the_program_on_the_path_is_used_when_asked_for(
 
 @pytest.mark.parametrize("ranks", [1, 3, 7])
 def test_slices_together_are_the_file(ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_slice, "BLOCK_BYTES", 40)
+    monkeypatch.setattr(text_graph, "BLOCK_BYTES", 40)
     path = tmp_path / "edges.txt"
     lines = [f"{i}{' ' if i % 5 else chr(9)}{i * i}" + " more" * (i % 3) for i in range(50)]
     path.write_text("\n".join(lines).replace("\n7 ", "\n\n7 "))

@@ -11,8 +11,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, Task
 from partition_ops.errors import StorageError
 from partition_ops.storage import StorageSettings
+from partition_ops.storage.s3_client import AT_A_TIME
 from partition_ops.storage.s3_store import S3Store
-from partition_ops.storage.s3_transfers import AT_A_TIME
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.engines import auto, metis, two_level
-from partition_ops.stages.partition.multilevel import batches, contract
+from partition_ops.stages.partition.multilevel import batches, cluster
 from partition_ops.stages.partition.multilevel.cluster import find_clusters
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph
 from partition_ops.stages.partition.multilevel.refine import refine
@@ -84,7 +84,7 @@ def test_clusters_keep_to_one_home(graph: Graph, homes: int, seed: int) -> None:
 @given(graph=weighted_graphs(), seed=st.integers(0, 99))
 def test_contraction_adds_up_what_lies_between_clusters(graph: Graph, seed: int) -> None:
     labels = np.random.default_rng(seed).integers(0, graph.num_nodes, graph.num_nodes).astype(np.int32)
-    smaller, numbers = contract.contract(graph, labels)
+    smaller, numbers = cluster.contract(graph, labels)
     member = np.arange(smaller.num_nodes)[:, None] == numbers[None, :]
     expected = member.astype(np.int64) @ dense(graph) @ member.T
     np.fill_diagonal(expected, 0)
@@ -98,10 +98,10 @@ def test_contraction_adds_up_what_lies_between_clusters(graph: Graph, seed: int)
 @given(graph=weighted_graphs(), seed=st.integers(0, 99))
 def test_contraction_in_many_pieces_is_the_same(graph: Graph, seed: int) -> None:
     labels = np.random.default_rng(seed).integers(0, graph.num_nodes, graph.num_nodes).astype(np.int32)
-    whole, _ = contract.contract(graph, labels)
+    whole, _ = cluster.contract(graph, labels)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contract, "ENTRIES_AT_ONCE", 3)
-        pieces, _ = contract.contract(graph, labels)
+        patch.setattr(cluster, "ENTRIES_AT_ONCE", 3)
+        pieces, _ = cluster.contract(graph, labels)
     np.testing.assert_array_equal(dense(whole), dense(pieces))
 
 
@@ -147,7 +147,7 @@ def test_the_loads_of_a_contracted_graph_are_those_of_its_nodes(
     rng = np.random.default_rng(seed)
     degrees = np.diff(graph.offsets) if by_degree else NOTHING
     fine = constraints_of(rng.integers(0, 3, graph.num_nodes), degrees, 3, 1.1)
-    smaller, numbers = contract.contract(
+    smaller, numbers = cluster.contract(
         graph, rng.integers(0, 8, graph.num_nodes).astype(np.int32) % graph.num_nodes
     )
     coarse = fine.contracted(numbers, smaller.num_nodes)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from graph_partitioning.operators.validate import ValidateGraphOperator
-from graph_partitioning.page.listing import FINDINGS
+from graph_partitioning.page.lookup import FINDINGS
 
 from tests.airflow_tasks import TaskInstance
 from tests.graphs import library

@@ -15,7 +15,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.output_nodes import read_parmetis_assignment
 from partition_ops.options.stage_config import StageConfig
-from partition_ops.stages.partition.edge_cut import EdgeCut
+from partition_ops.stages.partition.multilevel.graph import EdgeCut
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts
 from partition_ops.storage import Artifact, Store

@@ -13,9 +13,8 @@ from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.assignment import write_assignment, write_trainers
 from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.incremental.migration_report import write_migration
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
-from partition_ops.stages.partition.incremental.repartition import repartition
+from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.partition.weights import check_classes

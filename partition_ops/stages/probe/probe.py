@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.records import CONFIG_TASK, conversion_tasks, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import UsageError, one_of
 from partition_ops.stages.probe.options import ProbeConfig
-from partition_ops.stages.probe.sampling import COUNTED, Prober, TrainerFigures
 from partition_ops.storage import Store
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.train.graph import PartitionedGraph
 
 PROBE_VERSION = 1
+TRAIN_MASK = "train_mask"
+COUNTED = ("neighbours", "remote_neighbours", "input_rows", "remote_rows", "remote_bytes")
+
+dgl = import_dgl()
 
 
 @dataclass(frozen=True)
@@ -193,3 +201,143 @@ def _per_second(found: list[TrainerFigures]) -> float:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
+class TrainerFigures:
+    """Figures of the trainer of one partition.
+
+    Attributes:
+        part: The partition.
+        seeds: Number of seeds.
+        batches: Number of batches.
+        counts: The sums of `COUNTED` over the batches.
+        seconds: Time for sampling and for reading features.
+    """
+
+    part: int
+    seeds: int
+    batches: int
+    counts: dict[str, int]
+    seconds: float
+
+
+class Prober:
+    """Samples one graph, partition by partition.
+
+    Args:
+        config: Sampling options.
+        graph: The graph, with new IDs.
+
+    Raises:
+        UsageError: There is no such node type, feature or partition.
+    """
+
+    def __init__(self, config: ProbeConfig, graph: PartitionedGraph) -> None:
+        self._config = config
+        self._graph = graph
+        self.node_type = _seed_type(config, graph)
+        self.features = _features(config, graph)
+        self.parts = _parts(config, graph)
+        self._row_bytes = {
+            ntype: sum(graph.node_rows(name, ntype).row_bytes for name in names)
+            for ntype, names in self.features.items()
+        }
+
+    def partition(self, part: int) -> TrainerFigures:
+        """Sample as the trainer of a partition, in one thread.
+
+        A neighbour is remote if another partition than the trainer's owns it. A batch fetches the rows of its
+        input nodes, each once; those of nodes that another partition owns are fetched remotely.
+
+        Peak memory: as `PartitionedGraph`, the IDs of the seed type, and a batch.
+        """
+        config = self._config
+        counts, seconds, batches = dict.fromkeys(COUNTED, 0), 0.0, 0
+        with one_thread():
+            dgl.seed(config.seed)
+            seeds = self._seeds(part)
+            for batch in seeds.split(config.batch_size):
+                began = time.perf_counter()
+                inputs, blocks = self._sample(batch)
+                seconds += time.perf_counter() - began
+                self._count(part, inputs, blocks, counts)
+                batches += 1
+        return TrainerFigures(part, len(seeds), batches, counts, seconds)
+
+    def _seeds(self, part: int) -> Any:
+        """Return type-wise new IDs of some of the seeds that the partition owns, in random order."""
+        owned = self._graph.book.partid2nids(part, self.node_type)
+        if TRAIN_MASK in self._graph.node_features(self.node_type):
+            owned = owned[self._graph.node_rows(TRAIN_MASK, self.node_type).take(owned) != 0]
+        generator = torch.Generator().manual_seed(self._config.seed)
+        order = torch.randperm(len(owned), generator=generator)
+        return torch.from_numpy(owned)[order[: self._config.batches * self._config.batch_size]]
+
+    def _sample(self, batch: Any) -> tuple[dict[str, Any], list[Any]]:
+        graph = self._graph
+        sampler = dgl.dataloading.NeighborSampler(list(self._config.fanouts))
+        inputs, _, blocks = sampler.sample(graph, {self.node_type: batch})
+        inputs = inputs if isinstance(inputs, dict) else {graph.ntypes[0]: inputs}
+        for ntype, names in self.features.items():
+            for name in names:
+                graph.node_rows(name, ntype).take(inputs[ntype].numpy())
+        return inputs, blocks
+
+    def _count(self, part: int, inputs: Any, blocks: list[Any], counts: dict[str, int]) -> None:
+        graph = self._graph
+        for block in blocks:
+            for etype in block.canonical_etypes:
+                src, _ = block.edges(etype=etype)
+                nodes = block.srcnodes[etype[0]].data[dgl.NID][src]
+                counts["neighbours"] += len(nodes)
+                counts["remote_neighbours"] += int((graph.node_partition(nodes, etype[0]) != part).sum())
+        for ntype, nodes in inputs.items():
+            remote = int((graph.node_partition(nodes, ntype) != part).sum())
+            counts["input_rows"] += len(nodes)
+            counts["remote_rows"] += remote
+            counts["remote_bytes"] += remote * self._row_bytes.get(ntype, 0)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run DGL's kernels in one thread: each thread draws for itself, so the draws depend on their number."""
+    before = dgl.utils.get_num_threads()
+    dgl.utils.set_num_threads(1)
+    try:
+        yield
+    finally:
+        dgl.utils.set_num_threads(before)
+
+
+def _seed_type(config: ProbeConfig, graph: PartitionedGraph) -> str:
+    if config.node_type is not None:
+        if config.node_type not in graph.ntypes:
+            raise UsageError(f"There is no node type {config.node_type!r}", expected=one_of(graph.ntypes))
+        return config.node_type
+    masked = [ntype for ntype in graph.ntypes if TRAIN_MASK in graph.node_features(ntype)]
+    return masked[0] if masked else max(graph.ntypes, key=graph.num_nodes)
+
+
+def _parts(config: ProbeConfig, graph: PartitionedGraph) -> list[int]:
+    known = graph.book.num_partitions()
+    wanted = sorted(set(range(known) if config.parts is None else config.parts))
+    if not wanted or wanted[0] < 0 or wanted[-1] >= known:
+        raise UsageError("There is no such partition", found=wanted, expected=f"0 to {known - 1}")
+    return wanted
+
+
+def _features(config: ProbeConfig, graph: PartitionedGraph) -> dict[str, list[str]]:
+    """Return the names of the features that are fetched, by node type."""
+    known = {ntype: graph.node_features(ntype) for ntype in graph.ntypes}
+    if config.features is None:
+        return {ntype: names for ntype, names in known.items() if names}
+    missing = [name for name in config.features if not any(name in names for names in known.values())]
+    if missing:
+        names = dict.fromkeys(name for names in known.values() for name in names)
+        raise UsageError(
+            f"No node type has the feature {missing[0]!r}",
+            expected=one_of(names) if names else "no --feature: no node has any",
+        )
+    wanted = {ntype: [n for n in names if n in config.features] for ntype, names in known.items()}
+    return {ntype: names for ntype, names in wanted.items() if names}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.observability.stats import gauge, incr, timing
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
-from graph_partitioning.metrics import report_metrics
 from graph_partitioning.options import COMMON
 from graph_partitioning.runs import XCOM_KEY, GraphRun, run_root
 from partition_ops.options.declare import REQUIRED, options_of
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 LATEST_RUN = "latest"
 Config = TypeVar("Config")
+PREFIX = "graph_partitioning"
 
 
 class GraphRunOperator(BaseOperator):
@@ -249,3 +252,33 @@ def count_partitions(destination: Store) -> int:
 
     num_parts: int = destination.read_json(f"{ASSIGNMENT}/{ASSIGNMENT_META}")["num_parts"]
     return num_parts
+
+
+def report_metrics(result: StageResult, destination: Store) -> None:
+    """Send seconds, rates and peak memory of a task, under the name of its stage.
+
+    Tasks of the same kind share a name (``graph_partitioning.convert.part.seconds``) for all graphs, because
+    a time series for each partition of each graph would be too many. A task that was already done only sends
+    that it was skipped.
+
+    Args:
+        result: Result of the stage.
+        destination: Root of the run, with the task's record.
+    """
+    from partition_ops.artifacts.layout import record
+    from partition_ops.artifacts.records import read_record
+
+    name = f"{PREFIX}.{re.sub(r'[0-9]+$', '', result.task).replace('-', '.')}"
+    if result.skipped:
+        incr(f"{name}.skipped")
+        return
+    timing(f"{name}.seconds", timedelta(seconds=result.seconds))
+    if result.record != record(result.task):  # publish writes a manifest instead
+        return
+    found = read_record(destination, result.task)
+    seconds = max(result.seconds, 0.001)
+    gauge(f"{name}.peak_memory_bytes", found["peak_memory_bytes"])
+    gauge(f"{name}.bytes_per_second", sum(entry["size"] for entry in found["artifacts"]) / seconds)
+    edges = result.counters.get("edges", result.counters.get("num_edges"))
+    if isinstance(edges, int):
+        gauge(f"{name}.edges_per_second", edges / seconds)

@@ -1,7 +1,8 @@
-"""The routes: read-only, behind Airflow's login, for users who may read the DAG."""
+"""The routes and their HTML: read-only, behind Airflow's login, for users who may read the DAG."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import quote
@@ -12,12 +13,20 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graph_partitioning.hooks.storage import GraphStorageHook
-from graph_partitioning.links import base_path
-from graph_partitioning.page.listing import FINDINGS, media_type, read_findings, read_listing
-from graph_partitioning.page.lookup import TaskKey, graph_run, published_runs, tasks_of_run
-from graph_partitioning.page.render import render
+from graph_partitioning.links import PREFIX, base_path, task_path
+from graph_partitioning.page.lookup import (
+    FINDINGS,
+    TaskKey,
+    graph_run,
+    media_type,
+    published_runs,
+    read_findings,
+    read_listing,
+    tasks_of_run,
+)
 from graph_partitioning.runs import GraphRun
 from partition_ops.errors import InvalidInputError, PartitionOpsError
 
@@ -28,6 +37,7 @@ POLICY = (
 )
 FILE_POLICY = POLICY + "; sandbox"  # files run no scripts and have an origin of their own
 readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def make_app() -> FastAPI:
@@ -107,3 +117,45 @@ def _headers(policy: str) -> dict[str, str]:
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "private, no-store",
     }
+
+
+def render(template: str, **values: object) -> str:
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("graph_partitioning.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(task_url=task_url, file_url=file_url, run_url=run_url, size=readable_size)
+    environment.globals["home"] = f"{base_path()}{PREFIX}/"
+    return environment
+
+
+def task_url(task: TaskKey) -> str:
+    """Return the URL of the page of a task."""
+    return f"{base_path()}{PREFIX}{task_path(task.dag_id, task.run_id, task.task_id, task.map_index)}"
+
+
+def file_url(key: str, task: TaskKey) -> str:
+    """Return the URL of an artifact of a task."""
+    return f"{task_url(task)}/files/{quote(key)}"
+
+
+def run_url(task: TaskKey) -> str:
+    """Return the URL of Airflow's page of the DAG run."""
+    return f"{base_path()}/dags/{quote(task.dag_id, safe='')}/runs/{quote(task.run_id, safe='')}"
+
+
+def readable_size(size: float) -> str:
+    """Return bytes in the unit that leaves one to four digits before the point."""
+    for unit in UNITS:
+        if size < 1024 or unit == UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -18,11 +18,10 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
     TaskAwaitingInput,
 )
-from graph_partitioning.graph_list import read_graph_list
 from graph_partitioning.operators.gate import QualityGateOperator
 from graph_partitioning.operators.lock import LockGraphOperator, ReleaseGraphOperator, RemoveScratchOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
-from graph_partitioning.operators.repartition import LookForChangesOperator
+from graph_partitioning.operators.repartition import LookForChangesOperator, read_graph_list
 from graph_partitioning.operators.retain import RetainRunsOperator
 from graph_partitioning.options import run_config
 from graph_partitioning.runs import run_root

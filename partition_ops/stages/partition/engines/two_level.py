@@ -14,8 +14,7 @@ from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.engine import OPTIONAL, Engine
 from partition_ops.stages.partition.engines import metis, random
 from partition_ops.stages.partition.metis_library import cut_graph
-from partition_ops.stages.partition.multilevel.cluster import find_clusters
-from partition_ops.stages.partition.multilevel.contract import contract
+from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.problem import Parts, Problem

@@ -15,8 +15,7 @@ import numpy as np
 from numba import njit
 
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.multilevel.cluster import find_clusters
-from partition_ops.stages.partition.multilevel.contract import contract
+from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import (
     Constraints,
     Graph,
