@@ -1,7 +1,7 @@
 """Partition a graph on object storage for distributed training with DGL.
 
-The input is a graph in DGL's chunked format. The run writes partitions that `dgl.distributed` loads, tables
-from original to new IDs, a quality report and a manifest.
+The input is a graph in DGL's chunked format. The run writes partitions that `dgl.distributed` loads,
+ID maps, a quality report and a manifest.
 
 1. **validate** checks the input. The run stops if the graph has errors, or if memory or disk are estimated to
    be too small. The log names file, type, position and value.
@@ -10,7 +10,7 @@ from original to new IDs, a quality report and a manifest.
 4. **partition** assigns nodes to partitions.
 5. **convert** plans the conversion, scatters the edges and gathers the partitions in mapped tasks, and writes
    the partition config.
-6. **idmap** and **quality** write the ID tables and the report. If the param `probe` is true, **probe**
+6. **idmap** and **quality** write the ID maps and the report. If the param `probe` is true, **probe**
    samples mini-batches as the trainers would, before the report.
 7. **gate** fails if the partitions are worse than allowed, or waits for approval.
 8. **publish** writes the manifest, then `latest.json`, and updates the asset `partitioned_graphs`.
@@ -20,8 +20,8 @@ After validation, only one run at a time works on a graph: **lock** waits for ot
 releases the lock and removes scratch files, even if a task has failed.
 
 Artifacts are in `<output>/<graph>/runs/<run>/`. The button **Artifacts** of a task shows its artifacts,
-and the button **Data Docs** of `validate` shows expectations and findings. A cleared task skips what is
-already done.
+and the button **Data Docs** of `validate` shows expectations and findings. A cleared task skips work that
+is already done.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ each graph:
 
 1. **changes**: compare the input with that of the newest published run. If nothing has changed, the rest is
    skipped, and the log says so.
-2. **partition**: start a run of `partition_graph` with the settings of the graph. It continues the newest
-   published run: nodes stay in their partitions unless moving pays.
+2. **partition**: start a run of `partition_graph` with the settings of the graph, as an incremental run
+   after the newest published run: nodes stay in their partitions unless moving them pays off.
 
 Only one run at a time works on a graph, because `partition_graph` locks it.
 """
@@ -47,7 +47,7 @@ PARAMS = {
         "aws_default",
         type=["null", "string"],
         title="Storage connection",
-        description="Airflow connection of type aws that reaches the list, and graphs that name no other.",
+        description="Airflow connection of type aws for the list, and for graphs without another connection.",
     ),
     "force": Param(
         False,
@@ -60,7 +60,7 @@ PARAMS = {
 with DAG(
     dag_id="repartition_graph",
     dag_display_name="Partition graphs again",
-    description="Partition what has changed, beginning from the run before",
+    description="Partition graphs that have changed, starting from their newest published run",
     doc_md=__doc__,
     schedule=schedule(os.environ.get("GRAPH_PARTITIONING_SCHEDULE", "").strip()),
     catchup=False,

@@ -135,7 +135,9 @@ def refuse_if_busy(folders: Folders) -> None:
             time.sleep(0.1)
             continue
         whose = f"'{state.owner}' (supervisor {state.supervisor})" if state else "another command"
-        raise StackError(f"A local stack of {whose} is starting, in use or stopping: wait, or 'make down'.")
+        raise StackError(
+            f"A local stack of {whose} is starting, in use or stopping: wait, or run 'make down'."
+        )
 
 
 @contextmanager
@@ -209,7 +211,7 @@ def status(folders: Folders) -> int:
         return 0
     state = read_state(folders)
     if is_running(folders) and state is not None:
-        print(f"On its way ({state.owner}): {state.message}")
+        print(f"Not ready ({state.owner}): {state.message}")
         return 0
     print("Nothing is running.")
     return 3

@@ -73,7 +73,7 @@ class RunWatch:
             done = sum(state in FINISHED for state, _ in self._shown.values())
             self._line(f"{task.name} done in {task.seconds:.1f} s  ({done} of {len(tasks)})")
         elif task.state in WORDS:
-            again = f" (try {task.try_number})" if task.try_number > 1 else ""
+            again = f" (attempt {task.try_number})" if task.try_number > 1 else ""
             self._line(f"{task.name} {WORDS[task.state]}{again}")
 
     def _line(self, text: str) -> None:

@@ -174,7 +174,7 @@ def _refusal(error: OSError) -> StorageError:
     where = "" if path is None else f" {path}"
     return StorageError(
         f"The system refused{where}: {error.strerror}",
-        remedy="Check the path, its permissions and the room on its disk, and repeat the call.",
+        remedy="Check the path, its permissions and the room on its disk, and run the command again.",
     )
 
 

@@ -125,7 +125,7 @@ def estimate_lines(estimate: dict[str, Any]) -> list[str]:
         lines += ["", f"Too little {short['what']}: {short['stage']} needs {_size(short['needed'])}."]
         lines += [f"  {remedy}" for remedy in short["remedies"]]
     lines += ["", *(f"note: {warning}" for warning in estimate["warnings"])] if estimate["warnings"] else []
-    return [*lines, "", "It should fit." if estimate["fits"] else "It does not fit: 'run' would refuse it."]
+    return [*lines, "", "It should fit." if estimate["fits"] else "It does not fit: 'run' would reject it."]
 
 
 def _size(count: int) -> str:

@@ -35,26 +35,26 @@ class RunConfig(ValidateConfig, ConvertConfig, PartitionConfig):
         metavar="SIZE",
         minimum=1,
         parse=parse_size,
-        empty="a quarter and three quarters of the available memory",
+        empty="a quarter of the available memory for the search, three quarters for building",
         form=None,
     )
     probe: bool = option(
         False,
-        help="Also sample mini-batches as the trainer of each partition would, and report how much they fetch"
-        " from other partitions.",
+        help="Also sample mini-batches as the trainer of each partition would, and report how much data they"
+        " fetch from other partitions.",
         title="Probe the partitions",
         section="More",
     )
     ignore_estimate: bool = option(
         False,
-        help="Start even if the estimate says that memory or disk are too small.",
+        help="Start even if the estimate says that there is too little memory or disk.",
         title="Ignore the estimate",
         section="More",
     )
     check_artifacts: bool = option(
         False,
-        help="Read all artifacts of an earlier call, and rebuild those that are damaged, even if their"
-        " sizes are right.",
+        help="Read all artifacts of an earlier command, and rebuild damaged ones, even if their sizes are"
+        " right.",
         title="Check the artifacts",
         section="More",
         form=None,
@@ -113,7 +113,7 @@ class RetentionConfig(Options):
     )
     grace: timedelta = option(
         timedelta(days=7),
-        help="Runs in which something was written within this time are not removed; such as 12h or 7d.",
+        help="Time such as 12h or 7d. Runs in which a file was written within it are not removed.",
         title="Days of grace",
         section="Publishing",
         metavar="TIME",

@@ -35,10 +35,10 @@ class GraphLocation(Options):
     )
     storage_conn_id: str | None = option(
         "aws_default",
-        help="Airflow connection of type aws that reaches s3://.",
+        help="Airflow connection of type aws for s3:// URIs.",
         title="Storage connection",
         section="More",
-        empty="boto3's own chain of credentials",
+        empty="boto3 looks for credentials itself",
     )
 
 
@@ -48,8 +48,8 @@ class Approval(Options):
 
     approval: bool = option(
         False,
-        help="Partitions that are worse than allowed wait for a person's approval, instead of failing.",
-        title="Ask a person",
+        help="If the partitions exceed a limit, wait for the approval of a person instead of failing.",
+        title="Wait for approval",
         section="Publishing",
     )
     approval_hours: float = option(
@@ -75,7 +75,7 @@ class Retention(Options):
     )
     grace_days: float = option(
         7,
-        help="Runs that are younger than so many days are not removed.",
+        help="Runs in which a file was written within this number of days are not removed.",
         title="Days of grace",
         section="Publishing",
         minimum=0,

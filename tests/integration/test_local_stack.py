@@ -185,7 +185,7 @@ def test_every_step_of_a_run_is_told_once() -> None:
         "b [part 1] started",
         "b [part 0] done in 2.0 s  (2 of 3)",
         "b [part 1] failed, will be retried",
-        "b [part 1] started (try 2)",
+        "b [part 1] started (attempt 2)",
         "b [part 1] done in 2.0 s  (3 of 3)",
     ]
 

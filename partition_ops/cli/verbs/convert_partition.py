@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " names; their node types are then found in the data.",
     )
     parser.add_argument(
-        "--workspace", metavar="DIR", help="Local folder for copies of what is on S3. Default: TMPDIR."
+        "--workspace",
+        metavar="DIR",
+        help="Local folder for temporary copies of files on S3. Default: TMPDIR.",
     )
     add_output_option(parser)
 

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="DIR",
-        help="Root of the output, a folder or s3://…, whose disk is looked at too.",
+        help="Root of the output, a folder or s3://…, whose free disk space is checked too.",
     )
 
 
@@ -51,9 +51,10 @@ VERB = Verb(
     name="estimate",
     summary="estimate memory, disk and time of the whole job",
     description="""\
-Estimate from metadata.json and the sizes of the files what each stage of 'run' with the same options takes:
-peak memory, disk and a rough time; and compare them with what this machine, or the cgroup of this process,
-has. The exit code is 0 in either case; 'run' refuses a job that does not fit. The estimate does not include
+Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. Only
+metadata.json, the sizes of the files and the header of the feature to balance by are read. The needs are
+compared with the memory of this machine, or of the cgroup of this process, and with the free disk space.
+The exit code is 0 in either case; 'run' rejects a job that does not fit. The estimate does not include
 --probe.""",
     add_arguments=add_arguments,
     options=(PreviousOptions, RunConfig),

@@ -45,7 +45,7 @@ VERB = Verb(
     description="""\
 Copy partitions of a finished output to a local folder: those of the format dgl as DGL's servers read them,
 <graph>.json and part<i>/, those of other formats in formats/<name>/. Every file is compared with the SHA-256
-in the manifest. A partition appears whole or not at all, and one that is there already is not fetched
+in the manifest. A partition appears whole or not at all, and an existing one is not downloaded
 again.""",
     add_arguments=add_arguments,
     execute=execute,

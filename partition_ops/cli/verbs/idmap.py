@@ -166,7 +166,7 @@ RESTORE = Verb(
     description="""\
 Row i of the input files, taken together, belongs to the type-wise new ID i, as DistTensor and DistGraph
 number the nodes of a type: one file for the type, or one for each partition, in their order. Row i of the
-output belongs to the type-wise ID i of the input graph. The suffix of a file tells its format: .npy, .pt or
+output belongs to the type-wise ID i of the input graph. The suffix of a file selects its format: .npy, .pt or
 .parquet. Files may be larger than memory. A .parquet output can have your own IDs in a column 'id'.""",
     add_arguments=_add_remap_arguments,
     options=(RemapConfig, OwnIds),

@@ -26,9 +26,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 VERB = Verb(
     name="prepare",
-    summary="write the graph in the format of a partitioner",
+    summary="write the graph for the engines, or as text for ParMETIS",
     description="""\
-Write the graph to prepare/ below --output, in the format of a partitioner.
+Write the graph to prepare/ below --output, for the engines or as text for ParMETIS.
 
 parhip: graph.parhip, symmetric and without duplicates and self-loops, which the engines of this tool read.
 

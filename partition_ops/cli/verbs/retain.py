@@ -42,9 +42,9 @@ VERB = Verb(
     summary="remove older published runs of a graph",
     description="""\
 Keep the newest runs in ROOT/runs/ and remove older ones. ROOT is the root of a graph's runs, where Airflow
-publishes; it must have latest.json. The run that latest.json names is always kept, and so is every run in
-which something was written within --grace, finished or not. A folder in ROOT/runs/ that is not a run is left
-alone.""",
+publishes; it must have latest.json. The run that latest.json names is always kept, and so is every run,
+finished or not, in which a file was written within --grace. Folders in ROOT/runs/ that are not runs are
+ignored.""",
     add_arguments=add_arguments,
     options=(RetentionConfig,),
     execute=execute,

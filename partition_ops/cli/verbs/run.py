@@ -82,8 +82,8 @@ VERB = Verb(
     description="""\
 Take the graph at INPUT through every stage and write to OUTPUT the partitions that DGL's distributed training
 loads, the ID maps, a quality report and a manifest. The manifest is written last: an OUTPUT without
-manifest.json is not finished. To resume an interrupted call, repeat it; finished stages whose inputs and
-options have not changed are skipped.""",
+manifest.json is not finished. To resume an interrupted command, run it again: finished stages whose
+inputs and options have not changed are skipped.""",
     add_arguments=add_arguments,
     options=(PreviousOptions, RunConfig, ExpectationSuites),
     execute=execute,

@@ -113,9 +113,9 @@ VERB = Verb(
 Write the half-open homogeneous ID ranges of every node and edge type, as the DGL guide shows them:
 {"nid": {type: [start, end]}, "eid": {type: [start, end]}}. Only metadata.json is read.
 
-If --output is a folder, or the file schema/<graph>.json of an output, this runs the stage of a whole job: it
-writes schema/<graph>.json below the root of that output, and its record, and names every edge type
-src:rel:dst. Any other file is written alone.""",
+If --output is a folder, or the file schema/<graph>.json of an output, the verb works as the stage of a whole
+job: it writes schema/<graph>.json and the record below the root of that output, and names every edge type
+src:rel:dst. Any other --output is a single file, which is written without a record.""",
     add_arguments=add_arguments,
     options=(SchemaConfig,),
     execute=execute,

@@ -31,8 +31,8 @@ class ConvertConfig(StageConfig):
     )
     num_hops: int = option(
         1,
-        help="How far the halo of a partition reaches. 0 leaves out edges from other partitions, 1 includes"
-        " them, and more includes the in-edges of halo nodes too.",
+        help="Number of hops of the halo. 0: no edges from other partitions. 1: all in-edges of the"
+        " partition's nodes. 2 or more: also in-edges of halo nodes.",
         title="Hops of the halo",
         section="More",
         metavar="N",

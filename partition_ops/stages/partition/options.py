@@ -24,7 +24,7 @@ class LibraryOptions(Options):
     path: str | None = option(
         None,
         name="parmetis_library",
-        help="Path of the shared library of ParMETIS, or of another one that exports PM4GNN_PartKway.",
+        help="Path of the shared library of ParMETIS, or of a library that exports PM4GNN_PartKway.",
         metavar="FILE",
         empty="the system's libparmetis",
         form=None,
@@ -78,7 +78,7 @@ class MpiOptions(Options):
     )
     mpirun: str | None = option(
         None,
-        help="Command that starts the ranks, with options of its own.",
+        help="Command that starts the ranks, with its options.",
         metavar="CMD",
         empty="OpenMPI's mpirun",
         form=None,
@@ -142,8 +142,7 @@ class PartitionConfig(StageConfig):
     )
     target_shares: tuple[float, ...] | None = option(
         None,
-        help="Share of each partition, for machines that are not equal, such as 2,1,1. They need not sum"
-        " to 1.",
+        help="Share of each partition, for machines of different size, such as 2,1,1. The sum need not be 1.",
         title="Shares of the partitions",
         section="Balance",
         metavar="S,S,…",
@@ -158,8 +157,8 @@ class PartitionConfig(StageConfig):
     )
     num_trainers_per_machine: int = option(
         1,
-        help="Number of trainers on a machine: every partition is made of so many smaller ones, which are"
-        " listed in assignment/trainers/.",
+        help="Number of trainers on a machine. Every partition is made of this number of smaller ones, which"
+        " assignment/trainers/ lists.",
         title="Trainers on a machine",
         section="Balance",
         metavar="N",
@@ -168,7 +167,7 @@ class PartitionConfig(StageConfig):
     )
     migration_price: int = option(
         1,
-        help="Number of cut edges that a node of the previous run must save to move to another partition.",
+        help="Number of cut edges that moving a node of the previous run to another partition must save.",
         title="Price of migration",
         section="Growth",
         metavar="N",
@@ -179,7 +178,7 @@ class PartitionConfig(StageConfig):
     drift: float = option(
         1.05,
         help="Largest share of edges cut, as a multiple of that of the last full run. Above it, whole"
-        " clusters move; if that is not enough, the graph is partitioned from scratch.",
+        " clusters move; if that is not enough, a full run follows.",
         title="Drift",
         section="Growth",
         metavar="D",
@@ -188,7 +187,7 @@ class PartitionConfig(StageConfig):
     )
     compare_full: bool = option(
         False,
-        help="Also partition the graph from scratch, only to report the result.",
+        help="Also do a full run, only to report its figures.",
         title="Compare with a full run",
         section="Growth",
         only_with="previous",
@@ -226,14 +225,15 @@ class PartitionConfig(StageConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PreviousOptions(Options):
-    """The earlier run that an incremental run continues."""
+    """The previous run that an incremental run continues."""
 
     previous: str | None = option(
         None,
-        help="A finished earlier run over the same graph, or the root of the graph's runs: a folder or"
-        " s3://…. Nodes stay in their partitions unless moving pays.",
+        help="A finished run over an earlier version of the graph, or the root of the graph's runs, which"
+        " means the newest published run: a folder or s3://…. Nodes stay in their partitions unless moving"
+        " them pays off.",
         title="Previous run",
         section="Growth",
         metavar="RUN",
-        empty="the graph is partitioned from scratch",
+        empty="a full run",
     )

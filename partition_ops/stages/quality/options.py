@@ -19,7 +19,7 @@ class EarlierReport(Options):
 
     previous: str | None = option(
         None,
-        help="The finished run before this one: the report continues its history.",
+        help="The finished previous run: the report continues its history.",
         metavar="RUN",
         empty="the history begins with this run",
         form=None,

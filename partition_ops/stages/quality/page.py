@@ -66,9 +66,9 @@ partitions</p>
 {history_section(history)}
 {probe_section(report, speeds)}
 <h2>Time by stage</h2>
-<p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run side by
-side.</p>
-<img src="{times}" alt="The picture is not beside this page: {times}">
+<p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run in
+parallel.</p>
+<img src="{times}" alt="The picture is missing: {times}">
 </body></html>
 """
 
@@ -127,8 +127,8 @@ def _degree_section(report: Report) -> str:
     if not report.get("degrees"):
         return ""
     return f"""<h2>Degree and replication</h2>
-<p class="soft">In how many partitions a node is, its own included, by the number of its neighbours; the more
-the hubs are replicated, the more of their features travel.</p>
+<p class="soft">Number of partitions that have a node, its own included, by the number of its neighbours. The
+more partitions have a hub, the more often its features are sent.</p>
 {_degree_chart(report["degrees"])}"""
 
 

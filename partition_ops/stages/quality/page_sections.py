@@ -95,7 +95,7 @@ def history_section(history: Mapping[str, Any]) -> str:
     if len(entries) < 2:
         return ""
     return f"""<h2>From run to run</h2>
-<p class="soft">Oldest first, this one last; its own seconds are in the history of the run after it.</p>
+<p class="soft">Oldest first, this run last; its seconds will be in the history of the next run.</p>
 {_history_chart(entries)}
 <div class="wide">{_history_table(entries)}</div>"""
 
@@ -155,14 +155,14 @@ def probe_section(report: Mapping[str, Any], speeds: str) -> str:
     probe = report["probe"]
     total = probe["total"]
     return f"""<h2>What trainers fetch from other partitions</h2>
-<p class="soft">By sampling as the trainer of each partition: {_sampled(probe["options"])}.</p>
+<p class="soft">Sampled as by the trainer of each partition: {_sampled(probe["options"])}.</p>
 <div class="figures">
 <div class="figure"><b>{total["remote_neighbour_share"]:.2%}</b>remote neighbours</div>
-<div class="figure"><b>{total["remote_bytes_per_batch"] / MIB:,.2f} MiB</b>fetched remotely a batch</div>
+<div class="figure"><b>{total["remote_bytes_per_batch"] / MIB:,.2f} MiB</b>fetched remotely per batch</div>
 </div>
 <div class="wide">{_probe_table(probe["partitions"])}</div>
-<p class="soft">Batches a second of one sampling thread, on the machine that probed.</p>
-<img src="{speeds}" alt="The picture is not beside this page: {speeds}">"""
+<p class="soft">Batches per second in one sampling thread, on the machine that ran the probe.</p>
+<img src="{speeds}" alt="The picture is missing: {speeds}">"""
 
 
 def speed_chart(speeds: Mapping[str, float]) -> str:
@@ -173,8 +173,8 @@ def speed_chart(speeds: Mapping[str, float]) -> str:
     axes.bar_label(bars, fmt="%.1f", padding=3)
     axes.invert_yaxis()
     axes.margins(x=0.12)
-    axes.set_xlabel("batches a second")
-    return picture(figure, "Batches a second by partition")
+    axes.set_xlabel("batches per second")
+    return picture(figure, "Batches per second by partition")
 
 
 def _sampled(options: Mapping[str, Any]) -> str:
@@ -183,13 +183,13 @@ def _sampled(options: Mapping[str, Any]) -> str:
     fetched = f"the features {names}" if names else "no feature"
     return escape(
         f"up to {options['batches']:,} batches of {options['batch_size']:,} nodes of type"
-        f" {options['node_type']}, {fanouts} neighbours of each edge type by layer, and of every input node"
+        f" {options['node_type']}, {fanouts} neighbours of each edge type by layer, and for every input node"
         f" {fetched}"
     )
 
 
 def _probe_table(partitions: list[dict[str, Any]]) -> str:
-    head = ["partition", "seeds", "batches", "neighbours", "remote", "remote MiB a batch"]
+    head = ["partition", "seeds", "batches", "neighbours", "remote", "remote MiB per batch"]
     return table(
         head,
         [

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 ACTIONS = {
     "fail": "the run stops",
-    "exclude": "the engine does not see the edges, the partitions have them",
-    "drop": "the edges leave the output",
-    "warn": "the report lists the findings, and the run goes on",
+    "exclude": "the engine ignores the edges, and the partitions contain them",
+    "drop": "the edges are left out of the output",
+    "warn": "the report lists the findings, and the run continues",
 }
 """Actions on findings; a check allows some of these."""
 

@@ -99,9 +99,8 @@ def _run_of(task: TaskKey, session: SessionDep) -> GraphRun:
     if run is None:
         raise HTTPException(
             404,
-            "This task has left no run folder: it has not run yet, it failed before it wrote"
-            " anything, its XCom has been removed,"
-            " or its operator was given no run_id.",
+            "This task has no run folder. It has not run yet, it failed before it wrote anything,"
+            " its XCom has been deleted, or its operator has no run_id.",
         )
     return run
 

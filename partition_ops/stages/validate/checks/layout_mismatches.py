@@ -25,7 +25,7 @@ def find(facts: GraphFacts) -> Iterable[Finding]:
 CHECK = Check(
     name="layout_mismatches",
     finding="chunks of a feature differ in dtype or in the shape of a row",
-    harm="values are converted silently, or the run stops hours later",
+    harm="values are converted silently, or a later stage fails",
     graph=find,
     counted_in=("features",),
 )

@@ -7,5 +7,5 @@ from partition_ops.stages.validate.check import Check
 CHECK = Check(
     name="metadata",
     finding="metadata.json does not match its schema, contradicts itself, or names a forbidden file",
-    harm="the run stops hours later, features get lost, or files outside the graph's folder are read",
+    harm="a later stage fails, features get lost, or files outside the graph's folder are read",
 )

@@ -20,7 +20,7 @@ def find(facts: GraphFacts) -> Iterable[Finding]:
 CHECK = Check(
     name="missing_files",
     finding="a file that the metadata names does not exist",
-    harm="the run stops hours later",
+    harm="a later stage fails",
     graph=find,
     counted_in=("edge_types", "features"),
 )

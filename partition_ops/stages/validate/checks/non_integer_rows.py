@@ -27,6 +27,6 @@ def _is_integer(field: str) -> bool:
 CHECK = Check(
     name="non_integer_rows",
     finding="an ID is not an integer of 64 bits",
-    harm="the row is no edge, and the IDs of the edges after it shift",
+    harm="the row is not an edge, and the IDs of all later edges shift",
     text_row=find,
 )

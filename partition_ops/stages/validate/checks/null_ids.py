@@ -26,7 +26,7 @@ def find_in_text(fields: Sequence[str]) -> bool:
 CHECK = Check(
     name="null_ids",
     finding="an ID is missing",
-    harm="the row is no edge, and the IDs of the edges after it shift",
+    harm="the row is not an edge, and the IDs of all later edges shift",
     ids=find,
     text_row=find_in_text,
 )

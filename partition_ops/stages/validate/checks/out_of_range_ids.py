@@ -24,6 +24,6 @@ def find(rows: EdgeRows) -> Mask | None:
 CHECK = Check(
     name="out_of_range_ids",
     finding="an ID is below zero or not below the number of nodes of its type",
-    harm="with homogeneous IDs the edge would end at a node of another type",
+    harm="with homogeneous IDs, the edge would end at a node of another type",
     ids=find,
 )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def find(facts: GraphFacts) -> Iterable[Finding]:
-    sentence = f"{facts.parallel:,} edges have the ends of an edge of another type"
+    sentence = f"{facts.parallel:,} edges join the same two nodes as an edge of another type"
     yield Finding(facts.metadata.graph_name, [example(sentence)], facts.parallel)
 
 
@@ -21,7 +21,7 @@ CHECK = Check(
     severity="information",
     actions=("warn", "fail"),
     finding="edges of several types join the same two nodes in the same direction",
-    harm="nothing: the partitioner counts them as one edge",
+    harm="nothing: the engine counts them as one edge",
     title="On edges of several types",
     graph=find,
     counted_in=("graph",),

@@ -26,7 +26,7 @@ CHECK = Check(
     severity="warning",
     actions=("warn", "fail"),
     finding="metadata.json has a key that the format does not know, or edges of a type that it does not list",
-    harm="the features of a misspelt section, or the edges, are lost without a word",
+    harm="the features of a misspelt section, or the edges, are ignored silently",
     title="On unknown keys in metadata.json",
     graph=find,
 )

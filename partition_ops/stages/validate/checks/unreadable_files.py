@@ -20,7 +20,7 @@ def find(facts: GraphFacts) -> Iterable[Finding]:
 CHECK = Check(
     name="unreadable_files",
     finding="a file cannot be read in its format",
-    harm="the run stops hours later",
+    harm="a later stage fails",
     graph=find,
     counted_in=("edge_types", "features"),
 )

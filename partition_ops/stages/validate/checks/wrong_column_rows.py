@@ -14,6 +14,6 @@ def find(fields: Sequence[str]) -> bool:
 CHECK = Check(
     name="wrong_column_rows",
     finding="a row does not have two columns",
-    harm="the row is no edge, and the IDs of the edges after it shift",
+    harm="the row is not an edge, and the IDs of all later edges shift",
     text_row=find,
 )

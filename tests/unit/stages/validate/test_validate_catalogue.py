@@ -135,7 +135,7 @@ CASES = {
     ),
     "an edge over one of another type": Case(
         line("edges/1-0.csv", 0, "0,0"),
-        *("parallel_edges", "small", "1 edges have the ends of"),
+        *("parallel_edges", "small", "1 edges join the same two nodes as an edge of another type"),
         graph=overlapping,
     ),
     "an edge against one of another type": Case(
