@@ -27,7 +27,7 @@ from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.quality.options import EarlierReport
 from partition_ops.stages.validate.checks import docs_table
 from partition_ops.stages.validate.options import ExpectationSuites
-from partition_ops.verification.report import all_checks
+from partition_ops.verification.verification_report import all_checks
 
 DOCS = Path(__file__).parent
 SETTINGS = DOCS.parent / "schemas" / "graph_settings.schema.json"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from partition_ops.artifacts.book import Book
     from partition_ops.formats.columns import Array, StoredArray
     from partition_ops.formats.findings import Findings
-    from partition_ops.formats.partition import Partition
+    from partition_ops.formats.neutral_partition import Partition
     from partition_ops.storage import Store
 
 ENTRY_POINTS = "partition_ops.formats"

@@ -15,7 +15,7 @@ import torch
 
 from partition_ops.errors import UsageError
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.graph import PartitionedGraph
+from partition_ops.train.partitioned_graph import PartitionedGraph
 
 dgl = import_dgl()
 _BlockSampler: Any = dgl.dataloading.BlockSampler

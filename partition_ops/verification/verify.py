@@ -31,7 +31,7 @@ from partition_ops.verification.check_output import (
 )
 from partition_ops.verification.expected_graph import ExpectedGraph
 from partition_ops.verification.input_graph import read_edges
-from partition_ops.verification.report import VerifyReport, all_checks, make_report
+from partition_ops.verification.verification_report import VerifyReport, all_checks, make_report
 
 
 def verify_output(

@@ -16,7 +16,7 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.parmetis.convert import convert_parmetis
+from partition_ops.formats.parmetis.convert_partition import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph

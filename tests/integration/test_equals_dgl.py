@@ -23,7 +23,7 @@ import pytest
 from partition_ops.options.stage_config import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition.assignment import import_assignment
+from partition_ops.stages.partition.write_assignment import import_assignment
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SmallGraph, library, social

@@ -20,7 +20,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.options.stage_config import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition.assignment import import_assignment
+from partition_ops.stages.partition.write_assignment import import_assignment
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.validate.options import ValidateConfig

@@ -19,8 +19,8 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.idmap import targets
 from partition_ops.stages.idmap.export import export_id_maps
-from partition_ops.stages.idmap.mapping import return_mapping
 from partition_ops.stages.idmap.options import IdMapConfig
+from partition_ops.stages.idmap.return_mapping import return_mapping
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from tests.graphs import SHAPES, SmallGraph, library

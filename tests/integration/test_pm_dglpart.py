@@ -15,7 +15,7 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.parmetis.convert import convert_parmetis
+from partition_ops.formats.parmetis.convert_partition import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
 from partition_ops.stages.partition.options import MpiOptions

@@ -21,7 +21,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ConvertConfig)
     foreign = config_of(arguments, ForeignAssignment)
     from partition_ops.stages.convert.convert import convert_graph
-    from partition_ops.stages.partition.assignment import import_assignment
+    from partition_ops.stages.partition.write_assignment import import_assignment
 
     results: list[StageResult] = []
 

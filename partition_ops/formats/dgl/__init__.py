@@ -1,3 +1,3 @@
 """The files that DGL's distributed training loads."""
 
-FORMAT = "partition_ops.formats.dgl.plugin:DGL"
+FORMAT = "partition_ops.formats.dgl.dgl_format:DGL"

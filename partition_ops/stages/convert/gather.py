@@ -16,7 +16,7 @@ from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
 from partition_ops.formats.columns import Column, LazyColumns, group_of
 from partition_ops.formats.format import FileWriter, Format
-from partition_ops.formats.partition import Partition
+from partition_ops.formats.neutral_partition import Partition
 from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import FeatureBuckets

@@ -27,7 +27,7 @@ from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import group_of
 from partition_ops.formats.format import FileWriter, Format
-from partition_ops.formats.partition import GRAPH_GROUPS, Partition
+from partition_ops.formats.neutral_partition import GRAPH_GROUPS, Partition
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.partition_graph import PartitionGraph
 from partition_ops.stages.convert.trainers import read_trainers

@@ -22,7 +22,7 @@ from partition_ops.storage import Store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
-from partition_ops.train.graph import PartitionedGraph
+from partition_ops.train.partitioned_graph import PartitionedGraph
 
 PROBE_VERSION = 1
 TRAIN_MASK = "train_mask"

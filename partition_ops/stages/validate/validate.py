@@ -13,7 +13,7 @@ from partition_ops.stages.validate.expectations import Evaluation, Evaluator, Su
 from partition_ops.stages.validate.measurement import measure_graph
 from partition_ops.stages.validate.metrics import metrics
 from partition_ops.stages.validate.options import ValidateConfig
-from partition_ops.stages.validate.report import NO_LISTS, defects_of, rejection, report_document
+from partition_ops.stages.validate.validation_report import NO_LISTS, defects_of, rejection, report_document
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 

@@ -11,7 +11,7 @@ import pytest
 from partition_ops.errors import StorageError
 from partition_ops.formats.dgl.checks import CHECKS as DGL_CHECKS
 from partition_ops.formats.findings import Findings
-from partition_ops.verification.report import CHECKS, MOST_DETAILS, VerifyReport, make_report
+from partition_ops.verification.verification_report import CHECKS, MOST_DETAILS, VerifyReport, make_report
 
 
 def all_begun() -> Findings:

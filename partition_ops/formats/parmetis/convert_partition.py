@@ -13,12 +13,12 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.chunked.metadata import check_graph_name
 from partition_ops.formats.columns import Column
 from partition_ops.formats.format import get_format
+from partition_ops.formats.neutral_partition import Partition
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.output_edges import EdgeLoader, EdgeRows, raise_missing
 from partition_ops.formats.parmetis.output_nodes import read_node_attributes, read_node_order
 from partition_ops.formats.parmetis.schema_metadata import metadata_of, node_types_of
 from partition_ops.formats.parmetis.text_files import OutputFiles, common_width
-from partition_ops.formats.partition import Partition
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress

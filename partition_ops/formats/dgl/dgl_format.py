@@ -34,7 +34,7 @@ from partition_ops.formats.dgl.checks import CHECKS, check_complete, check_confi
 from partition_ops.formats.dgl.file_names import GRAPH, TENSOR_FILES, partition_file
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format
-from partition_ops.formats.partition import GRAPH_GROUPS, Partition
+from partition_ops.formats.neutral_partition import GRAPH_GROUPS, Partition
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.dgl_import import import_dgl

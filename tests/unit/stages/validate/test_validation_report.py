@@ -9,7 +9,7 @@ import pytest
 
 from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.expectations import Evaluation, Outcome
-from partition_ops.stages.validate.report import unmet_expectations
+from partition_ops.stages.validate.validation_report import unmet_expectations
 
 
 def outcome(**changes: Any) -> Outcome:
