@@ -177,7 +177,7 @@ def _damaged(where: str, found: str) -> InvalidInputError:
 
 
 def _rebuilt(output: Store) -> Book:
-    """The book of an output without one, from its manifest or records and from the counts."""
+    """Rebuild the book of an output without one, from its manifest or records and from the counts."""
     graph_name, num_parts, options = _listed(output) if output.exists(layout.MANIFEST) else _recorded(output)
     stats = read_all_stats(output, num_parts)
     return Book(
@@ -192,14 +192,14 @@ def _rebuilt(output: Store) -> Book:
 
 
 def _listed(output: Store) -> tuple[str, int, dict[str, Any]]:
-    """Name of the graph, number of partitions and options of ``convert``, from the manifest."""
+    """Return the graph's name, the number of partitions and the options of ``convert`` from the manifest."""
     manifest = read_manifest(output)
     num_parts = sum(name.startswith(PART_TASK) for name in manifest["options"])
     return manifest["graph_name"], num_parts, manifest["options"].get(CONFIG_TASK, {})
 
 
 def _recorded(output: Store) -> tuple[str, int, dict[str, Any]]:
-    """The same from the record of ``convert``."""
+    """Return the same from the record of ``convert``."""
     record = read_record(output, CONFIG_TASK)  # says so if convert has not been done
     config = str(record["counters"]["partition_config"])
     name = config.removeprefix(f"{layout.PARTITIONS}/").removesuffix(".json")

@@ -100,7 +100,7 @@ class IdMaps:
         self._maps: dict[str, IdMap] = {}
 
     def get(self, key: str, count: int, *, dropped_key: str | None = None) -> IdMap:
-        """The ID map of a type.
+        """Return the ID map of a type.
 
         Args:
             key: Its Parquet file.
@@ -134,7 +134,7 @@ class IdMaps:
 
 
 def _array(path: Path, count: int) -> Ids:
-    """A mapped array of -1; an empty file cannot be mapped."""
+    """Create a mapped array of -1; an empty file cannot be mapped."""
     if count == 0:
         return np.empty(0, np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,6 +145,6 @@ def _array(path: Path, count: int) -> Ids:
 
 
 def _blocks(array: Ids) -> Iterator[Ids]:
-    """Views of consecutive parts of an array."""
+    """Yield views of consecutive parts of an array."""
     for begin in range(0, len(array), PARQUET_BATCH):
         yield array[begin : begin + PARQUET_BATCH]

@@ -56,12 +56,12 @@ SPEEDS = "records/batches.svg"  # a picture of the speed that the probe recorded
 
 
 def schema_file(graph_name: str) -> str:
-    """Homogeneous ID ranges by type, as DGL's convert_partition.py reads them."""
+    """Return the key of the homogeneous ID ranges by type, as DGL's convert_partition.py reads them."""
     return f"schema/{graph_name}.json"
 
 
 def edge_list(kind: str, edge_type: str) -> str:
-    """Ascending type-wise IDs of edges that validation has listed, as an int64 NumPy file.
+    """Return the key of the type-wise IDs of edges that validation lists: ascending, an int64 NumPy file.
 
     Args:
         kind: `DROPPED`, `DROPPED_SELF_LOOPS` (some of the former) or `EXCLUDED`.
@@ -71,27 +71,30 @@ def edge_list(kind: str, edge_type: str) -> str:
 
 
 def validation_folders() -> list[str]:
-    """Prefixes of what validation writes beside its report."""
+    """Return the prefixes of everything that validation writes beside its report."""
     return [f"validation/{kind}/" for kind in ("data_docs", DROPPED, DROPPED_SELF_LOOPS, EXCLUDED)]
 
 
 def data_docs(name: str) -> str:
-    """A page of Great Expectations' Data Docs, or something that a page needs."""
+    """Return the key of a page of Great Expectations' Data Docs, or of a file that a page needs."""
     return f"validation/data_docs/{name}"
 
 
 def assignment_text(node_type: str) -> str:
-    """One partition number a line, line i for type-wise ID i; relative to the assignment's folder."""
+    """Return the key of the partition numbers of a node type, relative to the assignment's folder.
+
+    Line i has the partition of the node with type-wise ID i.
+    """
     return f"{node_type}.txt"
 
 
 def assignment_binary(node_type: str) -> str:
-    """The same numbers as an int32 NumPy file; relative to the assignment's folder."""
+    """Return the key of the same numbers as an int32 NumPy file, relative to the assignment's folder."""
     return f"{node_type}.npy"
 
 
 def assignment_trainers(node_type: str) -> str:
-    """The trainer of every node, int32, if machines have several; relative to the assignment's folder."""
+    """Return the key of the trainers of all nodes, int32, relative to the assignment's folder."""
     return f"trainers/{node_type}.npy"
 
 
@@ -100,7 +103,7 @@ def partition_folder(part: int) -> str:
 
 
 def partition_stats(part: int) -> str:
-    """Counts that the conversion took of a partition, for the quality report."""
+    """Return the key of the counts of a partition, which the quality report uses."""
     return f"{partition_folder(part)}/stats.json"
 
 
@@ -114,22 +117,22 @@ BUCKETS = f"{SCRATCH}/convert/buckets"  # folder of the files between scatter an
 
 
 def bucket_edges(group: int) -> str:
-    """The edges of one group of chunks by the partition that owns them, between scatter and gather."""
+    """Return the key of the edges of a group of chunks, by the partition that owns them."""
     return f"{BUCKETS}/group{group}/edges.bin"
 
 
 def bucket_index(group: int) -> str:
-    """The index of `bucket_edges`."""
+    """Return the key of the index of `bucket_edges`."""
     return f"{BUCKETS}/group{group}/edges.json"
 
 
 def bucket_features(group: int) -> str:
-    """The rows of features of one group of chunks by the partition that owns them."""
+    """Return the key of the rows of features of a group of chunks, by the partition that owns them."""
     return f"{BUCKETS}/group{group}/features.bin"
 
 
 def bucket_feature_index(group: int) -> str:
-    """The index of `bucket_features`."""
+    """Return the key of the index of `bucket_features`."""
     return f"{BUCKETS}/group{group}/features.json"
 
 
@@ -149,22 +152,22 @@ def edge_id_map(edge_type: str) -> str:
 
 
 def carry_over_map(node_type: str) -> str:
-    """The new ID of each old node in an incremental run, by its new ID in the previous run."""
+    """Return the key of the map from the previous run's new IDs of old nodes to those of this run."""
     return f"{IDMAP}/carry_over/nodes/{node_type}.parquet"
 
 
 def dropped_edge_map(edge_type: str) -> str:
-    """The edges that are not in the output, with the check that dropped them."""
+    """Return the key of the list of dropped edges, with the check that dropped each."""
     return f"{IDMAP}/dropped/edges/{edge_type}.parquet"
 
 
 def node_id_vector(node_type: str) -> str:
-    """Original IDs by type-wise new ID, as an int64 NumPy file."""
+    """Return the key of the original IDs by type-wise new ID, an int64 NumPy file."""
     return f"{IDMAP}/nodes/{node_type}.npy"
 
 
 def edge_id_vector(edge_type: str) -> str:
-    """Original IDs by type-wise new ID, as an int64 NumPy file."""
+    """Return the key of the original IDs by type-wise new ID, an int64 NumPy file."""
     return f"{IDMAP}/edges/{edge_type}.npy"
 
 
@@ -174,5 +177,5 @@ EDGE_MAP = f"{PARTITIONS}/edge_map.npy"
 
 
 def record(task: str) -> str:
-    """Key of the record of a finished task, which is written after its artifacts."""
+    """Return the key of the record of a finished task, which is written after its artifacts."""
     return f"{RECORDS}/{task}.json"

@@ -82,7 +82,7 @@ class PartitionBook:
         return self.nodes.num_parts
 
     def metadata(self) -> list[dict[str, int]]:
-        """``machine_id``, ``num_nodes`` and ``num_edges`` of each partition."""
+        """Return ``machine_id``, ``num_nodes`` and ``num_edges`` of each partition."""
         nodes, edges = ((r.ends - r.starts).sum(axis=1).tolist() for r in (self.nodes, self.edges))
         pairs = enumerate(zip(nodes, edges, strict=True))
         return [{"machine_id": part, "num_nodes": n, "num_edges": e} for part, (n, e) in pairs]
@@ -96,60 +96,60 @@ class PartitionBook:
         return self.edges.part_of(eids, etype)
 
     def partid2nids(self, partid: int, ntype: Any = None) -> Ids:
-        """New IDs of the nodes of a partition, ascending."""
+        """Return the new IDs of the nodes of a partition, ascending."""
         return np.arange(*self.nodes.bounds(partid, ntype), dtype=np.int64)
 
     def partid2eids(self, partid: int, etype: Any = None) -> Ids:
-        """New IDs of the edges of a partition, ascending."""
+        """Return the new IDs of the edges of a partition, ascending."""
         return np.arange(*self.edges.bounds(partid, etype), dtype=np.int64)
 
     def nid2localnid(self, nids: Any, partid: int, ntype: Any = None) -> Any:
-        """Position of each node among those of its partition: its local ID, or its row in a feature."""
+        """Return the local ID of each node in its partition, which is also its row in a feature."""
         return self.nodes.to_local(nids, partid, ntype)
 
     def eid2localeid(self, eids: Any, partid: int, etype: Any = None) -> Any:
-        """Position of each edge among those of its partition: its local ID, or its row in a feature."""
+        """Return the local ID of each edge in its partition, which is also its row in a feature."""
         return self.edges.to_local(eids, partid, etype)
 
     def map_to_per_ntype(self, ids: Any) -> tuple[Any, Any]:
-        """Node type IDs and type-wise new IDs, from homogeneous new IDs."""
+        """Return node type IDs and type-wise new IDs, from homogeneous new IDs."""
         return self.nodes.to_typed(ids)
 
     def map_to_per_etype(self, ids: Any) -> tuple[Any, Any]:
-        """Edge type IDs and type-wise new IDs, from homogeneous new IDs."""
+        """Return edge type IDs and type-wise new IDs, from homogeneous new IDs."""
         return self.edges.to_typed(ids)
 
     def map_to_homo_nid(self, ids: Any, ntype: Any) -> Any:
-        """Homogeneous new IDs, from type-wise new IDs of nodes of one type."""
+        """Return homogeneous new IDs, from type-wise new IDs of nodes of one type."""
         return self.nodes.to_homogeneous(ids, ntype)
 
     def map_to_homo_eid(self, ids: Any, etype: Any) -> Any:
-        """Homogeneous new IDs, from type-wise new IDs of edges of one type."""
+        """Return homogeneous new IDs, from type-wise new IDs of edges of one type."""
         return self.edges.to_homogeneous(ids, etype)
 
     def nid_new2orig(self, nids: Any, ntype: Any) -> Any:
-        """Original IDs, from type-wise new IDs of nodes of one type."""
+        """Return original IDs, from type-wise new IDs of nodes of one type."""
         return _look_up(nids, self.node_id_map(ntype).orig, "The new node ID")
 
     def nid_orig2new(self, nids: Any, ntype: Any) -> Any:
-        """Type-wise new IDs, from original IDs of nodes of one type."""
+        """Return type-wise new IDs, from original IDs of nodes of one type."""
         return _look_up(nids, self.node_id_map(ntype).new, "The original node ID")
 
     def eid_new2orig(self, eids: Any, etype: Any) -> Any:
-        """Original IDs, from type-wise new IDs of edges of one type."""
+        """Return original IDs, from type-wise new IDs of edges of one type."""
         return _look_up(eids, self.edge_id_map(etype).orig, "The new edge ID")
 
     def eid_orig2new(self, eids: Any, etype: Any) -> Any:
-        """Type-wise new IDs, from original IDs of edges of one type."""
+        """Return type-wise new IDs, from original IDs of edges of one type."""
         return _look_up(eids, self.edge_id_map(etype).new, "The original edge ID")
 
     def node_id_map(self, ntype: Any) -> IdMap:
-        """The whole ID map of a node type, as mapped arrays."""
+        """Return the whole ID map of a node type, as mapped arrays."""
         name, count = self.nodes.names.name_of(ntype), self.nodes.count(ntype)
         return self._maps.get(layout.node_id_map(name), count)
 
     def edge_id_map(self, etype: Any) -> IdMap:
-        """The whole ID map of an edge type, as mapped arrays."""
+        """Return the whole ID map of an edge type, as mapped arrays."""
         name, count = self.edges.names.name_of(etype), self.edges.count(etype)
         dropped = layout.dropped_edge_map(name)
         return self._maps.get(layout.edge_id_map(name), count, dropped_key=dropped)

@@ -41,7 +41,7 @@ class PartRanges:
         return int(self.ends[-1, -1])
 
     def count(self, type_name: Any) -> int:
-        """Number of nodes or edges of one type."""
+        """Return the number of nodes or edges of one type."""
         return int(self.typed_ends[-1, self.names.id_of(type_name)])
 
     def part_of(self, ids: Any, type_name: Any = None) -> Any:
@@ -52,7 +52,7 @@ class PartRanges:
         return query.in_same_form(np.searchsorted(ends, query.values, side="right").astype(np.int64))
 
     def to_typed(self, ids: Any) -> tuple[Any, Any]:
-        """int64 type IDs and type-wise new IDs of homogeneous new IDs."""
+        """Return int64 type IDs and type-wise new IDs of homogeneous new IDs."""
         query = read_ids(ids, self._what(None))
         check_range(query.values, self.total, self._what(None))
         parts, type_ids = self._places(query.values)
@@ -60,7 +60,7 @@ class PartRanges:
         return query.in_same_form(type_ids), query.in_same_form(typed)
 
     def to_homogeneous(self, ids: Any, type_name: Any) -> Any:
-        """Homogeneous new IDs of the type-wise new IDs of one type."""
+        """Return homogeneous new IDs of the type-wise new IDs of one type."""
         query = read_ids(ids, self._what(type_name))
         check_range(query.values, self.count(type_name), self._what(type_name))
         type_id = self.names.id_of(type_name)
@@ -76,7 +76,7 @@ class PartRanges:
         return int(ends[part - 1]) if part else 0, int(ends[part])
 
     def to_local(self, ids: Any, part: int, type_name: Any = None) -> Any:
-        """Position of new IDs among those of their partition, all types or one."""
+        """Return the positions of new IDs among those of their partition, of all types or of one."""
         begin, end = self.bounds(part, type_name)
         query = read_ids(ids, self._what(type_name))
         check_range(query.values, end - begin, f"{self._what(type_name)} of partition {part}", first=begin)

@@ -99,7 +99,7 @@ def _chosen(book: Book, names: Sequence[str]) -> list[Format]:
 
 
 def _config_keys(book: Book, chosen: Sequence[Format]) -> list[str]:
-    """Keys of the files that describe all partitions, of each format in turn."""
+    """Return the keys of the files that describe all partitions, format by format."""
     keys = []
     for form in chosen:
         keys += [f"{form.folder}/{name}" for name in form.config_files(book)] or [layout.BOOK]
@@ -150,7 +150,7 @@ def _check_folder(folder: Path, configs: dict[str, bytes], uri: str) -> None:
 
 
 def _missing(folder: Path, key: str, entries: dict[str, Entry]) -> dict[str, Entry]:
-    """The files of a folder by path inside it; none if all are there as the manifest lists them."""
+    """Return the files of a folder by path inside it; none if all are there as the manifest lists them."""
     prefix = f"{key}/"
     files = {
         name.removeprefix(prefix): entry
@@ -182,7 +182,7 @@ def _refused(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder beside the partitions, so that they appear by a rename."""
+    """Create a folder beside the partitions, so that they appear by a rename."""
     folder.mkdir(parents=True, exist_ok=True)
     scratch = folder / f".partial-{secrets.token_hex(8)}"
     scratch.mkdir()

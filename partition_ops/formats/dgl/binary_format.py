@@ -105,7 +105,7 @@ def _write_structure(stream: BinaryIO, graph: GraphColumns) -> None:
 
 
 def _write_metagraph(stream: BinaryIO) -> None:
-    """The graph of the types: one edge from the node type to itself, as CSR."""
+    """Write the graph of the types: one edge from the node type to itself, as CSR."""
     stream.write(struct.pack("<4Q", IMMUTABLE_GRAPH, CSR, 1, 1))
     for array in ([0, 1], [0], [0]):
         _write_array(stream, Column.of(np.array(array, np.int64)))

@@ -55,7 +55,7 @@ class DGL(Format):
         return layout.PARTITIONS
 
     def partition_files(self, partition: Partition) -> Mapping[str, FileWriter]:
-        """As `Format.partition_files`.
+        """Do what `Format.partition_files` describes.
 
         Peak memory of writing: a few blocks of 1 MiB; for each of the formats csr and csc in ``graph.dgl`` 16
         bytes an edge and 16 bytes a node of the partition.
@@ -84,7 +84,7 @@ class DGL(Format):
         return found
 
     def load(self, output: Store, part: int, groups: Collection[str] = GROUPS) -> dict[str, Array]:
-        """As `Format.load`, by DGL's own loaders."""
+        """Do what `Format.load` describes, with DGL's own loaders."""
         found: dict[str, Array] = {}
         if not {*groups}.isdisjoint(GRAPH_GROUPS):
             found |= self._load_graph(output, part)

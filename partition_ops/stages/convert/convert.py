@@ -82,7 +82,7 @@ def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
 
 
 def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
-    """Scatter all groups; their results as one."""
+    """Scatter all groups, and return their results as one."""
     groups = read_plan(conversion.destination).groups
     workers = conversion.workers(scatter_memory(conversion))
     began, done = time.monotonic(), []
@@ -102,7 +102,7 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
 
 
 def _gather_all(conversion: Conversion, parts: list[int], progress: Progress) -> Iterator[StageResult]:
-    """Build some partitions; their results in order."""
+    """Build some partitions, and yield their results in order."""
     if not parts:
         return
     plan = read_plan(conversion.destination)

@@ -77,7 +77,7 @@ def gather_part(
     plan: Plan | None = None,
     made: Callable[[], object] = lambda: None,
 ) -> StageResult:
-    """As `gather_partition`.
+    """Do what `gather_partition` describes.
 
     Args:
         conversion: Whose partition.
@@ -176,7 +176,7 @@ class _Gather:
         )
 
     def _columns(self) -> LazyColumns:
-        """The columns. Features are opened when a format asks for them: their files may be copied instead."""
+        """Return the columns. Features open when a format needs them, because their files may be copied."""
         metadata, graph = self._conversion.metadata, self._graph
         node_ids = {name: Column.of(ids) for name, ids in graph.nodes.inner_ids_by_type(metadata).items()}
         edge_ids = graph.edge_ids_by_type
@@ -253,7 +253,7 @@ def _named(group: str, makers: Makers) -> Makers:
 
 
 def _taken(reader: FeatureReader, ids: Column) -> Column:
-    """The rows of a feature that a partition owns."""
+    """Return the rows of a feature that a partition owns."""
 
     def blocks() -> Iterator[Any]:
         return reader.stream(ids.blocks())

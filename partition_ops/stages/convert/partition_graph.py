@@ -163,7 +163,7 @@ class PartitionGraph:
         return found
 
     def _rows(self) -> Iterator[tuple[Ids, int]]:
-        """The partition's edges in blocks: (3, n) as in the buckets, and the new ID of the first."""
+        """Yield the partition's edges in blocks: (3, n) as in the buckets, and the new ID of the first."""
         first = self.first_edge_id
         for _, rows in self._edges:
             for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
@@ -176,7 +176,7 @@ class PartitionGraph:
         outer: int,
         make_outer: Callable[[Ids], Ids] = lambda ids: ids,
     ) -> Column:
-        """int64 values of all edges in the graph: made of those in the buckets, then of the outer ones."""
+        """Return int64 values of all edges: made from those in the buckets, then from the outer ones."""
 
         def blocks() -> Iterator[Ids]:
             for rows, first in self._rows():

@@ -74,7 +74,7 @@ def plan_conversion(
 
 
 def make_plan(conversion: Conversion) -> StageResult:
-    """As `plan_conversion`."""
+    """Do what `plan_conversion` describes."""
     metadata = conversion.metadata
     check_apart(conversion.source, conversion.destination, metadata)
 

@@ -65,7 +65,7 @@ def scatter_edges(
 
 
 def scatter_group(conversion: Conversion, group: int, progress: Progress | None = None) -> StageResult:
-    """As `scatter_edges`. Peak memory: `scatter_memory`, beside that of the conversion."""
+    """Do what `scatter_edges` describes. Peak memory: `scatter_memory`, in addition to the conversion's."""
     plan = read_plan(conversion.destination)
     if group not in plan.groups:
         raise UsageError(f"There is no group {group}", expected=f"0 to {len(plan.groups) - 1}")

@@ -41,7 +41,7 @@ def write_book(
 
 
 def write_book_of(conversion: Conversion) -> StageResult:
-    """As `write_book`."""
+    """Do what `write_book` describes."""
     _check_input(conversion)
 
     def work(writer: ArtifactWriter) -> Counters:

@@ -144,7 +144,7 @@ class _Export:
         self._advance = advance
 
     def run(self, targets: list[Target]) -> int:
-        """Fill the targets, several types at a time; the number of IDs."""
+        """Fill the targets, several types at a time, and return the number of IDs."""
         totals = {name: sum(end - begin for begin, end in ranges) for name, ranges in self._ranges.items()}
         num_parts = len(next(iter(self._ranges.values())))
         parts = [*map_in_threads(self._arrays, range(num_parts), workers=REQUESTS)]
@@ -170,7 +170,7 @@ class _Export:
     def _orig_ids(
         self, part: int, type_name: str, stored: StoredArray | None, expected: int
     ) -> npt.NDArray[np.int64]:
-        """The original IDs of one type in one partition, mapped."""
+        """Return the original IDs of one type in one partition, mapped."""
         found = stored.shape[0] if stored is not None and stored.shape else 0
         if found != expected:
             folder = self._form.part_folder(part)

@@ -216,7 +216,7 @@ class TypeMap:
         return self.count + self.dropped
 
     def batches(self, rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, Ids]]:
-        """First type-wise new ID and (n,) int64 original IDs, at most ``rows`` at a time.
+        """Yield the first type-wise new ID and (n,) int64 original IDs, at most ``rows`` at a time.
 
         Args:
             rows: How many at most.

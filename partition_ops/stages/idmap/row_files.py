@@ -57,7 +57,7 @@ class RowFile:
         return suffix
 
     def open(self) -> Values:
-        """(rows, ...) array, mapped: from Parquet, of a temporary copy that goes with the array.
+        """Open a file as a mapped (rows, ...) array; of Parquet, a temporary copy is mapped.
 
         Raises:
             InvalidInputError: The file is missing or damaged, or does not hold a single array of numbers.
@@ -77,7 +77,7 @@ class RowFile:
     def create(
         self, shape: Sequence[int], dtype: np.dtype[Any], ids: StringIds | None = None
     ) -> Iterator[Values]:
-        """An array to fill, mapped from a temporary file; the file appears when the context ends well.
+        """Yield a mapped array to fill; the file appears when the context ends without an error.
 
         Args:
             shape: Shape of the array.
@@ -105,7 +105,7 @@ class RowFile:
 
 
 def rows_at_once(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
-    """Values of a batch of `BATCH_BYTES`."""
+    """Return the number of rows of a batch of `BATCH_BYTES`."""
     return max(1, BATCH_BYTES // max(1, dtype.itemsize * int(np.prod(shape[1:]))))
 
 
@@ -161,7 +161,7 @@ def _write_parquet(rows: Values, path: Path, ids: StringIds | None) -> None:
 
 
 def _write_with_ids(rows: Values, path: Path, ids: StringIds) -> None:
-    """Columns ``id`` and ``value``."""
+    """Write the columns ``id`` and ``value``."""
     begin, schema = 0, pa.schema([("id", pa.string()), *_table(rows[:0]).schema])
     with pq.ParquetWriter(path, schema) as writer:
         for block in ids.blocks():
@@ -185,7 +185,7 @@ def _check_rows(found: int, expected: int, ids: StringIds, *, more: bool) -> Non
 
 
 def _table(rows: Values) -> pa.Table:
-    """One column ``value`` of numbers or of fixed-size lists of them."""
+    """Return a table with the column ``value``: numbers, or fixed-size lists of numbers."""
     column = pa.array(np.ascontiguousarray(rows).reshape(-1))
     for width in reversed(rows.shape[1:]):
         column = pa.FixedSizeListArray.from_arrays(column, width)
@@ -218,7 +218,7 @@ class Rows:
         return (self.starts[-1], *self.arrays[0].shape[1:])
 
     def between(self, begin: int, end: int) -> npt.NDArray[Any]:
-        """Consecutive rows."""
+        """Return consecutive rows."""
         pieces = [
             array[max(0, begin - start) : max(0, end - start)]
             for array, start in zip(self.arrays, self.starts, strict=False)
@@ -226,7 +226,7 @@ class Rows:
         return np.concatenate(pieces)
 
     def take(self, ids: Ids) -> npt.NDArray[Any]:
-        """Rows in any order."""
+        """Return rows in any order."""
         taken = np.empty((len(ids), *self.shape[1:]), self.dtype)
         for array, (begin, end) in zip(self.arrays, pairwise(self.starts), strict=True):
             here = (ids >= begin) & (ids < end)

@@ -40,7 +40,7 @@ class StringIds:
     column: str | None = None
 
     def blocks(self) -> Iterator[pa.Array]:
-        """The values, some at a time: strings as they are, integers as integers.
+        """Yield the values in blocks: strings as strings, integers as integers.
 
         Raises:
             UsageError: A file name has no known suffix.
@@ -85,7 +85,7 @@ class StringIds:
 
 
 def ids_of_input(source: Store, type_name: str, *, edges: bool) -> StringIds:
-    """The IDs that an input's ``metadata.json`` names, under ``node_ids`` or ``edge_ids``.
+    """Return the IDs that ``metadata.json`` of an input names, under ``node_ids`` or ``edge_ids``.
 
     By type, an object with ``data`` (files relative to ``metadata.json``) and, where they have several
     columns, ``column``. DGL's tools pass over it.
@@ -129,7 +129,7 @@ def _tables(store: Store, key: str) -> Iterator[pa.RecordBatch]:
 
 
 def _parquet(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Batches of plain columns; a dictionary would make the types of two files differ."""
+    """Yield batches of plain columns; dictionaries would make the types of two files differ."""
     for batch in file.iter_batches(batch_size=ROWS):
         columns = [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

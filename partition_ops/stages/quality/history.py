@@ -89,7 +89,7 @@ def _entry(report: Report) -> Entry:
 
 
 def seconds_by_stage(destination: Store) -> dict[str, float]:
-    """Seconds of the tasks done so far; scatter and gather are sums over their tasks."""
+    """Return the seconds of the tasks done so far; scatter and gather are sums over their tasks."""
     found: dict[str, float] = {}
     for entry in destination.list(f"{layout.RECORDS}/"):
         task, suffix = entry.key.removeprefix(f"{layout.RECORDS}/").rsplit(".", 1)

@@ -179,7 +179,7 @@ def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:
 
 
 def _notes(stats: list[Stats]) -> list[str]:
-    """Partitions without nodes, and types of which some partitions have none."""
+    """Return notes on partitions without nodes, and on types of which some partitions have no node."""
     count = len(stats)
     empty = sum(not any(part["inner_nodes"].values()) for part in stats)
     notes = [f"{empty:,} of {count:,} partitions have no nodes"] if empty else []
@@ -194,7 +194,7 @@ def _notes(stats: list[Stats]) -> list[str]:
 
 
 def _degrees(stats: list[Stats]) -> list[Stats]:
-    """By the number of bits of the degree: its range, nodes, and partitions that have one of them."""
+    """Return, for each bit length of a degree: its range, nodes, and partitions that have one of them."""
     columns = (
         zip(*(part["nodes_by_degree"][kind] for part in stats), strict=True) for kind in ("inner", "halo")
     )
