@@ -311,7 +311,7 @@ class _StreamedRows:
 
 
 def is_supported(dtype: np.dtype[Any]) -> bool:
-    """Whether DGL's tensor files support a dtype."""
+    """Return whether DGL's tensor files support a dtype."""
     return dtype.kind in KINDS and dtype.itemsize <= 8
 
 

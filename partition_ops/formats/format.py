@@ -192,7 +192,7 @@ def main_config(book: Book) -> str:
 
 @cache
 def _builtin() -> dict[str, str]:
-    """``module:class`` of the built-in formats by name."""
+    """Return ``module:class`` of the built-in formats by name."""
     import partition_ops.formats as package
 
     found = {}

@@ -147,7 +147,7 @@ def _wrong_scheme(endpoint: str | None, found: str, scheme: str) -> StorageError
 
 
 def _server_wants_tls(error: Exception, endpoint: str | None) -> bool:
-    """Whether a request without TLS failed and the server answers with TLS."""
+    """Return whether a request without TLS failed and the server answers with TLS."""
     if not (endpoint or "").startswith("http://"):
         return False
     if isinstance(error, ClientError):
@@ -157,7 +157,7 @@ def _server_wants_tls(error: Exception, endpoint: str | None) -> bool:
 
 
 def _speaks_tls(endpoint: str | None) -> bool:
-    """Whether a server answers a TLS handshake, with any certificate; nothing else is sent."""
+    """Return whether a server answers a TLS handshake, with any certificate; nothing else is sent."""
     address = urlsplit(endpoint or "")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -167,7 +167,7 @@ class Store(ABC):
         """
 
     def is_local(self, key: str) -> bool:
-        """Whether `local_copy` returns the object itself, without a download."""
+        """Return whether `local_copy` returns the object itself, without a download."""
         return False
 
     @abstractmethod

@@ -135,7 +135,7 @@ def _start_time(process: int) -> str | None:
 
 
 def _has_ended(process: int, start: str) -> bool:
-    """Whether a process has ended; another process may have its ID now."""
+    """Return whether a process has ended; another process may have its ID now."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -56,7 +56,7 @@ class AsyncMemmapStorage(MemmapStorage):
     """Reads rows in a thread of its own: a batch waits for the slowest of its features, not for their sum."""
 
     def fetch(self, indices: Any, device: Any, pin_memory: bool | None = False, **_: Any) -> Any:
-        """As `MemmapStorage.fetch`, but return a future; its method ``wait`` returns the rows."""
+        """Fetch like `MemmapStorage.fetch`, but return a future; its method ``wait`` returns the rows."""
         return _Future(self._fetch, (indices, device, bool(pin_memory)))
 
 

@@ -113,4 +113,4 @@ def _other_actions(fatal: Sequence[Defect]) -> str:
         f"--on-defect {check}={'|'.join(action for action in choices if action != 'fail')}"
         for check, choices in sorted(actions.items())
     ]
-    return f", or go on with {' '.join(options)}"
+    return f", or continue with {' '.join(options)}"

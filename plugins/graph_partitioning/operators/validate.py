@@ -96,6 +96,6 @@ class ValidateGraphOperator(
                     check_previous(previous, destination)
 
     def _expectations(self) -> AbstractContextManager[Store | None]:
-        """The folder with the user's suites."""
+        """Open the folder with the user's suites."""
         uri = self.config(ExpectationSuites).expectations
         return GraphStorageHook(self.storage_conn_id).open(uri) if uri else nullcontext()
