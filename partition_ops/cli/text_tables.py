@@ -110,16 +110,18 @@ def estimate_lines(estimate: dict[str, Any]) -> list[str]:
         if held_back:
             rows[-1][3] += f" + {_size(held_back)}"
     room = estimate["room"]
-    output = "" if room["output"] is None else f", {_size(room['output'])} on the disk of the output"
+    output = "" if room["output"] is None else f"{_size(room['output'])} for the output, "
     lines = [
         f"{estimate['graph_name']}: {estimate['nodes']:,} nodes, {estimate['edges']:,} edges;"
         f" {estimate['num_parts']} partitions, engine {estimate['engine']}",
         "",
         *table(rows),
         "",
-        "Output: '+' is scratch, which goes at the end. Temporary: below TMPDIR, with copies from and to S3.",
-        f"There are {_size(room['memory'])} of memory ({_size(room['available'])} free)"
-        f"{output}, {_size(room['temporary'])} on that of temporary files, {room['cores']} cores.",
+        "Output: the size after '+' is scratch, which publishing removes.",
+        "Temporary: files below TMPDIR, including copies from and to S3.",
+        f"There are {_size(room['memory'])} of memory ({_size(room['available'])} free) and"
+        f" {room['cores']} cores.",
+        f"Free disk: {output}{_size(room['temporary'])} for temporary files (TMPDIR).",
     ]
     for short in estimate["shortages"]:
         lines += ["", f"Too little {short['what']}: {short['stage']} needs {_size(short['needed'])}."]

@@ -52,7 +52,8 @@ def fetch_partitions(
         InvalidInputError: The output is not finished, or lacks a file that its manifest lists.
         UsageError: There is no such partition or format, or the folder holds partitions of another output.
         StorageError: The folder cannot be written.
-        TransientStorageError: A file is not what the manifest lists: perhaps the run is being done again.
+        TransientStorageError: A file is not what the manifest lists: it is damaged, or another process is
+            writing the run.
 
     Peak memory: a few MiB. Disk: twice the partitions while they are fetched from S3.
     """
@@ -176,7 +177,7 @@ def _refused(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(
             f"{folder} cannot be written: {error.strerror or error}",
-            remedy="Make room, or fetch to another folder: what is there already is not fetched again.",
+            remedy="Free disk space, or choose another folder. Partitions that have been fetched stay there.",
         ) from error
 
 
@@ -207,8 +208,8 @@ def _check_content(output: Store, entry: Entry, path: Path) -> None:
             f"{output.uri_of(entry['key'])} is not what the manifest lists",
             found=f"{path.stat().st_size} bytes with SHA-256 {sha256_of(path)}",
             expected=f"{entry['size']} bytes with SHA-256 {entry['sha256']}",
-            remedy="If the run is being done again, wait for its end; else repeat it with 'partition-ops run"
-            " … --check-artifacts', which makes again what is damaged.",
+            remedy="If another process is writing the run, wait until it has finished. Otherwise rebuild the"
+            " file with 'partition-ops run … --check-artifacts'.",
         )
 
 

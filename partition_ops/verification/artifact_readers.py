@@ -1,4 +1,4 @@
-"""ID maps and assignment of an output, read with code of our own.
+"""Manifest, ID maps and assignment of an output, read with code of our own.
 
 The stages read them with `partition_ops.artifacts`: a mistake there must not hide itself here.
 """
@@ -17,6 +17,17 @@ from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 
 Array = npt.NDArray[Any]
+
+
+def read_whole_manifest(output: Store) -> dict[str, Any]:
+    """Return the manifest of an output.
+
+    Raises:
+        InvalidInputError: The manifest is not valid JSON, or not a manifest of this version.
+    """
+    manifest: dict[str, Any] = output.read_json(layout.MANIFEST)
+    check_document(manifest, "manifest", where=output.uri_of(layout.MANIFEST))
+    return manifest
 
 
 def read_id_map(output: Store, key: str) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import EdgeType, GraphMetadata
 from partition_ops.formats.findings import Findings
 from partition_ops.storage import Store
+from partition_ops.verification.artifact_readers import read_whole_manifest
 from partition_ops.verification.input_graph import Ids
 
 CHECK = "dropped-edges"
@@ -41,7 +42,7 @@ def read_actions(findings: Findings, store: Store) -> dict[str, str]:
     with findings.check(CHECK):
         actions = store.read_json(layout.VALIDATION_REPORT)["actions"]
         if store.exists(layout.MANIFEST):
-            in_manifest = store.read_json(layout.MANIFEST)["options"]["validate"]["on_defect"]
+            in_manifest = read_whole_manifest(store)["options"]["validate"]["on_defect"]
             findings.same(CHECK, "the actions in the manifest", in_manifest, actions)
         return {check: actions[check] for check in REASONS}
     return {}

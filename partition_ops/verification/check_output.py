@@ -16,7 +16,12 @@ from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
-from partition_ops.verification.artifact_readers import Array, read_assigned, read_assigned_binary
+from partition_ops.verification.artifact_readers import (
+    Array,
+    read_assigned,
+    read_assigned_binary,
+    read_whole_manifest,
+)
 from partition_ops.verification.input_graph import Ids, id_dtype
 
 SHOWN = 5
@@ -33,7 +38,7 @@ def check_manifest(findings: Findings, source: Store, output: Store, metadata: G
     files: list[dict[str, Any]] = []
     changed: list[str] = []
     with findings.check("manifest-artifacts"):
-        manifest = output.read_json(layout.MANIFEST)
+        manifest = read_whole_manifest(output)
         _check_files(findings, "manifest-artifacts", output, manifest["artifacts"])
         listed = {entry["key"] for entry in manifest["artifacts"]}
         _check_complete(findings, output, metadata, listed)
@@ -85,7 +90,7 @@ def read_convert_options(findings: Findings, output: Store) -> dict[str, Any]:
     """Return the options of ``convert``, from the manifest or the record; none if they are unreadable."""
     with findings.check("configuration"):
         if output.exists(layout.MANIFEST):
-            return dict(output.read_json(layout.MANIFEST)["options"][CONFIG_TASK])
+            return dict(read_whole_manifest(output)["options"][CONFIG_TASK])
         return dict(output.read_json(layout.record(CONFIG_TASK))["options"])
     return {}
 

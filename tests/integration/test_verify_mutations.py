@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,20 @@ def test_a_broken_invariant_is_named(good: Path, tmp_path: Path, mutation: str) 
     failed = {outcome.name: outcome.detail for outcome in verify(tmp_path).failed}
     assert check in failed, failed
     assert "could not be checked" not in failed[check]
+
+
+@pytest.mark.parametrize("change", [dict.clear, lambda manifest: manifest.update(version=99)])
+def test_a_document_that_is_no_manifest_of_this_version_is_named(
+    good: Path, tmp_path: Path, change: Callable[[dict[str, object]], None]
+) -> None:
+    shutil.copytree(good, tmp_path / "all")
+    path = tmp_path / "all/output/manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+    failed = {outcome.name: outcome.detail for outcome in verify(tmp_path / "all").failed}
+    assert "manifest.json: " in failed["manifest-artifacts"] and "version" in failed["manifest-artifacts"]
+    assert not [detail for detail in failed.values() if "KeyError" in detail]
 
 
 def test_the_output_was_good(good: Path) -> None:

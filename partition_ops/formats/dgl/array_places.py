@@ -193,8 +193,8 @@ class _Walk:
     def require(self, condition: bool) -> None:
         if not condition:
             raise InvalidInputError(
-                f"{self._where} is not what a partition's files are: no {self._kind} (near byte {self.at})",
-                expected="a file as dgl 1.1.3 and the stage 'convert' write it",
+                f"{self._where} is not a file of a partition: it has no {self._kind} (near byte {self.at})",
+                expected="a file that dgl 1.1.3 or the stage 'convert' wrote",
                 remedy="Fetch or convert the partition again.",
             )
 
