@@ -1,4 +1,4 @@
-"""`FeatureReader`, which reads the values of a node or edge feature by type-wise ID."""
+"""`FeatureReader`, which reads a feature by type-wise ID, and checks of the names and dtypes of features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from partition_ops.chunked.feature_formats import (
     read_parquet,
 )
 from partition_ops.chunked.metadata import Feature, GraphMetadata
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Store
 from partition_ops.system.memory import drop_pages
 
@@ -32,6 +32,7 @@ TAKE_BYTES = 1 << 20
 DROP_BYTES = 64 << 20
 FEW_LINES = 64 << 10
 KINDS = "biuf"  # dtypes of DGL's tensor files: booleans, integers and floating-point numbers
+TRAINER = "trainer_id"
 
 
 @dataclass(frozen=True)
@@ -327,3 +328,41 @@ def feature_readers(source: Store, metadata: GraphMetadata) -> dict[str, Feature
         counts = metadata.num_edges[type_id], metadata.num_edges_per_chunk[type_id]
         readers[feature.key] = FeatureReader(source, feature, *counts)
     return readers
+
+
+def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list[str]:
+    """Return the node types that have a feature, in the order of their IDs.
+
+    Args:
+        metadata: The graph's metadata.
+        name: Name of the feature.
+        purpose: Purpose of the feature, for the message: ``to balance by``.
+
+    Raises:
+        UsageError: No node type has it; the message lists the features of the graph.
+    """
+    having = {feature.type_name for feature in metadata.node_features if feature.name == name}
+    if not having:
+        known = [f"{feature.name!r} ({feature.type_name})" for feature in metadata.node_features]
+        names = some_of(known, 20)
+        raise UsageError(
+            f"No node type has a feature {name!r} {purpose}",
+            expected=f"one of {names}"
+            if known
+            else "no such option: no node type of this graph has features",
+        )
+    return [node_type for node_type in metadata.node_types if node_type in having]
+
+
+def check_no_trainers(metadata: GraphMetadata) -> None:
+    """Check that no feature has the name that DGL reserves for the trainers of a machine.
+
+    Raises:
+        InvalidInputError: A feature has that name.
+    """
+    for feature in (*metadata.node_features, *metadata.edge_features):
+        if feature.name == TRAINER:
+            raise InvalidInputError(
+                f"The graph has a feature {feature.key!r}, a name that DGL reserves for trainers",
+                remedy="Rename the feature, or partition without --num-trainers-per-machine.",
+            )

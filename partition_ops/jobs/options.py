@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import Options, option, option_group
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import Options, StageConfig, option, option_group
 from partition_ops.options.values import parse_size, parse_time
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.options import PartitionConfig

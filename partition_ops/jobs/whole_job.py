@@ -16,7 +16,7 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.estimate import check_job
 from partition_ops.jobs.options import RunConfig
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.idmap.export import export_id_maps

@@ -2,13 +2,15 @@
 
 Everything that offers an option is made from its declaration: the arguments of the command line
 (`arguments`), the arguments of operators and the values that templates give them (`values`), the form of the
-DAG and the JSON Schemas of settings (`json_schema`), and the tables in the docs (`table`).
+DAG and the JSON Schemas of settings (`json_schema`), and the tables in the docs (`table`). `StageConfig`
+declares the options that every stage takes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import isfinite
 from numbers import Integral, Real
 from types import NoneType
@@ -19,6 +21,7 @@ from partition_ops.errors import UsageError
 OPTION, GROUP = "option", "group"
 SECTIONS = ("", "Balance", "Growth", "Engine parmetis", "Publishing", "More")  # in this order; others follow
 REQUIRED: Any = object()
+MOST_PARTS = 65536
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -294,3 +297,23 @@ def check_companions(options: Sequence[Option], asked: set[str], values: Mapping
             found=f"{other} {value}" if value else f"no {other}",
             remedy=f"Add {needed}, or leave {' and '.join(dependent)} out.",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageConfig(Options):
+    """Options that every stage takes."""
+
+    graph_name: str | None = option(
+        None,
+        help="Name of the graph, used instead of the name in metadata.json. It consists of letters, digits"
+        " and underscores.",
+        title="Graph name",
+        section="More",
+        metavar="NAME",
+        empty="the name in metadata.json",
+        form={"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "maxLength": 200},
+    )
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as JSON, for records and the manifest."""
+        return asdict(self)

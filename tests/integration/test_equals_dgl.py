@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.write_assignment import import_assignment

@@ -17,7 +17,7 @@ from partition_ops.artifacts import layout
 from partition_ops.cli import main
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.write_assignment import import_assignment

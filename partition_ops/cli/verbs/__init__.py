@@ -1,4 +1,4 @@
-"""The verbs of the command line: each module has a `Verb` named ``VERB``."""
+"""The verbs of the command line: each module has a `Verb` named ``VERB``, and `stages` has four."""
 
 from partition_ops.cli.verbs import (
     changes,
@@ -7,15 +7,12 @@ from partition_ops.cli.verbs import (
     estimate,
     fetch,
     idmap,
-    partition,
     pm_dglpart,
-    prepare,
     probe,
-    publish,
-    quality,
     retain,
     run,
     schema,
+    stages,
     validate,
     verify,
 )
@@ -25,12 +22,12 @@ VERBS = (
     estimate.VERB,
     validate.VERB,
     schema.VERB,
-    prepare.VERB,
-    partition.VERB,
+    stages.PREPARE,
+    stages.PARTITION,
     convert.VERB,
     idmap.VERB,
-    quality.VERB,
-    publish.VERB,
+    stages.QUALITY,
+    stages.PUBLISH,
     verify.VERB,
     changes.VERB,
     retain.VERB,

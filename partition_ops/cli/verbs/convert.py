@@ -11,7 +11,7 @@ from partition_ops.cli.locations import add_input_and_output, locked_output, ope
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.options.arguments import config_of
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.options import ConvertConfig, ForeignAssignment
 from partition_ops.storage import open_store
 from partition_ops.system.progress import terminal_progress

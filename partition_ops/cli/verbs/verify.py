@@ -10,7 +10,7 @@ from partition_ops.cli.locations import add_input, add_output, open_input, open_
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import VerificationError
 from partition_ops.options.arguments import config_of
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 from partition_ops.system.progress import terminal_progress
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from partition_ops.options.declare import option
-from partition_ops.options.stage_config import MOST_PARTS, StageConfig
+from partition_ops.options.declare import MOST_PARTS, StageConfig, option
 
 OnMissing = Literal["fail", "accept"]
 

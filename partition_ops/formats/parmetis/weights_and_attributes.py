@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.edges import EdgeReader
-from partition_ops.chunked.feature_names import types_with_feature
-from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store

@@ -14,7 +14,7 @@ from partition_ops.jobs.estimate import formulas
 from partition_ops.jobs.estimate.job import MIB, Job, Sizes
 from partition_ops.jobs.estimate.result import Estimate, Room, Shortage, StageEstimate
 from partition_ops.jobs.options import RunConfig
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import MOST_PARTS, StageConfig
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.storage import Store
@@ -33,7 +33,6 @@ LAST_WAYS = (
 )
 FACTOR = 1.5  # an estimate may be wrong by this factor
 LEAST_SEARCH = 1 << 20  # bytes of the search for duplicates
-MOST_PARTS = 65536
 SHOWN = 10  # types in a note
 
 

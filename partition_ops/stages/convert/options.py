@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from partition_ops.formats.format import format_names, get_formats
-from partition_ops.options.declare import Options, option
-from partition_ops.options.stage_config import MOST_PARTS, StageConfig
+from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, option
 from partition_ops.options.values import parse_size
 
 GRAPH_FORMATS = ("coo", "csr", "csc")

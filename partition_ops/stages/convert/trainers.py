@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.chunked.feature_formats import HEADER_LOCK
-from partition_ops.chunked.feature_names import TRAINER, check_no_trainers
+from partition_ops.chunked.feature_reader import TRAINER, check_no_trainers
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
 from partition_ops.stages.convert.context import Conversion

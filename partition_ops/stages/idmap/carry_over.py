@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_parts
 from partition_ops.artifacts.graph_counts import GraphCounts
-from partition_ops.artifacts.partition_book import PartitionBook
-from partition_ops.artifacts.partition_ranges import PartRanges
+from partition_ops.artifacts.partition_book import PartitionBook, PartRanges
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import VerifiedRun, keeps_old_ids, open_earlier_run, read_migration
 from partition_ops.chunked.metadata import GraphMetadata

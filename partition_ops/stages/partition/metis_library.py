@@ -23,8 +23,7 @@ import numpy.typing as npt
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Parts
-from partition_ops.stages.partition.weights import METIS_TOLERANCE, Weights, shares, tolerances
+from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Weights, shares, tolerances
 from partition_ops.system.signals import restore_default_handlers
 
 METIS_OK = 1

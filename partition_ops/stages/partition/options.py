@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import Options, option, option_group, own_options
-from partition_ops.options.stage_config import MOST_PARTS, StageConfig
+from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, option, option_group, own_options
 from partition_ops.stages.partition.engines import engine_names, engine_summaries
 
 Balance = Literal["node-types", "edges", "none"]

@@ -7,16 +7,14 @@ from contextlib import suppress
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import forget_task
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
-from partition_ops.chunked.feature_names import check_no_trainers, types_with_feature
-from partition_ops.chunked.feature_reader import feature_readers
+from partition_ops.chunked.feature_reader import check_no_trainers, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Problem
-from partition_ops.stages.partition.weights import check_classes
+from partition_ops.stages.partition.problem import Problem, check_classes
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress

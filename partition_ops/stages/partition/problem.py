@@ -1,7 +1,9 @@
-"""The problem that an engine solves: a graph, the weights to balance, and the options."""
+"""The problem that an engine solves: a graph, options, and weights that every partition gets its share of."""
 
 from __future__ import annotations
 
+import logging
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,18 +13,19 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import ParhipGraph, open_parhip
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import UsageError
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.weights import (
-    Classes,
-    Weights,
-    class_weights,
-    feature_classes,
-    type_classes,
-)
 from partition_ops.storage import Store
 
 Parts = npt.NDArray[np.int32]
+logger = logging.getLogger("partition_ops")
+Classes = npt.NDArray[np.int32]
+Weights = npt.NDArray[np.int64]
+METIS_TOLERANCE = 1.03  # unless the user asks for another
+MOST_CLASSES = 64
+MOST_OF_SHARE = 4  # a node may weigh a quarter of a partition's share
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,145 @@ class Problem:
     def num_parts(self) -> int:
         """Number of partitions that the engine makes: one for each trainer of each machine."""
         return self.config.num_parts * self.config.num_trainers_per_machine
+
+
+def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, end: int) -> Classes:
+    """Return (end - begin,) int32, the class of some consecutive nodes: their type, or 0 for ``none``.
+
+    Classes count from 0 over the types that have nodes.
+    """
+    if config.balance == "none":
+        return np.zeros(end - begin, np.int32)
+    starts = np.unique(offsets[:-1])  # a type without nodes begins where the next one begins
+    starts = starts[starts < offsets[-1]]
+    return (np.searchsorted(starts, np.arange(begin, end), side="right") - 1).astype(np.int32)
+
+
+def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> Classes:
+    """Return classes by the values of the feature ``balance_ntypes``, inside those of `type_classes`.
+
+    A node type without the feature is a class of its own.
+
+    Returns:
+        (nodes,) int32 by homogeneous ID.
+
+    Raises:
+        UsageError: No node type has such a feature, its values are not one integer a node, or too many.
+
+    Peak memory: 24 bytes a node.
+    """
+    name = config.balance_ntypes or ""
+    having = types_with_feature(metadata, name, "to balance by")
+    readers = feature_readers(source, metadata)
+    offsets = metadata.node_offsets
+    classes = type_classes(config, offsets, 0, offsets[-1]).astype(np.int64)
+    values = np.zeros(offsets[-1], np.int64)
+    for node_type in having:
+        key = f"{node_type}/{name}"
+        begin, end = (offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
+        values[begin:end] = _integers(readers[key], key, end - begin)
+    distinct, values = np.unique(values, return_inverse=True)
+    found, dense = np.unique(classes * len(distinct) + values, return_inverse=True)
+    if len(found) > MOST_CLASSES:
+        raise UsageError(
+            f"The feature {name!r} has too many values to balance by",
+            found=f"{len(found)} with the node types",
+            expected=f"at most {MOST_CLASSES}",
+        )
+    few = np.bincount(dense) < config.num_parts * config.num_trainers_per_machine
+    if few.any():
+        logger.warning(
+            "%s: %d of the %d classes by the feature %r have fewer nodes than there are %s:"
+            " some get no node of such a class",
+            source.uri,
+            np.count_nonzero(few),
+            len(found),
+            name,
+            "partitions" if config.num_trainers_per_machine == 1 else "trainers",
+        )
+    result: Classes = dense.astype(np.int32)
+    return result
+
+
+def _integers(reader: FeatureReader, key: str, rows: int) -> npt.NDArray[np.int64]:
+    values: npt.NDArray[Any] = reader.take(np.arange(rows))
+    values = values.reshape(rows, -1) if rows else np.zeros((0, 1), np.int64)
+    check_classes(key, values.dtype, values.shape[1:])
+    return values[:, 0].astype(np.int64)
+
+
+def check_classes(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Raise an error if a feature does not give every node one class.
+
+    Args:
+        key: ``type/name``.
+        dtype: Dtype of its values.
+        shape: Shape of one row.
+
+    Raises:
+        UsageError: It is not one integer or boolean a node.
+    """
+    if dtype.kind not in "biu" or math.prod(shape) != 1:
+        raise UsageError(
+            f"The feature {key!r} cannot be balanced by",
+            found=f"{dtype} rows of {math.prod(shape)} values",
+            expected="one integer or boolean a node",
+            remedy="Use another feature, or write this one as integers.",
+        )
+
+
+def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> Weights:
+    """Return (nodes, constraints) int64: a column for each class, 1 if the node is of it.
+
+    ``dgl.distributed.partition_graph`` builds the same from ``balance_ntypes`` and ``balance_edges``.
+
+    Args:
+        classes: (nodes,) int32.
+        count: Number of classes.
+        in_degrees: (nodes,) int64; they make a second column for each class. None if they are not balanced.
+    """
+    rows = np.arange(len(classes))
+    columns = np.zeros((len(classes), count * (1 if in_degrees is None else 2)), np.int64)
+    columns[rows, classes] = 1
+    if in_degrees is not None:
+        columns[rows, count + classes] = in_degrees
+    return columns
+
+
+def tolerances(
+    config: PartitionConfig, heaviest: Weights, sums: Weights, default: float
+) -> npt.NDArray[np.float64]:
+    """Return by constraint the largest weight of a partition over its share.
+
+    It is the tolerance of the options, or more if a single node weighs more: METIS takes the worst constraint
+    as the measure of all, so five nodes of a small type, which two partitions cannot share evenly, would
+    let it leave every other type as uneven.
+
+    Args:
+        config: Partitions, their shares, tolerance.
+        heaviest: (constraints,) largest weight of a node.
+        sums: (constraints,) of all nodes, none 0.
+        default: Tolerance if the options have none.
+    """
+    result: npt.NDArray[np.float64] = np.maximum(
+        config.tolerance or default, 1 + heaviest / (sums * shares(config).min())
+    )
+    return result
+
+
+def shares(config: PartitionConfig) -> npt.NDArray[np.float64]:
+    """Return (parts,) the share of every partition, or of every trainer if machines have several; sum 1."""
+    wanted = np.array(config.target_shares or [1.0] * config.num_parts)
+    trainers = config.num_trainers_per_machine
+    return np.repeat(wanted / wanted.sum() / trainers, trainers)
+
+
+def can_be_shared(config: PartitionConfig, heaviest: Weights, sums: Weights) -> npt.NDArray[np.bool_]:
+    """Return (constraints,) bool, the constraints that ParMETIS gets; arguments are as for `tolerances`.
+
+    Five nodes of a small type, which four partitions cannot share evenly, make it leave every other type as
+    uneven, whatever the tolerance of the small one is. Such columns are left out, unless there are no others.
+    """
+    fits = heaviest * MOST_OF_SHARE <= sums * shares(config).min()
+    chosen: npt.NDArray[np.bool_] = (sums > 0) & fits
+    return chosen if chosen.any() else sums > 0

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import option
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig, option
 
 PrepareFormat = Literal["parhip", "parmetis"]
 WEIGHTS = "node-types|one|degree|(column|mask)=.+"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from partition_ops.options.declare import Options, option
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import Options, StageConfig, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,11 @@
-"""`measure_graph`: one pass over the files of a graph on all cores, for all checks and metrics."""
+"""`measure_graph`: one pass over the files of a graph on all cores, for all checks and metrics.
+
+`partition_ops.stages.validate.edge_scan` has the pass over edge files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -14,15 +17,22 @@ import numpy.typing as npt
 
 from partition_ops.chunked.duplicate_search import DuplicateSearch, Repeated
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
-from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
+from partition_ops.chunked.feature_reader import ChunkLayout, FeatureReader, feature_readers, is_supported
 from partition_ops.chunked.metadata import METADATA, Feature, GraphMetadata, read_metadata_document
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.validate.check import Check, example
 from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.connectivity import Connectivity
 from partition_ops.stages.validate.defects import EXAMPLES, Defects
-from partition_ops.stages.validate.edge_positions import EdgePositions
-from partition_ops.stages.validate.edge_scan import EdgeScan
-from partition_ops.stages.validate.feature_scan import scan_feature
-from partition_ops.stages.validate.graph_facts import DuplicateEdges, EdgeFile, GraphFacts
+from partition_ops.stages.validate.edge_scan import EdgePositions, EdgeScan
+from partition_ops.stages.validate.graph_facts import (
+    DuplicateEdges,
+    EdgeFile,
+    FeatureFacts,
+    FeatureFile,
+    FeatureValues,
+    GraphFacts,
+)
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
 from partition_ops.system.memory import memory_limit
@@ -32,6 +42,8 @@ from partition_ops.system.temporary_folders import temporary_folder
 
 Ids = npt.NDArray[np.int64]
 Job = Callable[[], None]
+Values = npt.NDArray[Any]
+VALUES_AT_ONCE = 1 << 20  # few enough to stay in the cache from check to check
 
 
 @dataclass(frozen=True)
@@ -172,3 +184,60 @@ class _Reading:
 
 def _ascending(blocks: list[Ids]) -> Ids:
     return np.sort(np.concatenate([np.empty(0, np.int64), *blocks]))
+
+
+def scan_feature(
+    feature: Feature, reader: FeatureReader, missing: Set[str], defects: Defects
+) -> FeatureFacts:
+    """Scan every file of a feature, one at a time.
+
+    Args:
+        feature: Which feature.
+        reader: Reads it.
+        missing: Keys of files that do not exist.
+        defects: Takes the findings among the values.
+
+    Returns:
+        What the files are. Peak memory: one file that cannot be mapped, and some MB.
+    """
+    facts = FeatureFacts(feature, reader.rows, reader.rows_per_chunk, [])
+    for index, key in enumerate(feature.data.files):
+        file = FeatureFile(index, key) if key in missing else _scan_file(facts, index, reader, defects)
+        facts.files.append(file)
+    return facts
+
+
+def _scan_file(facts: FeatureFacts, index: int, reader: FeatureReader, defects: Defects) -> FeatureFile:
+    key = facts.feature.data.files[index]
+    try:
+        values = reader.read_chunk(index)
+    except InvalidInputError as error:
+        return FeatureFile(index, key, error=str(error))
+    layout = ChunkLayout(values.dtype.newbyteorder("="), values.shape[1:], len(values))
+    if is_supported(layout.dtype) and values.size:
+        _scan_values(facts, index, values, defects)
+    return FeatureFile(index, key, layout)
+
+
+def _scan_values(facts: FeatureFacts, index: int, values: Values, defects: Defects) -> None:
+    checks = [check for check in CHECKS.values() if check.feature_values is not None]
+    rows = max(VALUES_AT_ONCE * len(values) // values.size, 1)
+    for start in range(0, len(values), rows):
+        block = FeatureValues(facts.feature, index, start, values[start : start + rows])
+        for check in checks:
+            _ask(check, facts, block, defects)
+
+
+def _ask(check: Check, facts: FeatureFacts, block: FeatureValues, defects: Defects) -> None:
+    """Report the findings of a check among some values."""
+    found = check.feature_values(block) if check.feature_values is not None else None
+    if found is None or not found.any():
+        return
+    places = np.argwhere(found)
+    examples = []
+    for place in map(tuple, places[:EXAMPLES].tolist()):
+        row = block.first_row + place[0]
+        sentence = f"{block.values[place]} at {[row, *place[1:]]} of {facts.where(block.chunk)}"
+        key = facts.feature.data.files[block.chunk]
+        examples.append(example(sentence, file=key, chunk=block.chunk, row=row))
+    defects.add(check.name, facts.feature.key, len(places), examples)

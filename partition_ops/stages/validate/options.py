@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partition_ops.options.declare import Option, Options, option
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import Option, Options, StageConfig, option
 from partition_ops.options.values import parse_size
 from partition_ops.stages.validate.check import ACTIONS
 from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions

@@ -8,12 +8,17 @@ from contextlib import contextmanager
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
 from partition_ops.chunked.metadata import METADATA, load_metadata
-from partition_ops.stages.validate.edge_lists import EdgeLists
 from partition_ops.stages.validate.expectations import Evaluation, Evaluator, Suite, read_suites
 from partition_ops.stages.validate.measurement import measure_graph
 from partition_ops.stages.validate.metrics import metrics
 from partition_ops.stages.validate.options import ValidateConfig
-from partition_ops.stages.validate.validation_report import NO_LISTS, defects_of, rejection, report_document
+from partition_ops.stages.validate.validation_report import (
+    NO_LISTS,
+    EdgeLists,
+    defects_of,
+    rejection,
+    report_document,
+)
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 

@@ -26,7 +26,7 @@ from partition_ops.jobs.estimate.result import Room
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import check_options
-from partition_ops.stages.partition.weights import feature_classes
+from partition_ops.stages.partition.problem import feature_classes
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 from tests.command_line import Called

@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from partition_ops.stages.partition.engine import Engine
-from partition_ops.stages.partition.problem import Parts, Problem
-from partition_ops.stages.partition.weights import shares
+from partition_ops.stages.partition.problem import Parts, Problem, shares
 
 DECK = 1000  # cards that show unequal shares
 

@@ -17,8 +17,7 @@ from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.refine import refine
-from partition_ops.stages.partition.problem import Parts, Problem
-from partition_ops.stages.partition.weights import METIS_TOLERANCE
+from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem
 
 MANY_PARTS = 16
 CLUSTERS = (32,)  # by level, how many clusters of the largest size make a partition

@@ -12,8 +12,7 @@ from numba import njit
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, constraints_of
 from partition_ops.stages.partition.multilevel.refine import NO_HOMES, NOWHERE, State, add, fits, refine
-from partition_ops.stages.partition.problem import Parts, Problem
-from partition_ops.stages.partition.weights import shares
+from partition_ops.stages.partition.problem import Parts, Problem, shares
 
 
 def deal_new_nodes(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:

@@ -22,7 +22,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import (
     check_fits,
 )
 from partition_ops.stages.partition.options import LibraryOptions, MpiOptions, PartitionConfig
-from partition_ops.stages.partition.weights import (
+from partition_ops.stages.partition.problem import (
     Classes,
     Weights,
     can_be_shared,

@@ -11,8 +11,7 @@ from numba import njit
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import Batches
-from partition_ops.stages.partition.problem import Parts, Problem
-from partition_ops.stages.partition.weights import METIS_TOLERANCE, shares
+from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares
 
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]

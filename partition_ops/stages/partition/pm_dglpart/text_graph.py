@@ -27,7 +27,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import (
     check_fits,
 )
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.weights import Weights, can_be_shared, shares, tolerances
+from partition_ops.stages.partition.problem import Weights, can_be_shared, shares, tolerances
 
 Ids = npt.NDArray[np.int64]
 BLOCK_BYTES = 16 << 20

@@ -12,13 +12,12 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.engines import engine_names, engine_summaries
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
-from partition_ops.stages.partition.problem import Problem
-from partition_ops.stages.partition.weights import feature_classes
+from partition_ops.stages.partition.problem import Problem, feature_classes
 from partition_ops.stages.partition.write_assignment import import_assignment
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from partition_ops.artifacts import layout
 from partition_ops.cli.text_tables import quality_lines
-from partition_ops.options.stage_config import StageConfig
+from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.write_assignment import import_assignment
