@@ -159,10 +159,10 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def tail(log: Path, lines: int = TAIL_LINES) -> str:
+def tail(log: Path) -> str:
     """Return the last lines of a log, indented, with its name."""
     try:
-        text = log.read_text(errors="replace").splitlines()[-lines:]
+        text = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
     except OSError:
         text = []
     return "\n".join([f"The end of {log}:", *(f"    {line}" for line in text or ["(empty)"])])

@@ -16,10 +16,9 @@ import psutil
 from local_stack.airflow import INPUT_URI, OUTPUT_URI, USER
 from local_stack.airflow_api import AirflowApi
 from local_stack.example_graph import build_graph, graph_is_there, upload_graph
-from local_stack.folders import PROJECT, Folders, load_secrets
+from local_stack.folders import PROJECT, Folders, State, is_running, load_secrets, read_state
 from local_stack.processes import StackError, tail
 from local_stack.s3_server import S3Access
-from local_stack.state import State, is_running, read_state
 
 STOP_SECONDS = 60.0
 CLEARING_SECONDS = 20.0

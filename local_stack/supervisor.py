@@ -28,7 +28,7 @@ from local_stack.airflow import (
     wait_for_airflow,
 )
 from local_stack.airflow_api import AirflowApi
-from local_stack.folders import Folders, load_secrets
+from local_stack.folders import Folders, State, load_secrets, write_state
 from local_stack.processes import (
     Service,
     StackError,
@@ -38,7 +38,6 @@ from local_stack.processes import (
     stop_together,
 )
 from local_stack.s3_server import start_s3_server
-from local_stack.state import State, write_state
 
 AIRFLOW_PORT = 8080
 S3_PORT = 9000

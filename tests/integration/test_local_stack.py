@@ -20,11 +20,10 @@ import pytest
 from local_stack.airflow import airflow_environment
 from local_stack.airflow_api import AirflowApi, TaskState
 from local_stack.example_graph import build_graph
-from local_stack.folders import PROJECT, Folders, load_secrets
+from local_stack.folders import PROJECT, Folders, State, is_running, load_secrets, write_state
 from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
 from local_stack.stack import refuse_if_busy
-from local_stack.state import State, is_running, write_state
 from local_stack.watch import RunWatch, print_summary, stage_seconds
 from partition_ops.storage import open_store
 

@@ -1,4 +1,4 @@
-"""The verbs of the command line: each module has a `Verb` named ``VERB``, and `stages` has four."""
+"""The verbs of the command line: each module has a `Verb` named ``VERB``, and `stage_verbs` has four."""
 
 from partition_ops.cli.verbs import (
     changes,
@@ -12,7 +12,7 @@ from partition_ops.cli.verbs import (
     retain,
     run,
     schema,
-    stages,
+    stage_verbs,
     validate,
     verify,
 )
@@ -22,12 +22,12 @@ VERBS = (
     estimate.VERB,
     validate.VERB,
     schema.VERB,
-    stages.PREPARE,
-    stages.PARTITION,
+    stage_verbs.PREPARE,
+    stage_verbs.PARTITION,
     convert.VERB,
     idmap.VERB,
-    stages.QUALITY,
-    stages.PUBLISH,
+    stage_verbs.QUALITY,
+    stage_verbs.PUBLISH,
     verify.VERB,
     changes.VERB,
     retain.VERB,

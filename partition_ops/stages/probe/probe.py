@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,7 @@ class Probed:
 
 
 def probe_run(
-    config: ProbeConfig,
-    source: Store,
-    destination: Store,
-    *,
-    cache: Path | None = None,
-    progress: Progress | None = None,
+    config: ProbeConfig, source: Store, destination: Store, *, progress: Progress | None = None
 ) -> StageResult:
     """Sample as the trainers of a cluster would, one on each partition, before the run is published.
 
@@ -81,7 +76,6 @@ def probe_run(
         config: Sampling options.
         source: Root of the input graph; only its ``metadata.json`` is read.
         destination: Root of the run, where every partition has been converted.
-        cache: Folder of the cache; a temporary folder, removed at the end, if omitted.
         progress: Shows the partitions.
 
     Returns:
@@ -94,16 +88,17 @@ def probe_run(
             together.
 
     Peak memory: as `Prober.partition`. Disk: 32 bytes an edge and 8 bytes a node for each edge type, below
-    ``TMPDIR`` or ``cache``.
+    ``TMPDIR``.
     """
     name = load_metadata(source, graph_name=config.graph_name).graph_name
     read_record(destination, CONFIG_TASK)  # raises an error if convert has not been done
     num_parts = read_book(destination, name).num_parts
 
     def sample() -> Probed:
-        with ExitStack() as stack:
-            folder = cache or Path(stack.enter_context(temporary_folder()))
-            return probe_partitions(config, destination, cache=folder, unpublished=True, progress=progress)
+        with temporary_folder() as folder:
+            return probe_partitions(
+                config, destination, cache=Path(folder), unpublished=True, progress=progress
+            )
 
     return probe_task(destination, num_parts, config.options(), sample).run()
 
