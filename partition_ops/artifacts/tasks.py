@@ -230,7 +230,8 @@ class Task:
         """Do the task, unless it is done; the record is written last.
 
         Raises:
-            InvalidInputError: A task in ``after`` has not been done, or one that it requires is not done.
+            InvalidInputError: A task in ``after`` has not been done, or one that it requires is not done; or
+                another version of this package finished the output.
         """
         records: dict[str, Record] = {}
         results = self._results(records)
@@ -245,6 +246,7 @@ class Task:
         if reason:
             logger.info("%s: done again, because %s", self.name, reason)
         if not all(map(is_scratch, self.outputs)):
+            self._check_versions(records)
             self.destination.delete([layout.MANIFEST])  # the run is not finished any more
         forget_task(self.destination, self.name)
         began = time.monotonic()
@@ -292,6 +294,23 @@ class Task:
             remedy=f"Run {self.name!r} and the stages after it, or everything with 'partition-ops run'.",
         )
 
+    def _check_versions(self, records: Mapping[str, Record]) -> None:
+        """Reject a change to a finished output that another version wrote: it could not be published again.
+
+        Raises:
+            InvalidInputError: A task before this one was done by another version, and there is a manifest.
+        """
+        versions = {name: _version(records[name]) for name in self.after}
+        other = next((name for name, version in versions.items() if version != __version__), None)
+        if other is not None and self.destination.exists(layout.MANIFEST):
+            raise InvalidInputError(
+                f"{self.destination.uri} was written by version {versions[other]} of partition-ops, and this"
+                f" is {__version__}: {self.name!r} cannot be done on top of it",
+                found=f"{self.destination.uri_of(layout.record(other))} of version {versions[other]}",
+                expected=f"records of version {__version__}",
+                remedy="Run everything again with 'partition-ops run', into this output or another one.",
+            )
+
     def _skipped(self, status: Status) -> StageResult:
         place = self.destination.uri, layout.record(self.name)
         record = status.record or {}
@@ -333,7 +352,7 @@ class Task:
 
     def _difference(self, record: Record, results: Mapping[str, str]) -> str | None:
         """Return what has changed since the task was done, or None."""
-        written_by = record.get("partition_ops", "0.1.0")  # which did not record its version
+        written_by = _version(record)
         if written_by != __version__:
             return f"it was done by version {written_by} of partition-ops, and this is {__version__}"
         return (
@@ -341,6 +360,11 @@ class Task:
             or _changed_inputs(stored_objects(record), self.inputs)
             or _changed_results(record["after"], results)
         )
+
+
+def _version(record: Record) -> str:
+    version: str = record.get("partition_ops", "0.1.0")  # which did not record its version
+    return version
 
 
 def changed_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

@@ -211,3 +211,10 @@ def test_a_run_follows_the_old_output(accepts: Any, old: Path) -> None:
         counts = {name: (one["old"], one["new"]) for name, one in migration["node_types"].items()}
         assert counts == {"author": (5, 0), "paper": (24, 2)}
         assert call("verify @grown @new", old) == 0
+
+
+@pytest.mark.parametrize("verb", ["quality", "idmap export"])
+def test_a_report_leaves_the_old_output_finished(verb: str, accepts: Any, old: Path) -> None:
+    accepts(f"{verb} @old_input --output @old_output")
+    assert (old / "old_output" / "manifest.json").exists()
+    accepts("verify @old_input @old_output")
