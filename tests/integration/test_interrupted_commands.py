@@ -183,7 +183,7 @@ from threading import Event
 from partition_ops import cli
 from partition_ops.system import signals
 from partition_ops.cli import locations
-from partition_ops.cli.verbs import publish
+from partition_ops.cli.verbs import stage_verbs
 from partition_ops.system.temporary_folders import new_folder
 
 def execute(arguments, console):
@@ -194,7 +194,7 @@ def execute(arguments, console):
         console.line("working")
         {work}
 
-publish.VERB.execute, signals.PATIENCE = execute, 0.1
+stage_verbs.PUBLISH.execute, signals.PATIENCE = execute, 0.1
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """
 
@@ -244,7 +244,7 @@ from threading import Event
 
 from partition_ops import cli
 from partition_ops.cli import locations
-from partition_ops.cli.verbs import publish
+from partition_ops.cli.verbs import stage_verbs
 from partition_ops.system.temporary_folders import temporary_folder
 
 def execute(arguments, console):
@@ -257,7 +257,7 @@ def hold_up(event, arguments):
         print("giving back", flush=True)
         Event().wait()
 
-publish.VERB.execute, held_up = execute, sys.argv[2:]
+stage_verbs.PUBLISH.execute, held_up = execute, sys.argv[2:]
 sys.addaudithook(hold_up)
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """
