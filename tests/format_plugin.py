@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from partition_ops.formats import format as registry
 from partition_ops.formats.format import ENTRY_POINTS
 from tests.contributing import ROOT, code_block
 
@@ -23,3 +29,13 @@ def install(folder: Path) -> Path:
     assert entry in (ROOT / "CONTRIBUTING.md").read_text().replace('"', "")
     (metadata / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n{entry}\n")
     return folder
+
+
+@contextmanager
+def on_the_path(folder: Path) -> Iterator[None]:
+    """Put an installed format on the path of this process, and remove it afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield
+    sys.modules.pop(MODULE, None)
+    registry._load.cache_clear()

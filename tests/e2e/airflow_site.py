@@ -55,6 +55,7 @@ class Site:
     folders: Folders
     api: AirflowApi
     s3: S3Access
+    package: Path  # with the format of tests/format_plugin.py, installed for Airflow
 
     @property
     def password(self) -> str:

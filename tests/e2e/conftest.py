@@ -6,7 +6,6 @@ Session fixtures are once for each process of pytest: ``tests/conftest.py`` give
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -37,7 +36,7 @@ from tests.e2e.airflow_site import (
     with_id_out_of_range,
 )
 from tests.e2e.statsd import StatsdServer
-from tests.format_plugin import NAME, install
+from tests.format_plugin import NAME, install, on_the_path
 from tests.graphs import library
 
 CHANGES = {
@@ -64,7 +63,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iter
     folders.make()
     (root / "package").mkdir()
     package = install(root / "package")
-    sys.path.append(str(package))  # for tests that read its format
     with _services(folders, _dags(root / "dags"), statsd, package) as site:
         for dag_id in (DAG_ID, REPARTITION):
             site.api.wait_for_dag(dag_id, seconds=240)
@@ -72,6 +70,13 @@ def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iter
             site.add_connection(name, site.s3.endpoint_url)
         _upload(site)
         yield site
+
+
+@pytest.fixture
+def _test_format(site: Site) -> Iterator[None]:
+    """Read and write the format of tests/format_plugin.py in this process."""
+    with on_the_path(site.package):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -112,7 +117,7 @@ def _services(folders: Folders, dags: Path, statsd: StatsdServer, package: Path)
             stack.callback(service.terminate)
             services.append(service)
         wait_for_airflow(api, services)
-        yield Site(folders, api, s3)
+        yield Site(folders, api, s3, package)
 
 
 def _environment(folders: Folders, s3: S3Access, port: int, dags: Path) -> dict[str, str]:

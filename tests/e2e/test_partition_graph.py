@@ -52,12 +52,14 @@ def test_every_task_succeeds_at_once(site: Site, published: Run) -> None:
     assert {(task.state, task.try_number) for task in tasks} == {("success", 1)}
 
 
+@pytest.mark.usefixtures("_test_format")
 def test_verify_finds_nothing(site: Site, output: Store) -> None:
     with open_store(INPUT, site.s3.settings()) as source:
         report = verify_output(source, output)
     assert report.passed, report.failed
 
 
+@pytest.mark.usefixtures("_test_format")
 def test_the_bytes_are_those_of_a_run_without_airflow(site: Site, output: Store, tmp_path: Path) -> None:
     with open_store(INPUT, site.s3.settings()) as source, open_store(str(tmp_path)) as plain:
         run_job(RunConfig(num_parts=PARTS, formats=("dgl", NAME)), source, plain)

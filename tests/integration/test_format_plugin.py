@@ -19,7 +19,6 @@ from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.cli import main
 from partition_ops.errors import UsageError
-from partition_ops.formats import format as registry
 from partition_ops.formats.format import format_names, get_format, reading_format
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.jobs.options import RunConfig
@@ -30,7 +29,7 @@ from partition_ops.storage.store import upload_folder
 from partition_ops.train import PartitionedGraph
 from tests.contributing import ROOT
 from tests.dying_store import DyingStore, Killed
-from tests.format_plugin import MODULE, NAME, install
+from tests.format_plugin import NAME, install, on_the_path
 from tests.graphs import library
 from tests.train_graphs import edges_of
 
@@ -43,11 +42,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def _installed(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(package)
-    yield
-    sys.modules.pop(MODULE, None)
-    registry._load.cache_clear()
+def _installed(package: Path) -> Iterator[None]:
+    with on_the_path(package):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import open_store
 from partition_ops.verification import verify_output
 from tests.airflow_tasks import TaskInstance
-from tests.format_plugin import NAME, install
+from tests.format_plugin import NAME, install, on_the_path
 from tests.graphs import library
 
 RUN_ID = "manual__2026-01-02T03:04:05+00:00"
@@ -99,16 +99,16 @@ def test_a_halo_of_several_hops_and_formats(tmp_path: Path) -> None:
     assert options["graph_formats"] == ["coo", "csc"]
 
 
-def test_output_formats_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_formats_of_other_packages(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
-    monkeypatch.syspath_prepend(install(tmp_path / "package"))
     source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
-    run_all({"input_uri": source, "output_uri": out}, TaskInstance(), formats=f"dgl, {NAME}")
-    assert verify_output(open_store(source), open_store(out)).passed
-    output = open_store(out)
-    for part in range(3):
-        expected = get_format("dgl").arrays(output, part)
-        assert get_format(NAME).arrays(output, part).keys() == expected.keys()
+    with on_the_path(install(tmp_path / "package")):
+        run_all({"input_uri": source, "output_uri": out}, TaskInstance(), formats=f"dgl, {NAME}")
+        assert verify_output(open_store(source), open_store(out)).passed
+        output = open_store(out)
+        for part in range(3):
+            expected = get_format("dgl").arrays(output, part)
+            assert get_format(NAME).arrays(output, part).keys() == expected.keys()
 
 
 def test_the_probe_reaches_the_report_and_leaves_nothing_behind(

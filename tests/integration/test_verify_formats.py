@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from partition_ops.formats import format as registry
 from partition_ops.formats.dgl.checks import CHECKS as DGL_CHECKS
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.verification import CHECKS, VerifyReport, verify_output
-from tests.format_plugin import MODULE, NAME, install
+from tests.format_plugin import NAME, install, on_the_path
 from tests.graphs import library
 
 PART = f"formats/{NAME}/part1"
@@ -24,11 +22,8 @@ PART = f"formats/{NAME}/part1"
 
 @pytest.fixture(scope="module", autouse=True)
 def _installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(install(tmp_path_factory.mktemp("package")))
+    with on_the_path(install(tmp_path_factory.mktemp("package"))):
         yield
-    sys.modules.pop(MODULE, None)
-    registry._load.cache_clear()
 
 
 @pytest.fixture(scope="module", params=[(NAME,), ("dgl", NAME)], ids="-".join)
