@@ -33,11 +33,12 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         rows.append(
             [str(part["part"]), *(f"{figure:,}" for figure in figures), f"{part['bytes'] / 2**20:.1f}"]
         )
-    imbalances = [f"{entry['imbalance']:.3f}" for entry in report["node_types"].values()]
-    rows.append(["imbalance", *imbalances, "", "", "", ""])
+    types = report["node_types"].values()
+    rows.append(["lightest", *(_lightest_share(entry["per_part"]) for entry in types), "", "", "", ""])
+    rows.append(["imbalance", *(f"{entry['imbalance']:.3f}" for entry in types), "", "", "", ""])
     lines = table(rows)
     if len(report["partitions"]) > len(shown):
-        lines.insert(-1, f"… and {len(report['partitions']) - len(shown)} more partitions")
+        lines.insert(-2, f"… and {len(report['partitions']) - len(shown)} more partitions")
     cut = report["edge_cut"]
     return [
         *lines,
@@ -48,6 +49,12 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         *_migration_lines(report.get("migration")),
         *_probe_lines(report.get("probe")),
     ]
+
+
+def _lightest_share(per_part: list[int]) -> str:
+    """Return the nodes of the lightest partition over those of equal partitions."""
+    total = sum(per_part)
+    return f"{min(per_part) * len(per_part) / total if total else 1:.3f}"
 
 
 def _probe_lines(probe: dict[str, Any] | None) -> list[str]:

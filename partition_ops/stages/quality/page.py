@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -26,7 +28,16 @@ h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5re
 table { border-collapse: collapse; width: 100%; } th, td { padding: .35rem .6rem; text-align: right; }
 th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px solid var(--line); }
 .wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
+.wide th { white-space: nowrap; }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; } .figures { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem; }
+  .figure { min-width: 0; padding: .4rem .6rem; font-size: .85rem; } .figure b { font-size: 1.1rem; }
+}
 """
+ANNOTATED = 16  # partitions: with more of them, figures do not fit into the squares
+TABULATED = 256  # partitions: a page with more rows is a file to load, which report.json is for
+SPREAD = 0.25  # of an equal share: colours end there
+SHARES = LinearSegmentedColormap.from_list("shares", ["#3d7fb5", "#ffffff", "#d9822b"])
 
 
 def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds: str) -> str:
@@ -52,9 +63,12 @@ partitions</p>
 <div class="figures">{_key_figures(report)}</div>
 {_notes(report)}
 <h2>Nodes of each type by partition</h2>
-<p class="soft">Share of the type's nodes; the dotted line is the ideal share.</p>
-{_balance_chart(report)}
-<div class="wide">{_node_table(report)}</div>
+<p class="soft">1.00 is an equal share: the type's nodes divided by the number of partitions. Orange is
+heavier, blue is lighter.</p>
+<div class="wide">{_balance_chart(report)}</div>
+<div class="wide">{_balance_table(report)}</div>
+<details{" open" if report["num_parts"] <= ANNOTATED else ""}><summary>Nodes by partition</summary>
+<div class="wide">{_node_table(report)}</div></details>
 <h2>Inner and halo nodes by partition</h2>
 <p class="soft">Halo nodes belong to another partition; their features are fetched from there.</p>
 {_halo_chart(report)}
@@ -75,9 +89,11 @@ parallel.</p>
 
 def _key_figures(report: Report) -> str:
     worst = max(entry["imbalance"] for entry in report["node_types"].values())
+    lightest = min(min(_relative_shares(entry["per_part"])) for entry in report["node_types"].values())
     figures = {
         "edges cut": f"{report['edge_cut']['fraction']:.2%}",
         "worst type imbalance": f"{worst:.3f}",
+        "lightest share of a type": f"{lightest:.3f}",
         "replication factor": f"{report['replication_factor']:.3f}",
         "communication volume": f"{report['communication_volume']:,}",
     }
@@ -91,20 +107,41 @@ def _notes(report: Report) -> str:
 
 def _balance_chart(report: Report) -> str:
     types, parts = report["node_types"], report["num_parts"]
-    figure = Figure(figsize=(9, 0.9 + 0.5 * len(types)), layout="constrained")
+    shares = np.array([_relative_shares(entry["per_part"]) for entry in types.values()])
+    figure = Figure(figsize=(9, 1.2 + 0.32 * len(types)), layout="constrained")
     axes = figure.subplots()
-    for row, entry in enumerate(types.values()):
-        total, left = max(sum(entry["per_part"]), 1), 0.0
-        for part, count in enumerate(entry["per_part"]):
-            axes.barh(row, count / total, left=left, color=_shade(part, parts), edgecolor="white")
-            left += count / total
-    for part in range(1, parts):
-        axes.axvline(part / parts, color="black", linestyle=":", linewidth=0.8)
+    ends = Normalize(1 - SPREAD, 1 + SPREAD)
+    drawn = axes.imshow(shares, cmap=SHARES, aspect="auto", interpolation="none", norm=ends)
+    if parts <= ANNOTATED:
+        for row, column in np.ndindex(shares.shape):
+            axes.text(column, row, f"{shares[row, column]:.2f}", ha="center", va="center", fontsize=8)
     axes.set_yticks(range(len(types)), list(types))
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
-    return inline_picture(figure, "Share of each node type by partition")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("partition")
+    bar = figure.colorbar(drawn, ax=axes, extend="both", aspect=8)
+    bar.set_ticks([1 - SPREAD, 1, 1 + SPREAD])
+    return inline_picture(figure, "Share of each node type by partition, relative to an equal share")
+
+
+def _relative_shares(per_part: list[int]) -> list[float]:
+    """Return the number of nodes in each partition over an equal share; 1 for a type without nodes."""
+    total = sum(per_part)
+    return [count * len(per_part) / total if total else 1.0 for count in per_part]
+
+
+def _balance_table(report: Report) -> str:
+    rows = []
+    for name, entry in report["node_types"].items():
+        shares = _relative_shares(entry["per_part"])
+        row = [name, f"{sum(entry['per_part']):,}"]
+        for extreme in (min(shares), max(shares)):
+            part = shares.index(extreme)
+            row += [f"{extreme:.3f}", f"{entry['per_part'][part]:,}", str(part)]
+        rows.append(row)
+    head = [
+        name for extreme in ("lightest", "heaviest") for name in (f"{extreme} share", "nodes", "partition")
+    ]
+    return table(["node type", "nodes", *head], rows)
 
 
 def _halo_chart(report: Report) -> str:
@@ -158,20 +195,21 @@ def time_chart(seconds: Mapping[str, float]) -> str:
     return picture(figure, "Seconds by stage")
 
 
-def _shade(part: int, parts: int) -> tuple[float, float, float]:
-    depth = part / max(parts - 1, 1)
-    return (0.12 + 0.55 * depth, 0.44 + 0.35 * depth, 0.55 + 0.3 * depth)
-
-
 def _node_table(report: Report) -> str:
-    head = ["node type", *(f"part {part}" for part in range(report["num_parts"])), "imbalance"]
-    return table(
-        head,
-        [
-            [name, *(f"{count:,}" for count in entry["per_part"]), f"{entry['imbalance']:.3f}"]
-            for name, entry in report["node_types"].items()
-        ],
-    )
+    types = report["node_types"]
+    columns = [entry["per_part"] for entry in types.values()]
+    rows = [
+        [str(part), *(f"{column[part]:,}" for column in columns)]
+        for part in range(min(report["num_parts"], TABULATED))
+    ]
+    return table(["partition", *types], rows) + _left_out(report)
+
+
+def _left_out(report: Report) -> str:
+    more = report["num_parts"] - TABULATED
+    if more <= 0:
+        return ""
+    return f'<p class="soft">The {more:,} partitions after these are in <code>report.json</code>.</p>'
 
 
 def _partition_table(report: Report) -> str:
@@ -183,9 +221,9 @@ def _partition_table(report: Report) -> str:
                 *(f"{entry[key]:,}" for key in ("inner_nodes", "halo_nodes", "edges", "cut_edges")),
                 f"{entry['bytes'] / 2**20:,.1f}",
             ]
-            for entry in report["partitions"]
+            for entry in report["partitions"][:TABULATED]
         ],
-    )
+    ) + _left_out(report)
 
 
 def _edge_table(report: Report) -> str:

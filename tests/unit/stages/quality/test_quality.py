@@ -21,6 +21,7 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.quality.drawing import picture
 from partition_ops.stages.quality.history import seconds_by_stage
 from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.page import quality_page
 from partition_ops.stages.quality.quality import report_quality
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
@@ -80,11 +81,32 @@ def test_the_bytes_are_those_of_the_files(report: tuple[dict, Store]) -> None:
 
 def test_the_page_loads_nothing_and_shows_the_figures(report: tuple[dict, Store]) -> None:
     page = report[1].read_bytes(layout.QUALITY_PAGE).decode()
-    links = re.findall(r'(?:src|href)="(?!#)([^"]*)"', page)
+    links = re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"', page)
     assert links == [f"../{layout.TIMES}"]  # beside the page, and not in it: no two runs take as long
     assert "<script" not in page
     assert "33.33%" in page
     assert page.count("<svg") == 2  # no prepared graph, no degrees
+
+
+def test_the_page_names_the_lightest_and_the_heaviest_partition() -> None:
+    sizes = [449] * 63 + [193]
+    partitions = [
+        {"part": part, "inner_nodes": nodes, "halo_nodes": 0, "edges": 0, "cut_edges": 0, "bytes": 0}
+        for part, nodes in enumerate(sizes)
+    ]
+    figures = {
+        "graph_name": "g",
+        **{"num_parts": 64, "num_nodes": sum(sizes), "num_edges": 0},
+        "edge_cut": {"edges": 0, "fraction": 0.0},
+        **{"replication_factor": 1.0, "communication_volume": 0, "edge_types": {}},
+        "node_types": {"item": {"per_part": sizes, "halo_per_part": [0] * 64, "imbalance": 1.009}},
+        "partitions": partitions,
+    }
+    page = quality_page(figures, {"entries": []}, "times.svg", "speeds.svg")
+    cells = re.findall(r"<td>([^<]*)</td>", page)
+    row = cells.index("item")
+    assert cells[row : row + 8] == ["item", "28,480", "0.434", "193", "63", "1.009", "449", "0"]
+    assert "<b>0.434</b>lightest share of a type" in page
 
 
 def test_partitions_without_nodes_are_noted(report: tuple[dict, Store], tmp_path: Path) -> None:
