@@ -1,0 +1,178 @@
+"""Files that ``torch.load`` reads, written without torch and as a stream.
+
+Such a file is a zip archive without compression: ``data.pkl`` is a pickle of the whole object, in which each
+tensor refers to a file ``data/<n>`` with its bytes. The archive has no dates, so that equal objects give
+equal files, and the bytes of tensors are aligned as ``torch.save`` aligns them, so that
+``torch.load(mmap=True)`` can map them. It can be loaded with ``weights_only=True``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+
+from partition_ops.formats.columns import Column
+
+ALIGNMENT = 64  # of the bytes of a tensor in the file
+ROOT = "archive"  # the folder inside the archive; any name would do
+FORMAT_VERSION = b"3\n"
+PADDING_ID = 0x4246  # of the extra field that pads a header; the one of torch
+LOCAL_HEADER, ZIP64_FIELD, LARGE = 30, 20, 1 << 31
+STORAGES = {
+    "|b1": "Bool",
+    "|u1": "Byte",
+    "|i1": "Char",
+    "<i2": "Short",
+    "<i4": "Int",
+    "<i8": "Long",
+    "<f2": "Half",
+    "<f4": "Float",
+    "<f8": "Double",
+}
+
+
+def write_torch_file(stream: BinaryIO, value: Any) -> None:
+    """Write what ``torch.save`` writes of a value, as far as ``torch.load`` can tell.
+
+    Args:
+        stream: Where to; it can seek.
+        value: A `Column`, which becomes a tensor of its dtype and shape, a text, an integer, a boolean, None,
+            or a tuple, list or dict of these. ``torch.load`` gives dicts, lists and tuples as they are.
+
+    Raises:
+        TypeError: A value has another type.
+
+    Peak memory: a block.
+    """
+    pickler = _Pickler()
+    pickled = pickler.pickle(value)
+    with ZipFile(stream, "w", ZIP_STORED) as archive:
+        _write(archive, "data.pkl", [pickled], len(pickled))
+        _write(archive, "byteorder", [b"little"], 6)
+        for number, column in enumerate(pickler.columns):
+            little = _little(column)
+            blocks = (np.ascontiguousarray(block, little).data.cast("B") for block in _filled(column))
+            _write(archive, f"data/{number}", blocks, column.nbytes)
+        _write(archive, "version", [FORMAT_VERSION], len(FORMAT_VERSION))
+
+
+def _filled(column: Column) -> Iterable[Any]:
+    return (block for block in column.blocks() if block.size)
+
+
+def _little(column: Column) -> np.dtype[Any]:
+    return column.dtype.newbyteorder("<")
+
+
+def _write(archive: ZipFile, name: str, blocks: Iterable[bytes | memoryview], size: int) -> None:
+    """Write one file of the archive, whose bytes begin at a multiple of `ALIGNMENT`."""
+    info = ZipInfo(f"{ROOT}/{name}")
+    stream: Any = archive.fp
+    large = size >= LARGE
+    begin = stream.tell() + LOCAL_HEADER + len(info.filename) + ZIP64_FIELD * large
+    padding = -(begin + 4) % ALIGNMENT
+    info.extra = struct.pack("<HH", PADDING_ID, padding) + b"Z" * padding
+    written = 0
+    with archive.open(info, "w", force_zip64=large) as file:
+        for block in blocks:
+            file.write(block)
+            written += len(block)
+    if written != size:
+        raise RuntimeError(f"{written} bytes of {name}, which has {size}")
+
+
+class _Pickler:
+    """Pickles a value by protocol 2, and collects its tensors.
+
+    Attributes:
+        columns: The tensors, in the order of the files that hold them.
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[Column] = []
+        self._out = bytearray()
+
+    def pickle(self, value: Any) -> bytes:
+        self._out += b"\x80\x02"
+        self._add(value)
+        self._out += b"."
+        return bytes(self._out)
+
+    def _add(self, value: Any) -> None:
+        if isinstance(value, Column):
+            self._tensor(value)
+        elif value is None or isinstance(value, bool):
+            self._out += {None: b"N", False: b"\x89", True: b"\x88"}[value]
+        elif isinstance(value, int):
+            self._integer(value)
+        elif isinstance(value, str):
+            data = value.encode()
+            self._out += b"X" + struct.pack("<I", len(data)) + data
+        elif isinstance(value, tuple):
+            self._tuple(*value)
+        elif isinstance(value, list):
+            self._out += b"]("
+            self._add_all(value)
+            self._out += b"e"
+        elif isinstance(value, Mapping):
+            self._out += b"}("
+            self._add_all(one for item in value.items() for one in item)
+            self._out += b"u"
+        else:
+            raise TypeError(f"{type(value).__name__} in a file of torch")
+
+    def _add_all(self, values: Iterable[Any]) -> None:
+        for value in values:
+            self._add(value)
+
+    def _integer(self, value: int) -> None:
+        if -(1 << 31) <= value < 1 << 31:
+            self._out += b"J" + struct.pack("<i", value)
+        else:
+            self._out += b"\x8a\x08" + struct.pack("<q", value)
+
+    def _tuple(self, *values: Any) -> None:
+        self._out += b"("
+        self._add_all(values)
+        self._out += b"t"
+
+    def _global(self, module: str, name: str) -> None:
+        self._out += f"c{module}\n{name}\n".encode()
+
+    def _tensor(self, column: Column) -> None:
+        """Add a call of the function that makes a tensor of a part of a file."""
+        little = _little(column)
+        storage, unsigned = STORAGES.get(little.str), little.kind == "u"
+        if storage is None and not unsigned:
+            raise TypeError(f"a tensor of {column.dtype} in a file of torch")
+        count = int(np.prod(column.shape, dtype=np.int64))
+        self._global("torch._utils", "_rebuild_tensor_v2" if storage else "_rebuild_tensor_v3")
+        self._out += b"(("
+        self._add("storage")
+        self._global(*(("torch", f"{storage}Storage") if storage else ("torch.storage", "UntypedStorage")))
+        self._add(str(len(self.columns)))
+        self._add("cpu")
+        self._add(count if storage else column.nbytes)
+        self._out += b"tQ"
+        self._add(0)
+        self._tuple(*column.shape)
+        self._tuple(*_strides(column.shape))
+        self._out += b"\x89"  # needs no gradient
+        self._global("collections", "OrderedDict")
+        self._out += b")R"
+        if not storage:
+            self._global("torch", column.dtype.name)
+        self._out += b"tR"
+        self.columns.append(column)
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    """Return the strides of a contiguous tensor, in values."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * max(shape[axis], 1)
+    return strides
