@@ -34,6 +34,17 @@ class IDConverter:
     Pass a type as its name or its type ID. An edge type may also be a triple, or its relation if only one
     edge type has it. For IDs of several types, pass an array of types.
 
+    Attributes:
+        node_type: Node types by type ID.
+        edge_type: Edge types by type ID, ``src:rel:dst``.
+        ntype2id_map: Type ID of each node type.
+        etype2id_map: Type ID of each edge type.
+        num_nodes: Number of nodes by type ID.
+        num_edges: Number of edges by type ID.
+        nid_offset: (node types + 1,) int64: type t has the homogeneous node IDs from ``nid_offset[t]`` up to
+            ``nid_offset[t + 1]``.
+        eid_offset: (edge types + 1,) int64, the same for edges.
+
     Args:
         metadata: The result of `load_metadata`, or the JSON object of ``metadata.json``, of which only the
             types and their counts are used.
@@ -58,6 +69,11 @@ class IDConverter:
             num_edges = read_counts(metadata, "edges", edge_types, WHERE)[1]
         self._nodes = TypeRanges(TypeNames("node", node_types), num_nodes)
         self._edges = TypeRanges(TypeNames("edge", edge_types), num_edges)
+        self.node_type, self.edge_type = list(node_types), list(edge_types)
+        self.ntype2id_map = {name: type_id for type_id, name in enumerate(self.node_type)}
+        self.etype2id_map = {name: type_id for type_id, name in enumerate(self.edge_type)}
+        self.num_nodes, self.num_edges = list(num_nodes), list(num_edges)
+        self.nid_offset, self.eid_offset = self._nodes.starts, self._edges.starts
 
     def ntype2id(self, ntype: Any) -> Any:
         """Return the type ID of a node type."""

@@ -43,7 +43,8 @@ class PartitionedGraph:
     With some of the partitions, the graph has all nodes but only the edges that those partitions own: nodes
     of other partitions have no in-edges. Their features can be read.
 
-    Pickling it, as data loader workers started by ``spawn`` do, opens it again by its URI.
+    Pickling it, as data loader workers started by ``spawn`` do, opens it again by its URI. A subclass stays
+    that subclass, and keeps the attributes that it added; its constructor is not called again.
 
     Args:
         output: Root of the output, a store or a URI: a local path or ``s3://…``.
@@ -95,6 +96,7 @@ class PartitionedGraph:
         if ids not in ("new", "original"):
             raise UsageError("There are no such IDs", found=repr(ids), expected="'new' or 'original'")
         store = open_store(output) if isinstance(output, str) else output
+        of_a_subclass = set(vars(self))
         self._options: dict[str, Any] = {
             "parts": None if parts is None else tuple(parts),
             "ids": ids,
@@ -123,9 +125,12 @@ class PartitionedGraph:
         self._edge_features = Features(self._files, "edge", ids, self._graphs.num_edge_ids, *how)
         self._storage = AsyncMemmapStorage if asynchronous else MemmapStorage
         self._probabilities: dict[str, list[Any]] = {}
+        self._own = set(vars(self)) - of_a_subclass | {"_own"}
 
     def __reduce__(self) -> Any:
-        return _reopen, (self._files.output.uri, self._files.output.settings, self._options)
+        output = self._files.output
+        added = {name: value for name, value in vars(self).items() if name not in self._own}
+        return _reopen, (type(self), output.uri, output.settings, self._options), added
 
     def __repr__(self) -> str:
         nodes = {name: self.num_nodes(name) for name in self.ntypes}
@@ -235,29 +240,32 @@ class PartitionedGraph:
 
     def sample_neighbors(
         self,
-        nodes: Tensors,
+        seed_nodes: Tensors,
         fanout: int | Mapping[Any, int],
         edge_dir: Direction = "in",
         prob: str | None = None,
         replace: bool = False,
-        copy_ndata: bool = True,
-        copy_edata: bool = True,
         exclude_edges: Tensors = None,
         output_device: Any = None,
-        **_: Any,
+        *,
+        copy_ndata: bool = True,
+        copy_edata: bool = True,
     ) -> Any:
         """Sample edges of each node, by ``dgl.sampling.sample_neighbors``.
 
+        The arguments and their order are those of DGL's note on custom graphs. Others of DGL's function are
+        passed by name.
+
         Args:
-            nodes: Type-wise IDs, a tensor or a dict by node type.
+            seed_nodes: Type-wise IDs, a tensor or a dict by node type.
             fanout: Edges of each edge type for each node, -1 for all; or a dict with every edge type.
             edge_dir: ``in`` or ``out``.
             prob: Name of a scalar edge feature: edges are drawn in proportion to it, or a mask.
             replace: Draw with replacement.
-            copy_ndata: Not used: features come through storages.
-            copy_edata: Not used, for the same reason.
             exclude_edges: Type-wise IDs of edges not to draw, a tensor or a dict by edge type.
             output_device: Device of the result.
+            copy_ndata: Not used: features come through storages.
+            copy_edata: Not used, for the same reason.
 
         Returns:
             A ``DGLGraph`` with all nodes and the edges that were drawn; their type-wise IDs, int64, are its
@@ -266,10 +274,10 @@ class PartitionedGraph:
         Raises:
             InvalidIdError: There is no such node.
         """
-        self._check_nodes(nodes)
+        self._check_nodes(seed_nodes)
         frontier = dgl.sampling.sample_neighbors(
             self._graphs.get(edge_dir),
-            nodes,
+            seed_nodes,
             fanout,
             edge_dir=edge_dir,
             prob=None if prob is None else self._probability(prob),
@@ -289,12 +297,14 @@ class PartitionedGraph:
         return self._delivered(dgl.out_subgraph(self._graphs.get("out"), nodes), output_device)
 
     def edge_subgraph(
-        self, edges: Tensors, *, relabel_nodes: bool = False, output_device: Any = None, **_: Any
+        self, seed_edges: Tensors, relabel_nodes: bool = False, output_device: Any = None
     ) -> Any:
         """Return some edges with all nodes, as ``DGLGraph.edge_subgraph``.
 
+        The arguments and their order are those of DGL's note on custom graphs.
+
         Args:
-            edges: Type-wise edge IDs, a tensor or a dict by edge type.
+            seed_edges: Type-wise edge IDs, a tensor or a dict by edge type.
             relabel_nodes: Keep only the nodes that the edges have, renumbered; then the node data ``dgl.NID``
                 are their type-wise IDs.
             output_device: Device of the result.
@@ -305,7 +315,8 @@ class PartitionedGraph:
         Raises:
             InvalidIdError: There is no such edge, or its partition is not open.
         """
-        wanted = self._canonical(edges if isinstance(edges, Mapping) else {self._etype(None): edges})
+        by_type = seed_edges if isinstance(seed_edges, Mapping) else {self._etype(None): seed_edges}
+        wanted = self._canonical(by_type)
         none = torch.empty(0, dtype=torch.int64)
         ids = {etype: torch.as_tensor(wanted.get(etype, none)) for etype in self.canonical_etypes}
         ends = {etype: self.find_edges(eids, etype) for etype, eids in ids.items()}
@@ -411,5 +422,9 @@ class PartitionedGraph:
             check_range(torch.as_tensor(ids).numpy(), self.book.nodes.count(type_id), what)
 
 
-def _reopen(uri: str, settings: Any, options: dict[str, Any]) -> PartitionedGraph:
-    return PartitionedGraph(open_store(uri, settings), **options)
+def _reopen(
+    kind: type[PartitionedGraph], uri: str, settings: Any, options: dict[str, Any]
+) -> PartitionedGraph:
+    graph = kind.__new__(kind)
+    PartitionedGraph.__init__(graph, open_store(uri, settings), **options)
+    return graph

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from partition_ops.chunked.id_converter import check_range
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.feature_rows import FeatureRows
 
@@ -14,21 +19,22 @@ _ThreadedFuture: Any = _storages.ThreadedFuture
 
 
 class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
-    """Rows of a feature, read when they are fetched.
+    """Rows of a feature, read when they are fetched: the storage of DGL's note on custom graphs.
 
     Args:
-        rows: The feature. With mapped files this is the storage of DGL's note on custom graphs; with range
-            requests, every fetch waits for the network.
+        rows: The feature: an array of any shape, such as a ``numpy.memmap``, or a feature of a
+            `PartitionedGraph`. If that reads by range requests, every fetch waits for the network.
     """
 
-    def __init__(self, rows: FeatureRows) -> None:
+    def __init__(self, rows: FeatureRows | npt.NDArray[Any]) -> None:
         self.rows = rows
 
-    def fetch(self, indices: Any, device: Any, pin_memory: bool | None = False, **_: Any) -> Any:
+    def fetch(self, indices: Any, device: Any = "cpu", pin_memory: bool | None = False, **_: Any) -> Any:
         """Return the rows of some IDs.
 
         Args:
-            indices: (n,) tensor of type-wise IDs, new or original as those of the graph.
+            indices: (n,) tensor or list; rows of the array, or type-wise IDs, new or original as those of the
+                graph.
             device: Device of the result.
             pin_memory: Copy through pinned memory, if the device is a GPU.
 
@@ -44,9 +50,13 @@ class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
         return self._fetch(indices, device, bool(pin_memory))
 
     def _fetch(self, indices: Any, device: Any, pin_memory: bool) -> Any:
-        import torch
-
-        found = torch.from_numpy(self.rows.take(indices.cpu().numpy()))
+        ids = torch.as_tensor(indices, dtype=torch.int64).cpu().numpy()
+        if isinstance(self.rows, FeatureRows):
+            rows = self.rows.take(ids)
+        else:  # not numpy.take, which flattens
+            check_range(ids, len(self.rows), "The row")
+            rows = np.asarray(self.rows[ids])
+        found = torch.from_numpy(rows)
         if pin_memory:
             found = found.pin_memory()
         return found.to(device, non_blocking=pin_memory)
@@ -55,7 +65,7 @@ class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
 class AsyncMemmapStorage(MemmapStorage):
     """Reads rows in a thread of its own: a batch waits for the slowest of its features, not for their sum."""
 
-    def fetch(self, indices: Any, device: Any, pin_memory: bool | None = False, **_: Any) -> Any:
+    def fetch(self, indices: Any, device: Any = "cpu", pin_memory: bool | None = False, **_: Any) -> Any:
         """Fetch like `MemmapStorage.fetch`, but return a future; its method ``wait`` returns the rows."""
         return _Future(self._fetch, (indices, device, bool(pin_memory)))
 

@@ -158,3 +158,13 @@ def test_parsed_metadata_is_the_same_as_json() -> None:
 def test_metadata_without_counts_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="no counts of edges"):
         IDConverter({key: value for key, value in META.items() if key != "num_edges_per_chunk"})
+
+
+def test_attributes_of_the_guide() -> None:
+    converter = IDConverter(META)
+    assert converter.node_type == META["node_type"] and converter.edge_type == META["edge_type"]
+    assert converter.ntype2id_map == {"author": 0, "none": 1, "paper": 2}
+    assert converter.etype2id_map[META["edge_type"][2]] == 2
+    assert (converter.num_nodes, converter.num_edges) == ([3, 0, 4], [5, 2, 1])
+    assert converter.nid_offset.tolist() == [0, 3, 3, 7]
+    assert converter.eid_offset.tolist() == [0, 5, 7, 8]

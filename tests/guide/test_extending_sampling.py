@@ -1,0 +1,178 @@
+"""The note 'Extending DGL Graph Sampling Pipeline', in its order, with a `PartitionedGraph` as the graph."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from partition_ops.chunked.id_converter import InvalidIdError
+from partition_ops.system.dgl_import import import_dgl
+from partition_ops.train import AsyncMemmapStorage, MemmapStorage, PartitionedGraph
+from tests.graphs import library
+from tests.train_graphs import edges_of, in_memory, partitioned
+
+dgl = import_dgl()
+CITES, WRITES = ("paper", "cites", "paper"), ("author", "writes", "paper")
+PAPERS = 120
+
+
+class CustomGraph(PartitionedGraph):
+    """The note's custom graph: its own node data, in memory-mapped files, and the edges of an output."""
+
+    def __init__(self, output: str, files: Path, **options: Any) -> None:
+        self.node_data = {"paper": {"x": np.load(files / "x.npy", mmap_mode="r")}}
+        super().__init__(output, **options)
+        self.fetched = 0
+
+    def get_node_storage(self, key: str, ntype: str | None = None) -> Any:
+        self.fetched += 1
+        return MemmapStorage(self.node_data[ntype or "paper"][key])
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return partitioned(library(papers=PAPERS), tmp_path_factory.mktemp("note"))
+
+
+@pytest.fixture
+def graph(output: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PartitionedGraph]:
+    with PartitionedGraph(output, cache=tmp_path_factory.getbasetemp() / "cache") as found:
+        yield found
+
+
+@pytest.fixture
+def same(graph: PartitionedGraph) -> Any:
+    """The same graph as a ``DGLGraph`` in memory."""
+    return in_memory(library(papers=PAPERS), graph.book)
+
+
+def test_methods_have_the_signatures_of_the_note() -> None:
+    positional = {
+        name: [p.name for p in inspect.signature(method).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        for name, method in vars(PartitionedGraph).items()
+        if inspect.isfunction(method)
+    }
+    assert positional["sample_neighbors"] == [
+        "self",
+        *("seed_nodes", "fanout", "edge_dir", "prob", "replace", "exclude_edges", "output_device"),
+    ]
+    assert positional["edge_subgraph"] == ["self", "seed_edges", "relabel_nodes", "output_device"]
+    assert positional["to_canonical_etype"] == ["self", "etype"]
+    assert positional["num_nodes"] == ["self", "ntype"]
+    assert positional["get_node_storage"] == ["self", "key", "ntype"]
+
+
+def test_sample_neighbors_by_position_and_by_name(graph: PartitionedGraph) -> None:
+    seeds = {"paper": torch.arange(PAPERS)}
+    excluded = {CITES: torch.arange(0, graph.num_edges(CITES), 2)}
+    for frontier in (
+        graph.sample_neighbors(seeds, -1, "in", None, False, excluded, "cpu"),
+        graph.sample_neighbors(
+            seed_nodes=seeds,
+            fanout=-1,
+            edge_dir="in",
+            prob=None,
+            replace=False,
+            exclude_edges=excluded,
+            output_device="cpu",
+        ),
+    ):
+        left = frontier.edges[CITES].data[dgl.EID].tolist()
+        assert sorted(left) == list(range(1, graph.num_edges(CITES), 2))
+        assert frontier.num_edges(WRITES) == graph.num_edges(WRITES)
+    with pytest.raises(TypeError, match="positional"):
+        graph.sample_neighbors(seeds, -1, "in", None, False, None, None, True)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="copy_everything"):
+        graph.sample_neighbors(seeds, -1, copy_everything=True)  # type: ignore[call-arg]
+
+
+def test_edge_subgraph_by_position_and_by_name(graph: PartitionedGraph, same: Any) -> None:
+    edges = {"cites": torch.tensor([5, 3]), WRITES: torch.tensor([0])}
+    expected = edges_of(same.edge_subgraph(edges, relabel_nodes=False), is_block=False)
+    assert edges_of(graph.edge_subgraph(edges, False, "cpu"), is_block=False) == expected
+    assert edges_of(graph.edge_subgraph(seed_edges=edges, relabel_nodes=False), is_block=False) == expected
+    relabelled = graph.edge_subgraph(edges, True)
+    assert relabelled.num_nodes("venue") == 0
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_as_edge_prediction_sampler(graph: PartitionedGraph, negative: bool) -> None:
+    sampler = dgl.dataloading.as_edge_prediction_sampler(
+        dgl.dataloading.NeighborSampler([4, 4]),
+        negative_sampler=dgl.dataloading.negative_sampler.Uniform(2) if negative else None,
+    )
+    loader = dgl.dataloading.DataLoader(graph, {"cites": torch.arange(40)}, sampler, batch_size=16)
+    found = [batch[1].num_edges(CITES) for batch in loader]
+    assert found == [16, 16, 8]
+
+
+def test_feature_prefetching(graph: PartitionedGraph, same: Any) -> None:
+    sampler = dgl.dataloading.NeighborSampler(
+        [15, 10, 5], prefetch_node_feats={"paper": ["feat"]}, prefetch_labels={"paper": ["label"]}
+    )
+    loader = dgl.dataloading.DataLoader(
+        graph,
+        {"paper": torch.arange(PAPERS)},
+        sampler,
+        device="cpu",
+        batch_size=32,
+        shuffle=True,
+        drop_last=False,
+        num_workers=0,
+    )
+    for _, _, blocks in loader:
+        x, y = blocks[0].srcnodes["paper"].data, blocks[-1].dstnodes["paper"].data
+        assert torch.equal(x["feat"].isnan(), same.nodes["paper"].data["feat"][x[dgl.NID]].isnan())
+        assert torch.equal(y["label"], same.nodes["paper"].data["label"][y[dgl.NID]])
+
+
+@pytest.mark.parametrize("shape", [(10,), (10, 4), (10, 2, 3)])
+def test_memmap_storage_of_an_array(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    np.save(tmp_path / "x.npy", values)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    storage, later = MemmapStorage(mapped), AsyncMemmapStorage(mapped)
+    for indices in ([1, 2], torch.tensor([1, 2])):
+        assert storage.fetch(indices).numpy().tolist() == values[[1, 2]].tolist()
+        assert later.fetch(indices, "cpu").wait().numpy().tolist() == values[[1, 2]].tolist()
+    assert storage.fetch([]).shape == (0, *shape[1:])
+    with pytest.raises(InvalidIdError, match="row is out of range"):
+        storage.fetch([-1])
+
+
+def test_a_pickled_custom_graph_is_one(output: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(2 * PAPERS))
+    with (
+        CustomGraph(output, tmp_path, cache=tmp_path / "cache", ids="original") as graph,
+        pickle.loads(pickle.dumps(graph)) as again,
+    ):
+        assert type(again) is CustomGraph and again.ids == "original" and again.fetched == 0
+        assert again.get_node_storage("x", "paper").fetch([7]).tolist() == [7]
+        assert again.num_edges(CITES) == graph.num_edges(CITES)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_a_custom_graph_with_workers(output: str, tmp_path: Path, context: str) -> None:
+    values = np.random.default_rng(0).normal(size=(PAPERS, 3))
+    np.save(tmp_path / "x.npy", values)
+    sampler = dgl.dataloading.NeighborSampler([3], prefetch_node_feats={"paper": ["x"]})
+    with CustomGraph(output, tmp_path, cache=tmp_path / "cache") as graph:
+        loader = dgl.dataloading.DataLoader(
+            graph,
+            {"paper": torch.arange(PAPERS)},
+            sampler,
+            batch_size=60,
+            num_workers=1,
+            multiprocessing_context=context,
+        )
+        for _, _, (block,) in loader:
+            rows = block.srcnodes["paper"].data
+            assert rows["x"].numpy().tolist() == values[rows[dgl.NID].numpy()].tolist()
+        assert graph.fetched > 0
