@@ -20,6 +20,7 @@ from partition_ops.stages.partition.options import LibraryOptions, PartitionConf
 from partition_ops.system.signals import restore_default_handlers
 
 PROGRAM = "pm_dglpart"
+USAGE = b"<nparts-per-pe>"  # in the usage of the program of the dgl branch of ParMETIS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,10 +82,19 @@ def _partition(arguments: argparse.Namespace, comm: Any) -> dict[str, int]:
 
 def _become_program(arguments: argparse.Namespace) -> None:
     """Replace this process by the other program, so that mpirun sees it as the rank."""
-    if shutil.which(PROGRAM) is None:
+    path = shutil.which(PROGRAM)
+    if path is None:
         raise EngineError(
             f"There is no {PROGRAM} on the PATH",
             remedy="Build it from the dgl branch of ParMETIS, or leave --use-program out.",
+        )
+    content = Path(path).read_bytes()
+    if content.startswith(b"\x7fELF") and USAGE not in content:  # it would print its usage, and succeed
+        raise EngineError(
+            f"{path} takes other arguments",
+            found="a program that is not of the dgl branch of ParMETIS, such as that of PM4GNN",
+            expected=f"{PROGRAM} <graph> <partitions for each rank>",
+            remedy="Put the other program first on the PATH, or leave --use-program out.",
         )
     os.execvp(PROGRAM, [PROGRAM, arguments.graph, str(arguments.parts)])
 

@@ -1,7 +1,8 @@
-"""ParMETIS, or KarypisLab's PM4GNN, which has the same arguments, called through ctypes.
+"""ParMETIS, or KarypisLab's PM4GNN, called through ctypes.
 
 It is looked for at run time and never shipped: its licence allows education, research and evaluation only.
-Source: ParMETIS manual 4.0, section 5.2, ``ParMETIS_V3_PartKway``.
+Sources: ParMETIS manual 4.0, section 5.2, ``ParMETIS_V3_PartKway``; the header of PM4GNN. Its function has no
+argument ``numflag`` (IDs begin at 0), and its options are those of METIS 5.2, an array of 40.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ import numpy.typing as npt
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.options import LibraryOptions
 
-FUNCTIONS = ("PM4GNN_PartKway", "ParMETIS_V3_PartKway")
+PM4GNN = "PM4GNN_PartKway"
+FUNCTIONS = (PM4GNN, "ParMETIS_V3_PartKway")
 ADAPTIVE = "ParMETIS_V3_AdaptiveRepart"
 UNCOUPLED = 2  # the present partitions are independent of the ranks
 MOST_RATIO = 1_000_000  # of cut edges to moved nodes; the limit of the manual
 METIS_OK = 1
+METIS_OPTIONS = 40  # METIS_NOPTIONS of METIS 5
+METIS_SEED = 9  # METIS_OPTION_SEED of METIS 5.2, which PM4GNN needs
 PARMETIS_TOLERANCE = 1.05  # as its manual recommends
 FEWEST_NODES = 20  # for each rank and partition: below, ParMETIS divides by zero
 MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and replaces 0 with 1
@@ -72,20 +76,24 @@ class Library:
     """A loaded library; only for use inside a rank, because loading it loads MPI.
 
     Raises:
-        EngineError: There is none, or it exports none of the functions.
+        EngineError: There is none, it exports none of the functions, or its integers have another width than
+            the options say.
     """
 
     def __init__(self, options: LibraryOptions) -> None:
         self.index = np.dtype(np.int32 if options.index_bits == 32 else np.int64)
         self.real = np.dtype(np.float32 if options.real_bits == 32 else np.float64)
         path = find_library(options)
-        try:
-            self._library: Any = ctypes.CDLL(path)
-        except OSError as error:
-            raise EngineError(f"{path} cannot be loaded: {error}", remedy=REMEDY) from error
+        self._library = _load(path, own=options.path is not None)
         names = [name for name in FUNCTIONS if hasattr(self._library, name)]
         if not names:
-            raise EngineError(f"{path} is not ParMETIS", expected="a function " + " or ".join(FUNCTIONS))
+            raise EngineError(
+                f"{path} is not ParMETIS",
+                found="a library without these functions",
+                expected="a function " + " or ".join(FUNCTIONS),
+                remedy="Name libparmetis.so or libpm4gnn.so with --parmetis-library.",
+            )
+        _check_index_bits(self._library, path, options.index_bits)
         self.name = names[0]
         self._function: Any = getattr(self._library, self.name)
         self._function.restype = ctypes.c_int
@@ -102,6 +110,9 @@ class Library:
         Peak memory: the library's own.
         """
         options = [1, 0, 1 + target.seed % MOST_SEEDS]
+        if self.name == PM4GNN:
+            options = [-1] * METIS_OPTIONS  # the defaults
+            options[METIS_SEED] = 1 + target.seed % MOST_SEEDS
         parts = np.zeros(len(piece.offsets) - 1, self.index)
         return self._call(self._function, piece, target, [self._indices(options)], parts, comm)
 
@@ -152,10 +163,11 @@ class Library:
         comm: Any,
         *sizes: Any,
     ) -> npt.NDArray[np.int32]:
-        """Call one of the functions; their arguments differ only in the sizes and in ``how``."""
+        """Call one of the functions; ParMETIS's two differ only in the sizes and in ``how``."""
         from mpi4py import MPI
 
         cut = np.zeros(1, self.index)
+        first_id = [] if self.name == PM4GNN else [self._indices([0])]
         status = function(
             self._indices(piece.bounds),
             self._indices(piece.offsets),
@@ -164,7 +176,7 @@ class Library:
             *sizes,
             None,  # weights of the edges
             self._indices([2]),  # weights of the nodes only
-            self._indices([0]),  # IDs from 0
+            *first_id,
             self._indices([piece.weights.shape[1]]),
             self._indices([target.num_parts]),
             self._reals(np.repeat(target.shares, piece.weights.shape[1])),
@@ -175,7 +187,12 @@ class Library:
             ctypes.c_void_p(MPI._addressof(comm)),
         )
         if status != METIS_OK:
-            raise EngineError(f"{self.name} could not partition the graph", found=f"status {status}")
+            raise EngineError(
+                f"{self.name} could not partition the graph",
+                found=f"status {status}",
+                remedy="The library's own message is above. If it rejects 'tpwgts' or 'ubvec', it was built"
+                " with real numbers of 64 bits (real_t), and must be built with 32.",
+            )
         return parts.astype(np.int32, copy=False)
 
     def _indices(self, values: Any) -> Any:
@@ -183,6 +200,43 @@ class Library:
 
     def _reals(self, values: Any) -> Any:
         return _pointer(np.ascontiguousarray(values, self.real))
+
+
+def _load(path: str, *, own: bool) -> Any:
+    """Load a library; ``own`` says that the user named it."""
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        remedy, text = REMEDY, str(error)
+        if own and "undefined symbol" in text:
+            remedy = (
+                "A library that it uses is not linked. 'errexit' and names that begin with 'gk_' are in"
+                " GKlib, which a shared libmetis.so must be linked with."
+            )
+        elif own and "cannot open shared object file" in text:
+            remedy = "Add the folder of the missing library to LD_LIBRARY_PATH, on every host."
+        raise EngineError(f"{path} cannot be loaded: {error}", remedy=remedy) from error
+
+
+def _check_index_bits(library: Any, path: str, expected: int) -> None:
+    """Raise an error if the METIS in a library has integers of another width than expected.
+
+    METIS itself tells: METIS_SetDefaultOptions writes -1 into 40 integers. A library that does not export it
+    is not checked.
+    """
+    function = getattr(library, "METIS_SetDefaultOptions", None)
+    if function is None:
+        return
+    options = np.zeros(METIS_OPTIONS, np.int64)
+    function(_pointer(options))
+    found = 64 if options[-1] == -1 else 32
+    if found != expected:
+        raise EngineError(
+            f"{path} was built with other integers than --parmetis-index-bits says",
+            found=f"an idx_t of {found} bits",
+            expected=f"{expected} bits",
+            remedy=f"Use --parmetis-index-bits {found}, or name another library with --parmetis-library.",
+        )
 
 
 def find_library(options: LibraryOptions) -> str:
