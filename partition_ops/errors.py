@@ -7,6 +7,7 @@ all other errors into ``AirflowFailException``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 
@@ -48,6 +49,23 @@ class PartitionOpsError(Exception):
         if self.remedy is not None:
             parts.append(self.remedy)
         return " ".join(part if part.endswith((".", "!", "?", ":")) else part + "." for part in parts)
+
+    def lines(self) -> list[str]:
+        """Return the error as lines for a terminal or a log: the problem, then one finding to a line."""
+        lines = [self.problem]
+        for name, described in (("found:", self.found), ("expected:", self.expected)):
+            if described is not None:
+                entries = message_lines(described)
+                lines += [
+                    f"  {label:10}{entry}" for label, entry in zip_longest([name], entries, fillvalue="")
+                ]
+        return lines if self.remedy is None else [*lines, f"  {self.remedy}"]
+
+    def summary(self) -> str:
+        """Return the problem and the first finding, as one line."""
+        found = [] if self.found is None else message_lines(self.found)
+        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+        return f"{self.problem}: {found[0]}{more}" if found else self.problem
 
 
 def message_lines(described: object) -> list[str]:

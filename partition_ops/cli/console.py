@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from partition_ops.errors import PartitionOpsError, VerificationError, message_lines
+from partition_ops.errors import PartitionOpsError, VerificationError
 
 
 class Console:
@@ -47,12 +47,5 @@ class Console:
             kind = {"kind": type(error).__name__, "exit_code": error.exit_code}
             report = {"report": error.report} if isinstance(error, VerificationError) else {}
             print(json.dumps({"error": {**kind, **described}, **report}, default=str))
-        self.note(f"partition-ops: error: {error.problem}")
-        for name in ("found", "expected"):
-            if getattr(error, name) is not None:
-                first, *more = message_lines(getattr(error, name))
-                self.note(f"  {name + ':':10}{first}")
-                for line in more:
-                    self.note(f"  {'':10}{line}")
-        if error.remedy is not None:
-            self.note(f"  {error.remedy}")
+        problem, *details = error.lines()
+        self.note("\n".join([f"partition-ops: error: {problem}", *details]))

@@ -242,8 +242,9 @@ def explain_failures(log: Logger) -> Iterator[None]:
     except PartitionOpsError as error:
         if error.transient:
             raise
-        log.error("%s", error)
-        raise AirflowFailException(str(error)) from None
+        for line in error.lines():  # Airflow shows each as a line of its own
+            log.error("%s", line)
+        raise AirflowFailException(error.summary()) from None
 
 
 def count_partitions(destination: Store) -> int:
