@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs every test, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test test-compose env bench lint reference lock clean
+.PHONY: help demo up down status test test-compose campaign env bench lint reference lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -32,6 +32,9 @@ test: $(READY) ## Run every test, those over many graphs last
 
 test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and run a job on two workers
 	@$(PYTHON) -m pytest tests/compose
+
+campaign: $(READY) ## Kill, suspend and damage runs, for at most an hour, and print a table of the results
+	@$(PYTHON) -m tests.campaign
 
 env: ## Write .env, the settings of docker-compose.yaml, with generated secrets
 	@python3 -m local_stack.env_file

@@ -1,0 +1,141 @@
+"""Kills: a run is killed once or twice at uniformly random moments and repeated; then bytes are compared."""
+
+from __future__ import annotations
+
+import random
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from partition_ops.chunked.metadata import METADATA
+from partition_ops.storage import Store, open_store, s3_client
+from partition_ops.storage.store import upload_folder
+from tests.campaign.commands import Command, succeed
+from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
+from tests.graphs import library
+from tests.integration.test_killed import content
+from tests.mpi import MISSING
+
+TWICE = 0.3  # share of the attempts whose repetition is killed too
+WHOM = ("group", "main process", "child")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A run that nobody kills.
+
+    Attributes:
+        graph: Folder of its input.
+        files: Content of its output.
+        seconds: Time that it takes in a forked process.
+    """
+
+    graph: Path
+    files: dict[str, Any]
+    seconds: float
+
+
+def options(engine: str, docs: bool) -> list[str]:
+    return ["--num-parts", "2", "--engine", engine, *(["--data-docs"] if docs else [])]
+
+
+@cache
+def reference(engine: str, docs: bool) -> Reference:
+    """Return the run that the others are compared with; each process of the campaign makes it once."""
+    folder = Path(tempfile.mkdtemp(prefix="campaign-reference-"))
+    graph = library().write(folder / "in")
+    for name in ("first", "out"):  # the first call compiles
+        began = time.monotonic()
+        succeed(Command(["run", graph, folder / name, *options(engine, docs)], folder / "log"))
+        seconds = time.monotonic() - began
+    return Reference(graph, content(open_store(str(folder / "out"))), seconds)
+
+
+def settle_quickly() -> None:
+    """The server is near, so that nobody needs long between reading and writing."""
+    s3_client.SETTLE_SECONDS = 0.3
+
+
+def killed_locally(engine: str, attempt: Attempt) -> Verdict:
+    docs = attempt.random.random() < 0.2
+    known = reference(engine, docs)
+    out = attempt.folder / "out"
+    words = ["run", known.graph, out, *options(engine, docs)]
+    _kill_and_repeat(attempt, partial(Command, words, attempt.folder / "log"), known.seconds)
+    _compare(known, open_store(str(out)))
+    return Verdict.SAME
+
+
+def killed_on_s3(engine: str, attempt: Attempt) -> Verdict:
+    docs = attempt.random.random() < 0.2
+    known, settings = reference(engine, docs), s3_server()
+    root = f"s3://{BUCKET}/{attempt.folder.name}"
+    with open_store(f"{root}/in", settings) as source:
+        upload_folder(known.graph, source, last=METADATA)
+    words = ["run", f"{root}/in", f"{root}/out", *options(engine, docs)]
+    start = partial(
+        Command, words, attempt.folder / "log", environment=s3_environment(settings), patch=settle_quickly
+    )
+    _kill_and_repeat(attempt, start, known.seconds + 2)
+    with open_store(f"{root}/out", settings) as output:
+        _compare(known, output)
+    with open_store(root, settings) as everything:
+        everything.delete([entry.key for entry in everything.list()])
+    return Verdict.SAME
+
+
+def _kill_and_repeat(attempt: Attempt, start: Callable[[], Command], seconds: float) -> None:
+    chance = attempt.random
+    for _ in range(2 if chance.random() < TWICE else 1):
+        whom, moment = chance.choice(WHOM), chance.uniform(0, seconds)
+        command = start()
+        time.sleep(moment)
+        kill(command, whom, chance)
+    succeed(start())
+
+
+def kill(command: Command, whom: str, chance: random.Random) -> None:
+    """Kill a part of a command; if a child is killed, the command may still end well or with an error."""
+    if whom == "child" and (children := command.children()):
+        with suppress(psutil.Error):
+            chance.choice(children).send_signal(signal.SIGKILL)
+        command.wait()
+    elif whom == "main process":
+        command.kill_main()
+    else:
+        command.kill_group()
+
+
+def _compare(known: Reference, output: Store) -> None:
+    found = content(output)
+    differing = [key for key in {*known.files, *found} if known.files.get(key) != found.get(key)]
+    if differing:
+        kinds = [
+            f"{key}: {'missing' if key not in found else 'new' if key not in known.files else 'changed'}"
+            for key in sorted(differing)
+        ]
+        raise Defect("\n".join(kinds))
+
+
+def _cases(engine: str, local: int, on_s3: int, short: int = 0) -> list[Case]:
+    missing = (lambda: MISSING) if engine == "parmetis" else (lambda: None)
+    return [
+        Case(f"kill, local, {engine}", partial(killed_locally, engine), local, short, missing),
+        Case(f"kill, S3, {engine}", partial(killed_on_s3, engine), on_s3, short, missing),
+    ]
+
+
+CASES = [
+    *_cases("random", 150, 150, 2),
+    *_cases("metis", 150, 100),
+    *_cases("two-level", 150, 100),
+    *_cases("parmetis", 100, 100),
+]
