@@ -1,9 +1,10 @@
 """The protocol of output formats, and the registry that finds them by name.
 
-A format is a class derived from `Format`. A built-in one is a package of ``partition_ops.formats`` that names
-its class in ``FORMAT``; any other one is an entry point of the group ``partition_ops.formats`` of an
-installed package. The protocol works in both directions: ``convert`` writes partitions through it; ``idmap``,
-``train``, ``verify`` and other readers find the stored columns through it.
+A format is a class derived from `Format`. A built-in one is a package of ``partition_ops.formats``, with the
+name of the format and ``_`` instead of ``-``, that names its class in ``FORMAT``; any other one is an entry
+point of the group ``partition_ops.formats`` of an installed package. The protocol works in both directions:
+``convert`` writes partitions through it; ``idmap``, ``train``, ``verify`` and other readers find the stored
+columns through it.
 """
 
 from __future__ import annotations
@@ -39,10 +40,31 @@ class FileWriter:
         columns: Names of the columns, or of their groups, that the content depends on. If their digests have
             not changed since the previous run, ``convert`` copies the file from there.
         write: Writes the file to a binary stream, which can seek.
+        content: Files of a partition with the same ``content`` have the same bytes, whatever their formats.
+            ``convert`` writes the first of them; the others become hard links, or copies that the S3 server
+            makes. Empty if no other file has these bytes.
+        options: Options of the format that the content depends on, in addition to the columns.
     """
 
     columns: Collection[str]
     write: Callable[[BinaryIO], object]
+    content: str = ""
+    options: str = ""
+
+
+@dataclass(frozen=True)
+class PartitionSize:
+    """Expected or largest size of a partition.
+
+    Attributes:
+        nodes: Inner and halo nodes.
+        edges: Edges of its graph.
+        typed: Whether there are several types of nodes or edges.
+    """
+
+    nodes: int
+    edges: int
+    typed: bool
 
 
 class Format(ABC):
@@ -57,11 +79,19 @@ class Format(ABC):
         version: Raise it whenever the same partition gives other bytes: the partitions are then converted
             again.
         checks: Checks of ``verify`` that only this format has: what must hold, by name.
+        feature_files: Name of the layout of the files with features and original IDs. Formats with the same
+            name share these files. Empty if the format has its own layout.
+        not_stored: Columns of nodes and edges that `load` does not return, or not with all options: some of
+            ``nodes/orig_id``, ``nodes/part_id``, ``edges/orig_id`` and ``edges/new_id``.
+        has_graph: Whether `arrays` finds the groups ``nodes`` and ``edges``, which training reads.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     checks: ClassVar[Mapping[str, str]] = {}
+    feature_files: ClassVar[str] = ""
+    not_stored: ClassVar[Collection[str]] = ()
+    has_graph: ClassVar[bool] = True
 
     @property
     def folder(self) -> str:
@@ -78,6 +108,19 @@ class Format(ABC):
 
         Peak memory of writing: a few blocks of 1 MiB, unless the format says otherwise.
         """
+
+    def memory(self, size: PartitionSize, options: Mapping[str, Any]) -> int:
+        """Return the bytes of memory that writing a partition takes beside a few blocks, at most.
+
+        Args:
+            size: Size of the partition.
+            options: Options of ``convert``.
+        """
+        return 0
+
+    def disk(self, size: PartitionSize, options: Mapping[str, Any]) -> int:
+        """Return the bytes of a partition's files without features and original IDs, for the estimate."""
+        return 0
 
     def config_files(self, book: Book) -> Mapping[str, bytes]:
         """Return the files that describe all partitions, by path inside the folder of the format.
@@ -114,6 +157,9 @@ class Format(ABC):
         ``verify`` compares them with the input. ``edges/src`` and ``edges/dst`` must be among the edges.
         ``nodes/inner`` and ``edges/inner``, uint8, are 1 for what the partition owns, if the format stores
         that. By default the arrays are mapped from where `arrays` finds them.
+
+        If the format does not store ``edges/orig_id``, the edges may be in any order. If it does not store
+        ``edges/new_id`` either, the edges of a destination must be in the order of their new IDs.
 
         Raises:
             InvalidInputError: A file is missing or damaged.
@@ -173,13 +219,17 @@ def get_formats(names: Iterable[str]) -> list[Format]:
 
 
 def reading_format(book: Book) -> Format:
-    """Return the format that an output is read through: the first of its formats that is installed.
+    """Return the format that an output is read through: the first that is installed and has the graph.
+
+    If none has the graph, it is the first that is installed.
 
     Raises:
-        UsageError: None of them is.
+        UsageError: None of them is installed.
     """
     known = format_names()
-    return get_format(next((name for name in book.formats if name in known), book.formats[0]))
+    installed = get_formats(name for name in book.formats if name in known)
+    found = next((form for form in installed if form.has_graph), None)
+    return found or (installed[0] if installed else get_format(book.formats[0]))
 
 
 def main_config(book: Book) -> str:
@@ -200,7 +250,7 @@ def _builtin() -> dict[str, str]:
         if module.ispkg:  # their __init__ import nothing
             names = vars(import_module(f"{package.__name__}.{module.name}"))
             if "FORMAT" in names:
-                found[module.name] = str(names["FORMAT"])
+                found[module.name.replace("_", "-")] = str(names["FORMAT"])
     return found
 
 

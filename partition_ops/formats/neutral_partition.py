@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from partition_ops.formats.columns import Column, in_group
 
@@ -39,6 +40,7 @@ class Partition:
             content has no known digest is left out. Equal digests mean equal columns.
         sparse_formats: Sparse formats of the graph that the option ``--graph-formats`` asks for; formats that
             do not store sparse matrices ignore them.
+        options: All options of ``convert``. A file that depends on one names it in `FileWriter.options`.
     """
 
     part: int
@@ -51,6 +53,7 @@ class Partition:
     columns: Mapping[str, Column]
     digests: Mapping[str, str] = field(default_factory=dict)
     sparse_formats: tuple[str, ...] = ("coo",)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_homogeneous(self) -> bool:

@@ -133,19 +133,27 @@ class LocalStore(Store):
         found = other.stat(key) if isinstance(other, LocalStore) else None
         if not isinstance(other, LocalStore) or found is None or found.size != size:
             return False
+        self._link(other.path(key), key)
+        return True
+
+    def share(self, artifact: Artifact, key: str) -> Artifact:
+        self._link(self.path(artifact.key), key)
+        return Artifact(key, artifact.size, artifact.sha256)
+
+    def _link(self, existing: Path, key: str) -> None:
+        """Make an object a hard link to a file, or a copy if the disk has no links."""
         path = self.path(key)
         _make_folder(path.parent)
         new = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}")
         try:
             with explain_full_disk(path.parent), _explain_os_errors(path, "written"):
                 try:
-                    os.link(other.path(key), new)
+                    os.link(existing, new)
                 except OSError:  # another disk, or one without hard links
-                    shutil.copyfile(other.path(key), new)
+                    shutil.copyfile(existing, new)
                 new.replace(path)
         finally:
             new.unlink(missing_ok=True)
-        return True
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
         path = self.path(key)

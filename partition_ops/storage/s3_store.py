@@ -221,17 +221,29 @@ class S3Store(Store):
         found = other.stat(key)
         if found is None or found.size != size:
             return False
-        full = self._settled(key)
+        self._settled(key)
+        self._copy(other._bucket, other._full(key), key, size)
+        return True
+
+    def share(self, artifact: Artifact, key: str) -> Artifact:
+        def copy() -> None:
+            self._copy(self._bucket, self._settled(artifact.key), key, artifact.size)
+
+        if self._deferred is None:
+            self._settled(key)
+            copy()
+        else:  # the threads take uploads in order: none waits for one that has not begun
+            self._deferred.append(self._connection.uploads.start(self._full(key), copy))
+        return Artifact(key, artifact.size, artifact.sha256)
+
+    def _copy(self, bucket: str, existing: str, key: str, size: int) -> None:
+        """Let the server copy an object, given by its bucket and its key there."""
+        full = self._full(key)
         with self._explain_errors(key), self._step("Copying", key, size) as advance:
             self._client.copy(
-                {"Bucket": other._bucket, "Key": other._full(key)},
-                self._bucket,
-                full,
-                Callback=advance,
-                Config=COPYING,
+                {"Bucket": bucket, "Key": existing}, self._bucket, full, Callback=advance, Config=COPYING
             )
         self._connection.cache.forget(full)
-        return True
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
         full = self._settled(key)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.storage.store import NewObject, Store, StoredObject
+from partition_ops.storage.store import Artifact, NewObject, Store, StoredObject
 from partition_ops.system.temporary_folders import temporary_folder
 
 
@@ -97,6 +97,10 @@ class SplitStore(Store):
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
         return self._of(key).copy_from(other, key, size)
+
+    def share(self, artifact: Artifact, key: str) -> Artifact:
+        store = self._of(key)
+        return store.share(artifact, key) if store is self._of(artifact.key) else super().share(artifact, key)
 
     def delete(self, keys: Iterable[str]) -> None:
         keys = [*keys]

@@ -217,6 +217,20 @@ class Store(ABC):
         """
         return False
 
+    def share(self, artifact: Artifact, key: str) -> Artifact:
+        """Create another object with the content of one that this process has written to this store.
+
+        A local store makes a hard link if the disk supports it; an S3 server makes the copy itself, in the
+        background if uploads are.
+
+        Args:
+            artifact: The existing object.
+            key: Key of the new object.
+        """
+        with self.create(key) as new:
+            shutil.copyfile(self.local_copy(artifact.key), new.path)
+        return new.get_artifact()
+
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects; those that do not exist are ignored."""

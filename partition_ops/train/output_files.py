@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts.book import read_book
+from partition_ops.artifacts.book import Book, read_book
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.artifacts.records import CONFIG_TASK, part_task, read_record
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
 from partition_ops.formats.columns import Array, StoredArray, in_group
-from partition_ops.formats.format import main_config, reading_format
+from partition_ops.formats.format import Format, main_config, reading_format
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import sha256_of
@@ -62,7 +62,7 @@ class OutputFiles:
         self.num_hops = book.num_hops
         _check_together(output, self.num_hops, self.parts)
         self.config_key = main_config(book)
-        self._format = reading_format(book)
+        self._format = _trainable_format(output, book)
         self.book = PartitionBook(output, graph_name=book.graph_name)
         self._arrays: dict[tuple[int, str], Mapping[str, StoredArray]] = {}
         self._held: list[CacheEntry] = []
@@ -205,6 +205,18 @@ class OutputFiles:
             remedy="If another process is writing the run, wait until it has finished. Otherwise rebuild the"
             " file with 'partition-ops run … --check-artifacts'.",
         )
+
+
+def _trainable_format(output: Store, book: Book) -> Format:
+    form = reading_format(book)
+    if form.has_graph:
+        return form
+    raise UsageError(
+        f"The partitions of {output.uri} cannot be opened here: no format of the output has their graph",
+        found="--formats " + ",".join(book.formats),
+        expected="one that this package trains on, such as dgl",
+        remedy="Run 'partition-ops run' into another OUTPUT with dgl among the --formats.",
+    )
 
 
 def _published(output: Store) -> dict[str, dict[str, Any]]:

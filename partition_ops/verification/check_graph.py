@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from partition_ops.errors import InvalidInputError
 from partition_ops.formats.findings import Findings
 from partition_ops.verification.artifact_readers import Array
 from partition_ops.verification.expected_graph import ExpectedGraph
@@ -214,6 +215,50 @@ class GraphChecks:
         ends: Any = self.graph.new_ends(type_id, orig[known])
         for role, new, expected in zip(("source", "destination"), found, ends, strict=True):
             self.findings.equal("edge-ends", f"{where}: new ID of the {role}", new, expected, at="edge")
+
+
+def complete_columns(
+    graph: ExpectedGraph, part: int, columns: Mapping[str, Array], not_stored: Collection[str]
+) -> Mapping[str, Array]:
+    """Return columns of nodes and edges with those that a format does not store, in the order of edge IDs.
+
+    Original IDs and owners follow from new IDs, by the ID maps, which have a check of their own. Without new
+    IDs of the edges, the k-th edge of a destination is taken as that with its k-th smallest new ID; the check
+    of the ends fails if it is another one.
+
+    Peak memory: some arrays of the partition's edges.
+    """
+    missing, found = {*not_stored} - columns.keys(), dict(columns)
+    new = found["nodes/new_id"]
+    owners, _, orig = graph.describe_nodes(new.clip(0, max(graph.nodes.total - 1, 0)))
+    derived = {"nodes/part_id": owners, "nodes/orig_id": orig}
+    found |= {name: derived[name] for name in derived.keys() & missing}
+    if "edges/orig_id" not in missing:
+        return found
+    if "edges/new_id" in missing:
+        found["edges/new_id"] = _edge_ids_by_destination(graph, part, new[found["edges/dst"]])
+    start, end = graph.edge_ranges.part(part)
+    ids = found["edges/new_id"]
+    order = np.lexsort((ids, (ids < start) | (ids >= end)))
+    found |= {name: values[order] for name, values in found.items() if name.startswith("edges/")}
+    known = found["edges/new_id"].clip(0, max(graph.edge_ranges.total - 1, 0))
+    found["edges/orig_id"] = graph.describe_edges(known)[1]
+    return found
+
+
+def _edge_ids_by_destination(graph: ExpectedGraph, part: int, dst: Array) -> Array:
+    """Return new edge IDs, ascending for each destination, for edges with given new destination IDs."""
+    expected = np.concatenate([graph.own_edges(part), graph.foreign_edges(part)])
+    if len(expected) != len(dst):
+        raise InvalidInputError(f"there are {len(dst)} edges", expected=str(len(expected)))
+    type_ids, orig = graph.describe_edges(expected)
+    ends = np.empty(len(expected), np.int64)
+    for type_id in range(len(graph.edges)):
+        mine = type_ids == type_id
+        ends[mine] = graph.new_ends(type_id, orig[mine])[1]
+    ids = np.empty(len(dst), np.int64)
+    ids[np.argsort(dst, kind="stable")] = expected[np.lexsort((expected, ends))]
+    return ids
 
 
 def _ones_first(ones: int, total: int) -> Array:

@@ -18,7 +18,7 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.verification.check_dropped import check_dropped, find_dropped, read_actions
 from partition_ops.verification.check_features import FeatureChecks, check_original_ids
-from partition_ops.verification.check_graph import GRAPH_CHECKS, GraphChecks, Seen
+from partition_ops.verification.check_graph import GRAPH_CHECKS, GraphChecks, Seen, complete_columns
 from partition_ops.verification.check_growth import check_growth
 from partition_ops.verification.check_id_maps import check_id_maps
 from partition_ops.verification.check_output import (
@@ -157,7 +157,8 @@ class _FormatChecks:
     def _check_graph(self, part: int, nodes: Seen, edges: Seen) -> None:
         columns, where = None, f"{self.form.name}, part {part}"
         with self.findings.check("fields"):
-            columns = self.form.load(self.output, part, ("nodes", "edges"))
+            stored = self.form.load(self.output, part, ("nodes", "edges"))
+            columns = complete_columns(self.graph, part, stored, self.form.not_stored)
         if columns is None:
             for check in GRAPH_CHECKS:
                 self.findings.fail(check, f"{where}: the graph cannot be read")

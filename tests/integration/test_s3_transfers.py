@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -126,3 +127,24 @@ def test_a_copy_is_kept_if_it_will_be_read_again(store: S3Store) -> None:
         assert requests == ([] if again else ["GET"])
     store.write_bytes("a", b"new")
     assert store.local_copy("a").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_the_server_copies_a_shared_object(
+    store: S3Store, gate: threading.Event, *, background: bool
+) -> None:
+    """It waits for the upload of the first; nothing is sent twice."""
+    sent: list[int] = []
+
+    def note(request: Any, **given: Any) -> None:
+        sent.append(int(request.headers.get("Content-Length", 0)))
+
+    store._client.meta.events.register("before-send.s3", note)
+    threading.Timer(0.2, gate.set).start()
+    with ExitStack() as stack:
+        writing = stack.enter_context(store.background_uploads()) if background else store
+        first = writing.write_bytes("a", bytes(100_000))
+        shared = writing.share(first, "b/c")
+    assert (shared.key, shared.size, shared.sha256) == ("b/c", 100_000, first.sha256)
+    assert store.read_bytes("b/c") == bytes(100_000)
+    assert sum(length >= 100_000 for length in sent) == 1

@@ -33,7 +33,7 @@ from partition_ops.formats.dgl.binary_format import (
 from partition_ops.formats.dgl.checks import CHECKS, check_complete, check_config, check_partition
 from partition_ops.formats.dgl.file_names import GRAPH, TENSOR_FILES, partition_file
 from partition_ops.formats.findings import Findings
-from partition_ops.formats.format import GROUPS, FileWriter, Format
+from partition_ops.formats.format import GROUPS, FileWriter, Format, PartitionSize
 from partition_ops.formats.neutral_partition import GRAPH_GROUPS, Partition
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
@@ -49,6 +49,7 @@ class DGL(Format):
 
     name = "dgl"
     checks = CHECKS
+    feature_files = "dgl"
 
     @property
     def folder(self) -> str:
@@ -64,10 +65,15 @@ class DGL(Format):
         def write_graph(stream: BinaryIO) -> None:
             write_graph_file(stream, graph_columns(partition))
 
-        files = {GRAPH: FileWriter(GRAPH_GROUPS, write_graph)}
-        for group, name in TENSOR_FILES.items():
-            files[name] = FileWriter((group,), partial(_write_tensors, partition, group))
-        return files
+        return {GRAPH: FileWriter(GRAPH_GROUPS, write_graph), **tensor_files(partition)}
+
+    def memory(self, size: PartitionSize, options: Mapping[str, Any]) -> int:
+        return 16 * size.edges * _num_compressed(options)
+
+    def disk(self, size: PartitionSize, options: Mapping[str, Any]) -> int:
+        types, sparse = 4 * size.typed, 16 * len(options["graph_formats"])
+        nodes = (25 + types + 8 * _num_compressed(options)) * size.nodes
+        return 8192 + (17 + types + sparse) * size.edges + nodes
 
     def config_files(self, book: Book) -> Mapping[str, bytes]:
         return {f"{book.graph_name}.json": json_bytes(partition_config(book))}
@@ -141,6 +147,14 @@ class DGL(Format):
         return key, read_object_at(output, key, entry.size), where
 
 
+def tensor_files(partition: Partition) -> dict[str, FileWriter]:
+    """Return the tensor files by name: features and original IDs, which DGL's later versions read too."""
+    return {
+        name: FileWriter((group,), partial(_write_tensors, partition, group), f"{group} for DGL")
+        for group, name in TENSOR_FILES.items()
+    }
+
+
 def graph_columns(partition: Partition) -> GraphColumns:
     """Return the content of ``graph.dgl``, with the fields and dtypes of dgl 1.1.3, and ``orig_id``.
 
@@ -189,6 +203,10 @@ def partition_config(book: Book) -> dict[str, Any]:
             "part_graph": f"part{part}/{GRAPH}",
         }
     return document
+
+
+def _num_compressed(options: Mapping[str, Any]) -> int:
+    return len({*options["graph_formats"]} - {"coo"})
 
 
 def _write_tensors(partition: Partition, group: str, stream: BinaryIO) -> None:

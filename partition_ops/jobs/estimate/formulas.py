@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from partition_ops.formats.format import PartitionSize, get_formats
 from partition_ops.jobs.estimate.job import LIBRARIES, MIB, PYTHON, READERS, Job, largest
 from partition_ops.jobs.estimate.result import StageEstimate
 from partition_ops.jobs.options import RunConfig
@@ -182,8 +183,8 @@ def convert(job: Job) -> StageEstimate:
     sizes, halo = job.sizes, expected_halo(job)
     scattering, gathering = _scatter_memory(job), _gather_memory(job, halo, NODE_BYTES)
     workers = _workers(job, _gather_memory(job, halo, PLANNED_BYTES))
-    graphs, buckets = _partition_bytes(job, halo), _bucket_bytes(job)
-    features = sizes.node_feature_bytes + sizes.edge_feature_bytes
+    graphs, buckets = _graph_bytes(job, halo), _bucket_bytes(job)
+    features = _feature_bytes(job)
     held = max(_workers(job, scattering) * scattering, workers * gathering)
     read = sizes.mapped_feature_bytes + buckets  # mapped, and released now and then
     mapped = min(workers * min(MAPPED_BYTES, sizes.largest_mapped_file), read)
@@ -208,10 +209,11 @@ def _scatter_memory(job: Job) -> int:
 def _gather_memory(job: Job, halo: Halo, node_bytes: int) -> int:
     """Return the bytes of one partition at work, with what the allocator keeps of freed memory."""
     sizes, parts = job.sizes, job.parts
-    compressed = len({*job.config.graph_formats} - {"coo"})
+    formats, options = get_formats(job.config.formats), job.config.convert.options()
+    writing = max(form.memory(_partition_size(job, halo), options) for form in formats)
     streamed = min(BLOCK_BYTES, (sizes.node_feature_bytes + sizes.edge_feature_bytes) // parts + 4 * MIB)
     nodes = (sizes.nodes + halo.nodes) // parts
-    return 5 * sizes.nodes + node_bytes * nodes + compressed * 16 * halo.edges // parts + streamed
+    return 5 * sizes.nodes + node_bytes * nodes + writing + streamed
 
 
 def _workers(job: Job, task_bytes: int) -> int:
@@ -220,16 +222,24 @@ def _workers(job: Job, task_bytes: int) -> int:
     return max(1, min(job.cores, job.parts, possible))
 
 
-def _partition_bytes(job: Job, halo: Halo) -> int:
-    """Return the bytes of the graph files and the original IDs of all partitions."""
-    sizes = job.sizes
-    types = 0 if sizes.metadata.is_homogeneous else 4
-    sparse = 16 * len(job.config.graph_formats) * halo.edges
-    compressed = len({*job.config.graph_formats} - {"coo"})
-    nodes = sizes.nodes + halo.nodes
-    data = (17 + types) * halo.edges + (25 + types + 8 * compressed) * nodes
+def _partition_size(job: Job, halo: Halo) -> PartitionSize:
+    typed = not job.sizes.metadata.is_homogeneous
+    return PartitionSize((job.sizes.nodes + halo.nodes) // job.parts, halo.edges // job.parts, typed)
+
+
+def _graph_bytes(job: Job, halo: Halo) -> int:
+    """Return the bytes of the graph files of all partitions in all formats."""
+    size, options = _partition_size(job, halo), job.config.convert.options()
+    return job.parts * sum(form.disk(size, options) for form in get_formats(job.config.formats))
+
+
+def _feature_bytes(job: Job) -> int:
+    """Return the bytes of features and original IDs; on a disk, some formats share their files."""
+    sizes, formats = job.sizes, get_formats(job.config.formats)
+    shared = {form.feature_files or form.name for form in formats}
     trainers = 9 if job.config.num_trainers_per_machine > 1 else 0
-    return sparse + data + (8 + trainers) * (sizes.nodes + sizes.edges) + 8192 * job.parts
+    once = sizes.node_feature_bytes + sizes.edge_feature_bytes + (8 + trainers) * (sizes.nodes + sizes.edges)
+    return once * len(formats if job.remote_destination else shared)
 
 
 def _scattered_features(job: Job) -> int:

@@ -15,7 +15,7 @@ from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
 from partition_ops.formats.columns import Column, LazyColumns, group_of
-from partition_ops.formats.format import FileWriter, Format
+from partition_ops.formats.format import FileWriter, Format, PartitionSize
 from partition_ops.formats.neutral_partition import Partition
 from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.context import Conversion
@@ -25,7 +25,7 @@ from partition_ops.stages.convert.partition_graph import PartitionGraph
 from partition_ops.stages.convert.plan import Plan, read_plan
 from partition_ops.stages.convert.reuse import EarlierFiles, content_name, file_digest, partition_digests
 from partition_ops.stages.convert.trainers import trainer_features
-from partition_ops.storage import Store
+from partition_ops.storage import Artifact, Store
 from partition_ops.system.progress import NoProgress, Progress
 
 STATS_VERSION = 1
@@ -115,8 +115,11 @@ def gather_memory(conversion: Conversion) -> int:
     of_part = edges // max(len(sizes), 1)
     several = conversion.config.num_hops > 1
     halo = min(nodes - largest, edges if several else of_part)
-    compressed = 16 * (edges if several else of_part) * len({*conversion.config.graph_formats} - {"coo"})
-    return 5 * nodes + BYTES_A_NODE * (largest + halo) + compressed + BLOCKS_BYTES
+    typed = not conversion.metadata.is_homogeneous
+    size = PartitionSize(largest + halo, edges if several else of_part, typed)
+    options = conversion.config.options()
+    writing = max(form.memory(size, options) for form in conversion.formats)
+    return 5 * nodes + BYTES_A_NODE * (largest + halo) + writing + BLOCKS_BYTES
 
 
 class _Gather:
@@ -140,10 +143,16 @@ class _Gather:
             EarlierFiles(self._writer.destination, self._part) as earlier,
             progress.step(f"Writing partition {self._part}", len(files), "files") as advance,
         ):
+            first: dict[str, Artifact] = {}  # by content
             for file in files:
                 digest = contents.get(content_name(self._part, file.key))
-                if not earlier.copy(self._writer, file.form, file.key, digest):
+                if file.how.content in first:
+                    shared = self._writer.destination.share(first[file.how.content], file.key)
+                    self._writer.wrote(shared)
+                elif not earlier.copy(self._writer, file.form, file.key, digest):
                     self._write(file)
+                if file.how.content:
+                    first.setdefault(file.how.content, self._writer.artifacts[-1])
                 advance(1)
             return {**counters, **earlier.counters()}
 
@@ -173,6 +182,7 @@ class _Gather:
             columns=self._columns(),
             digests=partition_digests(self._conversion, graph),
             sparse_formats=self._conversion.config.graph_formats,
+            options=self._conversion.config.options(),
         )
 
     def _columns(self) -> LazyColumns:

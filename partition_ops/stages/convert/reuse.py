@@ -191,6 +191,8 @@ def file_digest(partition: Partition, file: FileWriter) -> str | None:
     if not groups or not groups.keys() <= partition.digests.keys():
         return None
     digests = [*dict.fromkeys(partition.digests[group] for group in groups)]
+    if file.options:
+        digests.append(file.options)
     return digests[0] if len(digests) == 1 else _digest(digests)
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
-from partition_ops.storage import open_store
+from partition_ops.storage import Artifact, open_store
 from partition_ops.storage.local_store import PARTIAL, check_folder
 
 NOBODY = 65534
@@ -148,3 +148,15 @@ def test_partial_files_of_killed_processes_are_removed_from_some_folders(tmp_pat
     store.delete_unfinished(["a", "missing"])
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {"a/b/c", f"others/{PARTIAL}1f"}
+
+
+def test_a_shared_object_takes_no_space(tmp_path: Path) -> None:
+    """It is a hard link, and stays if the other one is removed or replaced."""
+    store = open_store(str(tmp_path))
+    first = store.write_bytes("a/x", b"12345")
+    shared = store.share(first, "b/y")
+    assert shared == Artifact("b/y", 5, first.sha256)
+    assert (tmp_path / "a/x").samefile(tmp_path / "b/y")
+    store.write_bytes("a/x", b"new")
+    assert store.read_bytes("b/y") == b"12345"
+    assert not [*tmp_path.rglob(f"{PARTIAL}*")]
