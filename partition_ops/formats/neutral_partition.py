@@ -22,6 +22,7 @@ class Partition:
       ``nodes/type_id``, int32: (num_nodes,), inner nodes first, then halo nodes, each by new ID.
     - ``edges/src``, ``edges/dst`` (local), ``edges/new_id``, ``edges/orig_id``, int64, and
       ``edges/type_id``, int32: (num_edges,), own edges first, by new ID, then those of other partitions.
+      These are in-edges of halo nodes (``num_hops`` 2 or more), then edges that leave (``out_edges``).
       Without a halo (``num_hops`` 0) the graph lacks own edges whose source is in another partition.
     - ``node_features/<type>/<name>``: (inner nodes of the type, …), by new ID.
     - ``edge_features/<src:rel:dst>/<name>``: (own edges of the type, …), by new ID.

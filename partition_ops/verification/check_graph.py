@@ -172,7 +172,7 @@ class GraphChecks:
     def _check_halo_set(self, found: Array, expected: Array) -> None:
         for what, ids in (
             ("is missing", np.setdiff1d(expected, found)),
-            ("is not the source of an in-edge", np.setdiff1d(found, expected)),
+            ("is not within the hops, and no stored out-edge ends there", np.setdiff1d(found, expected)),
         ):
             if len(ids):
                 detail = f"{self.where}: node {ids[0]} {what} ({len(ids)} such)"

@@ -88,6 +88,7 @@ class ExpectedGraph:
         edges: By edge type, sources and destinations by original edge ID, type-wise original node IDs.
         dropped: By edge type ID, original IDs of the edges that are not in the output.
         num_hops: Number of hops of the halos.
+        out_edges: Whether each partition also has the edges that leave it.
         nodes: The ranges of the new node IDs.
         edge_ranges: The ranges of the new edge IDs.
         orig_nodes: By node type, (nodes,) the original ID by type-wise new ID.
@@ -100,6 +101,7 @@ class ExpectedGraph:
     edges: list[tuple[Ids, Ids]]
     dropped: Mapping[int, Ids] = field(default_factory=dict)
     num_hops: int = 1
+    out_edges: bool = False
     nodes: Ranges = field(init=False)
     edge_ranges: Ranges = field(init=False)
     orig_nodes: list[Ids] = field(init=False)
@@ -209,7 +211,20 @@ class ExpectedGraph:
 
     def halo(self, part: int) -> Ids:
         """Return the homogeneous new IDs, ascending, of the halo nodes of a partition."""
-        return np.flatnonzero(self.hops(part) > 0)
+        found = self.hops(part) > 0
+        if self.out_edges:
+            for type_id, orig in enumerate(self.orig_edges):
+                dst = self.new_ends(type_id, orig)[1]
+                found[dst[self._leaves(part, type_id)]] = True
+        return np.flatnonzero(found)
+
+    def _leaves(self, part: int, edge_type_id: int) -> Mask:
+        """Return whether each edge, by type-wise new ID, starts in a partition that does not own it."""
+        edge_type = self.metadata.edge_types[edge_type_id]
+        orig = self.orig_edges[edge_type_id]
+        src_parts = self.parts[self.metadata.node_type_id(edge_type.src)][self.edges[edge_type_id][0][orig]]
+        leaves: Mask = (src_parts == part) & (self.edge_parts(edge_type_id)[orig] != part)
+        return leaves
 
     def own_edges(self, part: int) -> Ids:
         """Return the homogeneous new IDs, ascending, of the own edges in a partition's graph."""
@@ -229,6 +244,10 @@ class ExpectedGraph:
             for type_id, orig in enumerate(self.orig_edges):
                 far = hops[self.new_ends(type_id, orig)[1]]
                 found.append(self.edge_ranges.new_ids(type_id)[(far > 0) & (far < self.num_hops)])
+        if self.out_edges:
+            for type_id in range(len(self.orig_edges)):
+                found.append(self.edge_ranges.new_ids(type_id)[self._leaves(part, type_id)])
+            return np.unique(np.concatenate(found))
         return np.sort(np.concatenate(found))
 
     def in_no_graph(self) -> dict[int, Ids]:

@@ -23,7 +23,7 @@ CHECKS = {
     "order": "nodes and edges of one type in one partition are in the order of their original IDs",
     "fields": "every format has exactly its columns of nodes and edges, with their dtypes",
     "inner-nodes": "the inner nodes come first and are those of the assignment, with their IDs and types",
-    "halo-nodes": "the halo nodes are exactly those within the hops, with their IDs and types",
+    "halo-nodes": "the halo nodes are exactly those within the hops, or where stored out-edges end",
     "node-owners": "'part_id' is the partition of every local node",
     "edge-ids": "the edges of a partition have the IDs and types of the edge ID map",
     "edge-ends": "every edge joins the nodes that it joins in the input",

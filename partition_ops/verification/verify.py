@@ -72,7 +72,7 @@ def verify_output(
     check_manifest(findings, source, destination, metadata)
     options = read_convert_options(findings, destination)
     formats = get_formats(options.get("formats", [OLD_FORMAT]))
-    graph = _expected_graph(findings, source, destination, metadata, int(options.get("num_hops", 1)))
+    graph = _expected_graph(findings, source, destination, metadata, options)
     if graph is not None:
         book = graph.book(tuple(form.name for form in formats))
         check_book(findings, destination, book)
@@ -103,7 +103,11 @@ def check_finished(output: Store) -> None:
 
 
 def _expected_graph(
-    findings: Findings, source: Store, output: Store, metadata: GraphMetadata, num_hops: int
+    findings: Findings,
+    source: Store,
+    output: Store,
+    metadata: GraphMetadata,
+    options: Mapping[str, Any],
 ) -> ExpectedGraph | None:
     """Return the expected graph; None without a usable assignment."""
     edges = [read_edges(source, metadata, type_id) for type_id in range(len(metadata.edge_types))]
@@ -113,7 +117,8 @@ def _expected_graph(
     dropped = find_dropped(metadata, edges, read_actions(findings, output))
     check_dropped(findings, output, metadata, dropped)
     ids = {type_id: each.ids for type_id, each in dropped.items()}
-    return ExpectedGraph(metadata, *assignment, edges, ids, num_hops)
+    hops, out_edges = int(options.get("num_hops", 1)), bool(options.get("out_edges", False))
+    return ExpectedGraph(metadata, *assignment, edges, ids, hops, out_edges)
 
 
 @dataclass(frozen=True)

@@ -336,6 +336,50 @@ def test_hops_out_of_range(num_hops: int) -> None:
         ConvertConfig(num_hops=num_hops)
 
 
+def test_out_edges_need_a_halo() -> None:
+    with pytest.raises(UsageError, match="--out-edges needs a halo"):
+        RunConfig(num_parts=2, out_edges=True, num_hops=0)
+
+
+@pytest.mark.parametrize(("hops", "engine"), [(1, "metis"), (2, "two-level")])
+def test_out_edges(hops: int, engine: str, source: Store, tmp_path: Path) -> None:
+    """Each partition knows all out-edges of its nodes; the report and the features do not depend on it."""
+    config = RunConfig(num_parts=NUM_PARTS, num_hops=hops, engine=engine, memory=TINY)
+    plain, found = open_store(str(tmp_path / "plain")), open_store(str(tmp_path / "out"))
+    run_job(config, source, plain)
+    run_job(replace(config, out_edges=True), source, found)
+    missed = 0
+    for part in range(NUM_PARTS):
+        graph, without = (
+            import_dgl().load_graphs(str(store.local_copy(partition_file(part, "graph.dgl"))))[0][0]
+            for store in (found, plain)
+        )
+        inner = int(graph.ndata["inner_node"].sum())
+        missed += int(graph.out_degrees()[:inner].sum() - without.out_degrees()[:inner].sum())
+        assert (graph.in_degrees()[:inner] == without.in_degrees()[:inner]).all()
+    report, bare = (_without_bytes(store.read_json(layout.QUALITY_REPORT)) for store in (found, plain))
+    assert report == bare
+    cut = report["edge_cut"]["edges"]
+    assert missed == cut if hops == 1 else 0 < missed < cut
+    assert verify_output(source, found).passed
+    for store, claim in ((found, False), (plain, True)):
+        manifest = store.read_json(layout.MANIFEST)
+        manifest["options"]["convert-config"]["out_edges"] = claim
+        store.write_json(layout.MANIFEST, manifest)
+        assert "edge-ids" in {check.name for check in verify_output(source, store).failed}
+
+
+def _without_bytes(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a quality report without the sizes of the partitions."""
+    return {
+        **report,
+        "partitions": [
+            {name: value for name, value in entry.items() if name != "bytes"}
+            for entry in report["partitions"]
+        ],
+    }
+
+
 @pytest.mark.parametrize("formats", [(), ("dense",), ("coo", "")])
 def test_no_such_format(formats: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="--graph-formats"):
@@ -348,6 +392,7 @@ def test_no_such_format(formats: tuple[str, ...]) -> None:
     num_parts=st.integers(1, 5),
     memory=st.sampled_from([TINY, 10**5, None]),
     num_hops=st.integers(0, 4),
+    out_edges=st.booleans(),
     formats=st.sets(st.sampled_from(["coo", "csr", "csc"]), min_size=1).map(tuple),
 )
 def test_any_graph_with_any_options(
@@ -355,6 +400,7 @@ def test_any_graph_with_any_options(
     num_parts: int,
     memory: int | None,
     num_hops: int,
+    out_edges: bool,
     formats: tuple[str, ...],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -366,6 +412,7 @@ def test_any_graph_with_any_options(
         memory=memory,
         on_defect="warn",
         num_hops=num_hops,
+        out_edges=out_edges and num_hops > 0,
         graph_formats=formats,
     )
     run_job(config, source, destination)

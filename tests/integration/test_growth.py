@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
@@ -203,20 +203,23 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
 
 
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-@given(graph=graphs(), share=st.sampled_from([0.0, 0.2]), seed=st.integers(0, 9), hops=st.integers(0, 2))
+@example(graph=library(papers=20), share=0.2, seed=1, hops=3)
+@given(graph=graphs(), share=st.sampled_from([0.0, 0.2]), seed=st.integers(0, 9), hops=st.integers(0, 3))
 def test_reuse_never_changes_a_byte(
     graph: SmallGraph, share: float, seed: int, hops: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("reuse")
-    options = {"num_parts": graph.parts(2), "engine": "random", "num_hops": hops}
+    halo: dict[str, Any] = {"num_hops": hops} if hops < 3 else {"out_edges": True}
+    options = {"num_parts": graph.parts(2), "engine": "random", **halo}
     _, before = run(graph, folder / "before", **options)
     larger = grown(graph, share=share, seed=seed)
     source, after = run(larger, folder / "after", before, **options)
     plain = open_store(str(folder / "plain"))
     validate_graph(ValidateConfig(on_defect="warn"), source, plain)
     import_assignment(StageConfig(), source, after.child("assignment"), plain)
-    convert_graph(ConvertConfig(num_hops=hops), source, plain)
+    convert_graph(ConvertConfig(**halo), source, plain)
     assert files_below(after, "partitions/") == files_below(plain, "partitions/")
+    assert verify_output(source, after).passed
 
 
 def test_the_command_follows_the_newest_run_of_a_graph(

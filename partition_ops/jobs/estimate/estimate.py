@@ -333,6 +333,8 @@ def _smaller_conversion(job: Job, room: Room) -> list[str]:
         ways.append("Leave out csr and csc: --graph-formats coo.")
     if job.config.num_hops > 1:
         ways.append("Use a smaller halo: --num-hops 1.")
+    if job.config.out_edges:
+        ways.append("Leave out --out-edges.")
     parts = job.parts
     while job.config.target_shares is None and parts * 2 <= MOST_PARTS:
         parts *= 2

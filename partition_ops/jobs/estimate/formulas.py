@@ -170,6 +170,9 @@ def expected_halo(job: Job) -> Halo:
         outer = min(outer + found, edges - own_edges)
         reached = max(halo, min(_distinct(own_edges * cut + outer, others), others))
         fresh, halo = reached - halo, reached
+    if job.config.out_edges:
+        outer = min(outer + own_edges * cut, edges - own_edges)
+        halo = max(halo, min(_distinct(own_edges * cut + outer, others), others))
     return Halo(int(halo * parts), int(edges + outer * parts), int(outer * parts))
 
 

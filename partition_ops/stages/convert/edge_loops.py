@@ -14,6 +14,7 @@ from numba import njit
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
+LEFT_TO = 2  # mark of a node that is only the destination of an edge that leaves the partition
 
 
 @njit(cache=True, nogil=True)
@@ -139,4 +140,40 @@ def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops
             if hops[node] == 0 and not inner[0] <= node < inner[1]:
                 hops[node] = hop
                 local[node] = 1
+    return which
+
+
+@njit(cache=True, nogil=True)
+def leave(
+    src: Ids, dst: Ids, first: int, inner: tuple[int, int], num_hops: int, hops: Ids, local: Ids
+) -> Counts:
+    """Return the edges that leave a partition and are not in its halo yet, and mark their destinations.
+
+    Args:
+        src: (n,) new IDs of the sources.
+        dst: (n,) new IDs of the destinations, less ``first``.
+        first: First new ID of the partition that has the edges.
+        inner: Half-open range of the new IDs of the partition that they leave.
+        num_hops: How far the halo goes: in-edges of nodes that are nearer are already there.
+        hops: (nodes,) uint8, the hop at which `reach` found each node; 0 for those that it did not find.
+        local: (nodes,) set to `LEFT_TO` for nodes that are found only now.
+
+    Returns:
+        int64 indices of the edges, ascending.
+    """
+    count = 0
+    for i in range(len(src)):
+        if inner[0] <= src[i] < inner[1]:
+            hop = hops[dst[i] + first]
+            count += hop == 0 or hop >= num_hops
+    which = np.empty(count, np.int64)
+    count = 0
+    for i in range(len(src)):
+        if inner[0] <= src[i] < inner[1]:
+            node = dst[i] + first
+            if hops[node] == 0 or hops[node] >= num_hops:
+                which[count] = i
+                count += 1
+                if local[node] == 0:
+                    local[node] = LEFT_TO
     return which

@@ -113,12 +113,11 @@ def gather_memory(conversion: Conversion) -> int:
     sizes = np.diff(conversion.order.starts)
     largest = int(sizes.max(initial=0))
     of_part = edges // max(len(sizes), 1)
-    several = conversion.config.num_hops > 1
-    halo = min(nodes - largest, edges if several else of_part)
-    typed = not conversion.metadata.is_homogeneous
-    size = PartitionSize(largest + halo, edges if several else of_part, typed)
-    options = conversion.config.options()
-    writing = max(form.memory(size, options) for form in conversion.formats)
+    config = conversion.config
+    reached = edges if config.num_hops > 1 else of_part * (1 + config.out_edges)
+    halo = min(nodes - largest, reached)
+    size = PartitionSize(largest + halo, reached, typed=not conversion.metadata.is_homogeneous)
+    writing = max(form.memory(size, config.options()) for form in conversion.formats)
     return 5 * nodes + BYTES_A_NODE * (largest + halo) + writing + BLOCKS_BYTES
 
 
@@ -216,7 +215,7 @@ class _Gather:
     def _write_stats(self, contents: dict[str, str]) -> Counters:
         metadata, graph = self._conversion.metadata, self._graph
         types = metadata.node_types
-        inner, halo = graph.nodes.count_by_type(len(types))
+        inner, halo = graph.count_by_type()
         edge_types = [str(edge_type) for edge_type in metadata.edge_types]
         stats = {
             "version": STATS_VERSION,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from partition_ops.errors import UsageError
 from partition_ops.formats.format import format_names, get_formats
 from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, option
 from partition_ops.options.values import parse_size
@@ -38,6 +39,13 @@ class ConvertConfig(StageConfig):
         minimum=0,
         maximum=255,
     )
+    out_edges: bool = option(
+        False,
+        help="Also store in each partition the edges that leave it, and their destinations as halo nodes, as"
+        " dgl.distributed.partition_graph does. Without them, out_degrees of a DistGraph misses these edges.",
+        title="Out-edges",
+        section="More",
+    )
     graph_formats: tuple[str, ...] = option(
         ("coo",),
         help="Sparse formats in graph.dgl: some of coo, csr and csc, separated by commas.",
@@ -57,6 +65,12 @@ class ConvertConfig(StageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.out_edges and self.num_hops == 0:
+            raise UsageError(
+                "--out-edges needs a halo, which has the destinations of these edges",
+                found="--num-hops 0",
+                expected="1 or more",
+            )
         ordered = tuple(name for name in GRAPH_FORMATS if name in self.graph_formats)
         object.__setattr__(self, "graph_formats", ordered)  # any order of the words means the same
         object.__setattr__(self, "formats", tuple(dict.fromkeys(self.formats)))

@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import IO, Any
 
@@ -19,12 +19,15 @@ from partition_ops.formats.columns import Column, row_blocks
 from partition_ops.stages.convert.buckets import Buckets, PartEdges
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.edge_loops import (
+    LEFT_TO,
     count_foreign,
+    leave,
     mark_foreign,
     number_marked,
     reach,
     to_local,
 )
+from partition_ops.stages.convert.options import ConvertConfig
 
 Counts = npt.NDArray[np.int64]
 SRC, DST, ORIG_ID, EDGE_ID, TYPE_ID = range(5)  # rows of `OuterEdges`
@@ -33,8 +36,8 @@ SRC, DST, ORIG_ID, EDGE_ID, TYPE_ID = range(5)  # rows of `OuterEdges`
 class PartitionGraph:
     """A partition: inner nodes first, by new ID, then halo nodes, by new ID; edges by type and edge ID.
 
-    With a halo of more than one hop, edges of other partitions follow its own. Without a halo, the graph has
-    only the edges between inner nodes; the others keep their IDs.
+    With a halo of more than one hop, or with out-edges, edges of other partitions follow its own. Without a
+    halo, the graph has only the edges between inner nodes; the others keep their IDs.
 
     Args:
         conversion: The graph.
@@ -45,11 +48,13 @@ class PartitionGraph:
         num_inner: Number of inner nodes.
         first_edge_id: New ID of its first edge.
         halo: (halo nodes,) int64, new IDs, ascending.
+        fetched: The same without nodes that are only destinations of edges that leave the partition: no
+            inner node gets messages from them.
         edge_counts: (edge types,) int64, the edges that the partition owns.
         cut_counts: (edge types,) int64, those whose sources are in other partitions.
         outer: The edges in the graph that other partitions own.
 
-    Peak memory: 4 bytes a node of the graph (8 beyond 2^31, 1 more for several hops), 30 bytes a node of the
+    Peak memory: 4 bytes a node of the graph (8 beyond 2^31, 1 more for several hops), 38 bytes a node of the
     partition; for each compressed format 16 bytes an edge of the partition.
     """
 
@@ -67,8 +72,10 @@ class PartitionGraph:
         self._local: Ids = np.zeros(nodes, id_dtype(nodes))
         for edge_type_id, rows in self._edges:
             self.cut_counts[edge_type_id] += self._mark(rows[0])
-        self.outer = outer_edges(buckets, part, self._order.starts, self._local, self._config.num_hops)
+        self.outer = outer_edges(buckets, part, self._order.starts, self._local, self._config)
+        left_to = np.flatnonzero(self._local == LEFT_TO)
         self.halo: Counts = number_marked(self._local, self.num_inner)
+        self.fetched = np.setdiff1d(self.halo, left_to, assume_unique=True) if len(left_to) else self.halo
 
     def _mark(self, src: Ids) -> int:
         """Mark halo nodes; return the number of edges that start at one."""
@@ -97,17 +104,23 @@ class PartitionGraph:
         return LocalNodes(new, old - offsets[types], types.astype(np.int32), parts, self.num_inner)
 
     def nodes_by_size_class(self, classes: npt.NDArray[np.uint8]) -> dict[str, list[int]]:
-        """Return the numbers of inner and halo nodes by the number of bits of their degree.
+        """Return the numbers of inner and `fetched` nodes by the number of bits of their degree.
 
         Args:
             classes: (nodes of the graph,) by homogeneous ID of the input graph.
         """
         count = int(classes.max(initial=0)) + 1
-        ranges = {"inner": np.arange(self._begin, self._end), "halo": self.halo}
+        ranges = {"inner": np.arange(self._begin, self._end), "halo": self.fetched}
         return {
             name: np.bincount(classes[self._order.old_ids[ids]], minlength=count).tolist()
             for name, ids in ranges.items()
         }
+
+    def count_by_type(self) -> tuple[Counts, Counts]:
+        """Return the numbers of inner and of `fetched` nodes by type; (types,) int64 each."""
+        types, inner = len(self.metadata.node_types), self.nodes.type_ids[: self.num_inner]
+        halo = self.nodes.type_ids[self.num_inner :][np.isin(self.halo, self.fetched, assume_unique=True)]
+        return np.bincount(inner, minlength=types), np.bincount(halo, minlength=types)
 
     @cached_property
     def edge_ids_by_type(self) -> dict[str, Column]:
@@ -234,11 +247,6 @@ class LocalNodes:
         pieces = pairwise(ends.tolist())
         return {name: self.orig_ids[a:b] for name, (a, b) in zip(metadata.node_types, pieces, strict=True)}
 
-    def count_by_type(self, types: int) -> tuple[Counts, Counts]:
-        """Return the numbers of inner and of halo nodes by type; (types,) int64 each."""
-        inner, halo = self.type_ids[: self.num_inner], self.type_ids[self.num_inner :]
-        return np.bincount(inner, minlength=types), np.bincount(halo, minlength=types)
-
 
 @dataclass
 class OuterEdges:
@@ -272,42 +280,47 @@ class OuterEdges:
             begin += 5 * size
 
 
-def outer_edges(
-    buckets: Buckets, part: int, starts: Counts, local: Ids, num_hops: int, advance: Callable[[], Any] = int
-) -> OuterEdges:
-    """Collect the in-edges of halo nodes that are less than ``num_hops`` hops away, by hop and new edge ID.
+def outer_edges(buckets: Buckets, part: int, starts: Counts, local: Ids, config: ConvertConfig) -> OuterEdges:
+    """Collect the edges in the graph of a partition that other partitions own.
 
-    Reads the buckets of all other partitions once for each hop above the first.
+    First come the in-edges of halo nodes that are less than ``num_hops`` hops away, by hop and new edge ID.
+    With ``out_edges``, all other edges follow that leave the partition, by new edge ID. The buckets of all
+    other partitions are read once for each hop above the first, and once for the edges that leave.
 
     Args:
         buckets: The edges of all partitions.
         part: Which partition.
         starts: (partitions + 1,) int64, first new ID of each partition.
-        local: (nodes,) by new ID, not 0 for sources of own edges in other partitions; afterwards not 0 for
-            all halo nodes.
-        num_hops: How far the halo goes.
-        advance: Called for each partition that has been read.
+        local: (nodes,) by new ID, 1 for sources of own edges in other partitions; afterwards 1 for all halo
+            nodes, except `LEFT_TO` for those that are only destinations of edges that leave.
+        config: How far the halo goes, and whether edges that leave belong to it.
 
     Returns:
         The edges. Peak memory: 1 byte a node, and 60 bytes an edge of a segment; disk: 40 bytes each.
     """
     found = OuterEdges()
     hops = (local != 0).astype(np.uint8)
-    begin, end = int(starts[part]), int(starts[part + 1])
-    for hop in range(2, num_hops + 1):
+    inner = int(starts[part]), int(starts[part + 1])
+
+    def collect(choose: Callable[[Ids, Ids, int], Counts]) -> int:
+        """Add the chosen edges of all other partitions; return how many."""
         before = found.count
         for other in range(len(starts) - 1):
             if other == part:
                 continue
-            edge_id = buckets.first_edge_id(other)
+            first, edge_id = int(starts[other]), buckets.first_edge_id(other)
             for type_id, rows in buckets.open(other):
-                which = reach(rows[0], rows[1], int(starts[other]), (begin, end), hop, hops, local)
+                which = choose(rows[0], rows[1], first)
                 if len(which):
-                    dst = rows[1, which].astype(np.int64) + int(starts[other])
+                    dst = rows[1, which].astype(np.int64) + first
                     types = np.full(len(which), type_id)
                     found.add(np.stack([rows[0, which], dst, rows[2, which], which + edge_id, types]))
                 edge_id += rows.shape[1]
-            advance()
-        if found.count == before:  # nothing is further away
-            break
+        return found.count - before
+
+    for hop in range(2, config.num_hops + 1):
+        if not collect(partial(reach, inner=inner, hop=hop, hops=hops, local=local)):
+            break  # nothing is further away
+    if config.out_edges:
+        collect(partial(leave, inner=inner, num_hops=config.num_hops, hops=hops, local=local))
     return found

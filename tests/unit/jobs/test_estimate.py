@@ -321,6 +321,10 @@ def test_halos_grow_with_their_hops_and_end_at_the_whole_graph(
     for hops in range(5):
         config = RunConfig(num_parts=parts, engine=engine, num_hops=hops)
         found.append(expected_halo(Job(sizes, config, GIB, 2, False, False)))
+    with_out_edges = RunConfig(num_parts=parts, engine=engine, out_edges=True)
+    more = expected_halo(Job(sizes, with_out_edges, GIB, 2, False, False))
+    assert found[1].edges <= more.edges <= sizes.edges * 2
+    assert found[1].nodes <= more.nodes <= nodes * (parts - 1) + 1
     assert [halo.edges for halo in found] == sorted(halo.edges for halo in found)
     assert [halo.nodes for halo in found] == sorted(halo.nodes for halo in found)
     assert found[1].edges == sizes.edges
