@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ConvertPartitionConfig)
     from partition_ops.formats.parmetis.convert_partition import convert_parmetis
-    from partition_ops.stages.schema.schema import read_schema
+    from partition_ops.formats.parmetis.schema_metadata import read_schema
 
     root, name = split_file_uri(arguments.schema, "--schema")
     with open_store(root, settings(arguments)) as folder:

@@ -38,9 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parmetis",
         metavar="NAME",
         help="Check the text for ParMETIS instead: INPUT is a folder with NAME_nodes.txt, NAME_edges.txt and"
-        " NAME_stats.txt. Needs --schema.",
+        " NAME_stats.txt.",
     )
-    parser.add_argument("--schema", metavar="FILE", help="With --parmetis: the schema to check against.")
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="With --parmetis: a schema to check against. Without it, the files are checked by themselves.",
+    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
@@ -77,8 +81,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
-    if arguments.parmetis is None or arguments.schema is None:
-        raise UsageError("--parmetis and --schema go together", expected="both or neither")
+    if arguments.parmetis is None:
+        raise UsageError("--schema is for --parmetis only", expected="--parmetis NAME, or no --schema")
     values = command_line_options(arguments, *OPTIONS)
     unused = [
         one.option_string
@@ -92,12 +96,15 @@ def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
             f"{' and '.join(unused)} cannot be combined with --parmetis",
             remedy=f"Leave {' and '.join(unused)} out: this check keeps no report, and any finding fails.",
         )
+    from partition_ops.formats.parmetis.schema_metadata import read_schema
     from partition_ops.formats.parmetis.validate_text import validate_parmetis_text
-    from partition_ops.stages.schema.schema import read_schema
 
-    root, key = split_file_uri(arguments.schema, "--schema")
-    with open_store(root, settings(arguments)) as folder, open_input(arguments) as source:
-        schema = read_schema(folder, key)
+    schema = None
+    if arguments.schema is not None:
+        root, key = split_file_uri(arguments.schema, "--schema")
+        with open_store(root, settings(arguments)) as folder:
+            schema = read_schema(folder, key)
+    with open_store(arguments.input, settings(arguments)) as source:
         counts = validate_parmetis_text(source, arguments.parmetis, schema, progress=terminal_progress())
     console.line(f"{arguments.parmetis} is valid: {counters_line(counts)}")
     return counts

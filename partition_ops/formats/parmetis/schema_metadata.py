@@ -13,14 +13,39 @@ from partition_ops.chunked.metadata import GraphMetadata, parse_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.output_nodes import NodeTypes
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document
 
 SAMPLES = 64
 Ranges = Mapping[str, Sequence[int]]
+Schema = dict[str, dict[str, list[int]]]
+
+
+def read_schema(store: Store, key: str) -> Schema:
+    """Read a schema file, ours or one that DGL's guide shows (edge types may be plain names there).
+
+    Raises:
+        InvalidInputError: The file is not a schema, or its ranges have a gap or an overlap.
+    """
+    where = store.uri_of(key)
+    schema: Schema = store.read_json(key)
+    check_document(schema, "schema", where=where)
+    for kind, ranges in schema.items():
+        expected = 0
+        for name, (start, end) in sorted(ranges.items(), key=lambda item: item[1]):
+            if start != expected or end < start:
+                raise InvalidInputError(
+                    f"{where}: the ranges of {kind!r} do not tile the ID space at {name!r}",
+                    found=f"[{start}, {end}]",
+                    expected=f"a range that begins at {expected}, where the previous range ends",
+                )
+            expected = end
+    return schema
 
 
 def node_types_of(ranges: Ranges) -> NodeTypes:
     """Return the node types in the order of their IDs, which is that of their ranges."""
-    names = _by_range(ranges)
+    names = types_by_range(ranges)
     return NodeTypes(names, np.array([0, *(ranges[name][1] for name in names)], np.int64))
 
 
@@ -41,7 +66,7 @@ def metadata_of(
         InvalidInputError: DGL cannot use a name; or an edge type with a plain name has no edges, in a graph
             with several node types.
     """
-    names = _by_range(ranges)
+    names = types_by_range(ranges)
     canonical = _canonical(names, nodes, edge_files, where)
     counts = [ranges[name][1] - ranges[name][0] for name in names]
     no_files = {"format": {"name": "csv"}, "data": []}
@@ -56,7 +81,7 @@ def metadata_of(
     return parse_metadata(document, where=where)
 
 
-def _by_range(ranges: Ranges) -> list[str]:
+def types_by_range(ranges: Ranges) -> list[str]:
     """Return names by type ID; an empty range comes before the range with the same start."""
     return sorted(ranges, key=lambda name: tuple(ranges[name]))
 

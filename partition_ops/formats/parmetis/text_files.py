@@ -45,6 +45,24 @@ def stats_file(graph_name: str) -> str:
     return f"{graph_name}_stats.txt"
 
 
+def read_text_stats(source: Store, graph_name: str) -> tuple[int, int, int]:
+    """Read ``<graph>_stats.txt``: the numbers of nodes, edges and node weights.
+
+    Raises:
+        InvalidInputError: The file is missing, or does not hold three numbers.
+    """
+    key = stats_file(graph_name)
+    fields = source.read_bytes(key).split()
+    if len(fields) != 3 or not all(field.isdigit() for field in fields):
+        raise InvalidInputError(
+            f"{source.uri_of(key)}, line 1: not the counts of a graph",
+            found=repr(b" ".join(fields)[:100].decode(errors="replace")),
+            expected="<num_nodes> <num_edges> <num_node_weights>",
+        )
+    nodes, edges, weights = (int(field) for field in fields)
+    return nodes, edges, weights
+
+
 def removed_edges_file(graph_name: str) -> str:
     """Return the name of the file with the duplicates and self-loops that ParMETIS does not get."""
     return f"{graph_name}_removed_edges.txt"

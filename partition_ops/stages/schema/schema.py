@@ -8,10 +8,8 @@ from itertools import pairwise
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.errors import InvalidInputError
 from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import Progress
 
 GraphSchema = dict[str, dict[str, list[int]]]
@@ -75,25 +73,3 @@ def schema_of(metadata: GraphMetadata, *, plain: bool = False) -> GraphSchema:
 
 def _ranges(names: tuple[str, ...] | list[str], offsets: tuple[int, ...]) -> dict[str, list[int]]:
     return {name: list(ends) for name, ends in zip(names, pairwise(offsets), strict=True)}
-
-
-def read_schema(store: Store, key: str) -> GraphSchema:
-    """Read a schema file, ours or one that DGL's guide shows (edge types may be plain names there).
-
-    Raises:
-        InvalidInputError: The file is not a schema, or its ranges have a gap or an overlap.
-    """
-    where = store.uri_of(key)
-    schema: GraphSchema = store.read_json(key)
-    check_document(schema, "schema", where=where)
-    for kind, ranges in schema.items():
-        expected = 0
-        for name, (start, end) in sorted(ranges.items(), key=lambda item: item[1]):
-            if start != expected or end < start:
-                raise InvalidInputError(
-                    f"{where}: the ranges of {kind!r} do not tile the ID space at {name!r}",
-                    found=f"[{start}, {end}]",
-                    expected=f"a range that begins at {expected}, where the previous range ends",
-                )
-            expected = end
-    return schema
