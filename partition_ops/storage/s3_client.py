@@ -22,6 +22,7 @@ from botocore.exceptions import ClientError
 
 from partition_ops.errors import UsageError
 from partition_ops.storage.s3_errors import MISSING_OBJECT, error_code, explain_s3_errors
+from partition_ops.storage.s3_integrity import READS, send_md5
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import new_folder
@@ -173,6 +174,7 @@ class Connection:
         cache: Downloaded copies on the local disk.
         uploads: Uploads in the background.
         bucket_seen: Whether the bucket is known to exist.
+        other_etags: Whether an ETag of the form of an MD5 was found not to be the MD5 of its object.
     """
 
     bucket: str
@@ -184,6 +186,15 @@ class Connection:
     cache: FetchCache = field(default_factory=FetchCache)
     uploads: Uploads = field(default_factory=Uploads)
     bucket_seen: bool = False
+    other_etags: bool = False
+
+    def __post_init__(self) -> None:
+        send_md5(self.client)
+
+    @property
+    def plain(self) -> bool:
+        """Whether requests go over plain HTTP, on which nothing detects other bytes but ourselves."""
+        return self.client.meta.endpoint_url.startswith("http://")
 
 
 def make_client(settings: StorageSettings) -> S3Client:
@@ -221,6 +232,7 @@ def transfer_config(settings: StorageSettings, threshold: int = PART_BYTES) -> T
         multipart_threshold=threshold,
         multipart_chunksize=PART_BYTES,
         max_concurrency=settings.max_concurrency,
+        num_download_attempts=READS,  # of a part whose body ends early
     )
 
 
@@ -232,14 +244,14 @@ def _client_config(settings: StorageSettings) -> Config:
     return Config(
         connect_timeout=settings.connect_timeout,
         read_timeout=settings.read_timeout,
-        retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
+        retries={"mode": "adaptive", "total_max_attempts": settings.max_attempts},
         # several transfers may run at a time
         max_pool_connections=max(32, 4 * settings.max_concurrency),
         tcp_keepalive=True,
         s3={"addressing_style": settings.addressing_style},  # type: ignore[arg-type]
-        # some servers other than AWS reject the checksums that botocore adds by default
+        # some servers other than AWS reject the checksums that botocore adds by default: `send_md5` adds one
         request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
+        response_checksum_validation="when_supported",
         user_agent_extra="partition-ops",
     )
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from boto3.exceptions import Boto3Error
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError
 from urllib3.exceptions import HTTPError
 
@@ -43,6 +44,8 @@ PASSING = {
     "ServiceUnavailable",
     "OperationAborted",
     "PreconditionFailed",
+    "BadDigest",
+    "XAmzContentSHA256Mismatch",
 }
 CREDENTIALS = (
     "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_ENDPOINT_URL for a server other than AWS), "
@@ -82,7 +85,7 @@ def explain_s3_errors(uri: str, endpoint: str | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except (BotoCoreError, ClientError, Boto3Error, HTTPError) as error:
+    except (BotoCoreError, ClientError, Boto3Error, HTTPError, ResponseParserError) as error:
         raise translate_error(error, uri, endpoint) from error
     except (RetriesExceededError, S3DownloadFailedError) as error:
         raise translate_error(error, uri, endpoint) from error
@@ -92,7 +95,7 @@ def explain_s3_errors(uri: str, endpoint: str | None = None) -> Iterator[None]:
 
 def translate_error(error: Exception, uri: str, endpoint: str | None = None) -> Exception:
     """Return the error of this library that corresponds to one of boto3."""
-    error = _root(error)
+    error = root_error(error)
     if _server_wants_tls(error, endpoint):
         return _wrong_scheme(endpoint, "TLS", "https://")
     if isinstance(error, ClientError):
@@ -195,7 +198,7 @@ def error_code(error: ClientError) -> str:
     return error.response.get("Error", {}).get("Code", "")
 
 
-def _root(error: Exception) -> Exception:
+def root_error(error: Exception) -> Exception:
     """Return the original error, which boto3 and s3transfer wrap."""
     inner: BaseException | None = None
     if isinstance(error, RetriesExceededError):

@@ -23,7 +23,7 @@ class StorageSettings:
         max_concurrency: Threads per transfer.
         connect_timeout: Seconds to wait for a connection.
         read_timeout: Seconds to wait for the next bytes of an answer.
-        max_attempts: Attempts per request, including the first.
+        max_attempts: Attempts of botocore per request, including the first; then the call is repeated once.
     """
 
     endpoint_url: str | None = field(default=None, repr=False)  # may hold a user and a password

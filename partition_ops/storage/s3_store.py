@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.storage.s3_client import (
+    PART_BYTES,
     WHOLE_BYTES,
     Connection,
     make_client,
@@ -28,6 +31,14 @@ from partition_ops.storage.s3_errors import (
     explain_s3_errors,
     missing_bucket,
 )
+from partition_ops.storage.s3_integrity import (
+    MD5,
+    READS,
+    etag_of,
+    etag_of_file,
+    read_until_certain,
+    repeat,
+)
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.storage.store import (
     Artifact,
@@ -38,16 +49,17 @@ from partition_ops.storage.store import (
     explain_full_disk,
     sha256_of,
 )
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import DeleteObjectsOutputTypeDef
 
 Deferred = list[Future[None]]  # uploads in the background that one context waits for
 
 BIG_BYTES = 64 << 20  # transfers of smaller objects are too short for a progress bar
 DELETE_AT_ONCE = 1000  # limit of S3 for one request
-READ_ATTEMPTS = 3
 COPYING = TransferConfig(
     multipart_threshold=5 << 30, multipart_chunksize=1 << 30
 )  # the most that S3 copies at once
@@ -62,7 +74,8 @@ CONTENT_TYPES = {
 class S3Store(Store):
     """A store whose objects are below a prefix of a bucket; each appears by one completed upload.
 
-    botocore retries failed requests, large objects go in parallel parts, and every request has a timeout.
+    Failed requests are repeated, large objects go in parallel parts, and every request has a timeout. Reads
+    and uploads are checked, see `partition_ops.storage.s3_integrity`.
     Downloaded copies are in a private temporary folder until the store is closed.
 
     Args:
@@ -132,26 +145,37 @@ class S3Store(Store):
             future.result()
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        self._connection.uploads.settle_all(self._prefix + prefix)
+        with self._explain_errors(prefix):
+            found = repeat(lambda: self._list(prefix))
+            for _ in range(READS if self._connection.plain else 0):
+                before, found = found, repeat(lambda: self._list(prefix))
+                if found == before:
+                    break
+        yield from found
+
+    def _list(self, prefix: str) -> builtins.list[StoredObject]:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._prefix + prefix
         )
         found = []
-        self._connection.uploads.settle_all(self._prefix + prefix)
-        with self._explain_errors(prefix):
+        try:
             for page in pages:
                 for entry in page.get("Contents", ()):
                     key = entry["Key"].removeprefix(self._prefix)
                     if key and not key.endswith("/"):  # some tools write an empty object for a folder
                         tag, modified = entry["ETag"].strip('"'), entry["LastModified"].timestamp()
                         found.append(StoredObject(key, entry["Size"], tag, modified))
+        except (ValueError, KeyError) as error:  # of a damaged answer
+            raise ResponseParserError(str(error)) from error
         # some servers do not list objects in the order of their keys
-        yield from sorted(found, key=lambda entry: entry.key)
+        return sorted(found, key=lambda entry: entry.key)
 
     def stat(self, key: str) -> StoredObject | None:
         full = self._settled(key)
         with self._explain_errors(key):
             try:
-                head = self._client.head_object(Bucket=self._bucket, Key=full)
+                head = repeat(lambda: self._client.head_object(Bucket=self._bucket, Key=full))
             except ClientError as error:
                 if error_code(error) not in MISSING_OBJECT:
                     raise
@@ -171,16 +195,29 @@ class S3Store(Store):
             with kept.open("rb") as stream:
                 stream.seek(begin)
                 return stream.read(end - begin)
-        return self._read(key, Range=f"bytes={begin}-{end - 1}")
+        return self._read(key, {"Range": f"bytes={begin}-{end - 1}"})
 
-    def _read(self, key: str, **options: Any) -> bytes:
-        full = self._settled(key)
+    def _read(self, key: str, options: dict[str, str] | None = None) -> bytes:
+        """Return an object, or a part of it if options say so."""
+        full, etag = self._settled(key), ""
+
+        def read() -> bytes:
+            nonlocal etag
+            answer = self._client.get_object(Bucket=self._bucket, Key=full, **(options or {}))  # type: ignore[arg-type]
+            etag = answer.get("ETag", "").strip('"')
+            return answer["Body"].read()
+
+        def good(data: bytes) -> bool:
+            return not options and etag == etag_of([data])
+
         with self._explain_errors(key):
-            for _ in range(READ_ATTEMPTS - 1):
-                # botocore retries a request, but not the reading of its answer
-                with suppress(HTTPClientError, IncompleteReadError):
-                    return self._client.get_object(Bucket=self._bucket, Key=full, **options)["Body"].read()
-            return self._client.get_object(Bucket=self._bucket, Key=full, **options)["Body"].read()
+            data = repeat(read)
+            is_md5 = not options and MD5.fullmatch(etag) is not None and "-" not in etag
+            if good(data) or not (self._connection.plain or (is_md5 and not self._connection.other_etags)):
+                return data
+            again = read_until_certain(read, self.uri_of(key), first=data, good=good)
+            self._connection.other_etags |= is_md5 and not good(again)
+            return again
 
     def local_copy(self, key: str) -> Path:
         return self._connection.cache.fetch(self._settled(key), lambda path: self._fetch(key, path))
@@ -207,7 +244,7 @@ class S3Store(Store):
         cache, full = self._connection.cache, self._full(key)
         try:
             with self._explain_errors(key):
-                self._upload(new.path, key, size)
+                repeat(lambda: self._upload(new.path, key, size))
             if new.keep_copy:
                 cache.keep(full, new.path)
             else:
@@ -240,8 +277,10 @@ class S3Store(Store):
         """Let the server copy an object, given by its bucket and its key there."""
         full = self._full(key)
         with self._explain_errors(key), self._step("Copying", key, size) as advance:
-            self._client.copy(
-                {"Bucket": bucket, "Key": existing}, self._bucket, full, Callback=advance, Config=COPYING
+            repeat(
+                lambda: self._client.copy(
+                    {"Bucket": bucket, "Key": existing}, self._bucket, full, Callback=advance, Config=COPYING
+                )
             )
         self._connection.cache.forget(full)
 
@@ -259,16 +298,18 @@ class S3Store(Store):
         names = (self._settled(key) for key in keys)
         while batch := [*islice(names, DELETE_AT_ONCE)]:
             with self._explain_errors(""):
-                answer = self._client.delete_objects(
-                    Bucket=self._bucket,
-                    Delete={"Objects": [{"Key": name} for name in batch], "Quiet": True},
-                )
+                answer = repeat(partial(self._delete, batch))
             for name in batch:
                 self._connection.cache.forget(name)
             for error in answer.get("Errors", ()):
                 raise StorageError(
                     f"s3://{self._bucket}/{error.get('Key')} could not be removed", found=error.get("Code")
                 )
+
+    def _delete(self, names: builtins.list[str]) -> DeleteObjectsOutputTypeDef:
+        return self._client.delete_objects(
+            Bucket=self._bucket, Delete={"Objects": [{"Key": name} for name in names], "Quiet": True}
+        )
 
     def close(self) -> None:
         """Wait for uploads and remove the downloaded copies; has no effect on a child."""
@@ -305,7 +346,7 @@ class S3Store(Store):
         if self._connection.bucket_seen:
             return
         try:
-            self._client.head_bucket(Bucket=self._bucket)
+            repeat(lambda: self._client.head_bucket(Bucket=self._bucket))
         except ClientError as error:
             if error_code(error) in MISSING_OBJECT:
                 raise missing_bucket(self.uri, self._client.meta.endpoint_url) from error
@@ -316,16 +357,61 @@ class S3Store(Store):
         if before is None:
             raise InvalidInputError(f"There is no object {self.uri_of(key)}", remedy="Check the URI.")
         with self._explain_errors(key), self._step("Downloading", key, before.size) as advance:
-            self._client.download_file(
-                self._bucket,
-                self._full(key),
-                str(path),
-                Callback=advance,
-                Config=self._connection.download,
+            repeat(
+                lambda: self._client.download_file(
+                    self._bucket,
+                    self._full(key),
+                    str(path),
+                    Callback=advance,
+                    Config=self._connection.download,
+                )
             )
+            if path.stat().st_size == before.size:
+                self._check_copy(before, path)
             fetched = path.stat().st_size
         if fetched != before.size or self.stat(key) != before:
             raise changed_during_download(self.uri_of(key))
+
+    def _check_copy(self, entry: StoredObject, path: Path) -> None:
+        """Compare a local copy with the ETag of its object; read it again if that does not prove it right."""
+        is_md5 = MD5.fullmatch(entry.tag) is not None
+        if is_md5 and etag_of_file(path, self._part_bytes(entry)) == entry.tag:
+            return
+        if not self._connection.plain and (self._connection.other_etags or not is_md5):
+            return
+        full = self._full(entry.key)
+
+        def correct(begin: int) -> bool:
+            end = min(begin + PART_BYTES, entry.size)
+
+            def read() -> bytes:
+                answer = self._client.get_object(
+                    Bucket=self._bucket, Key=full, Range=f"bytes={begin}-{end - 1}", IfMatch=f'"{entry.tag}"'
+                )
+                return answer["Body"].read()
+
+            with path.open("r+b") as stream:
+                stream.seek(begin)
+                first = stream.read(end - begin)
+                again = read_until_certain(read, self.uri_of(entry.key), first=first)
+                if again != first:
+                    stream.seek(begin)
+                    stream.write(again)
+            return again != first
+
+        corrected = [*map_in_threads(correct, range(0, entry.size, PART_BYTES))]
+        self._connection.other_etags |= is_md5 and not any(corrected)
+
+    def _part_bytes(self, entry: StoredObject) -> int | None:
+        """Return the size of the parts in which an object was uploaded, None for an upload by one request."""
+        _, several, parts = entry.tag.partition("-")
+        if not several:
+            return None
+        if -(-entry.size // PART_BYTES) == int(parts):
+            return PART_BYTES
+        full = self._full(entry.key)
+        head = repeat(lambda: self._client.head_object(Bucket=self._bucket, Key=full, PartNumber=1))
+        return max(1, head["ContentLength"])
 
     def _upload(self, path: Path, key: str, size: int) -> None:
         with self._step("Uploading", key, size) as advance:

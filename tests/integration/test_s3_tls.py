@@ -22,7 +22,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 
 from local_stack.s3_server import S3Access, start_s3_server
 from partition_ops.errors import StorageError
-from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage import StorageSettings, Store, open_store, s3_integrity
 
 BUCKET = "private"
 URI = f"s3://{BUCKET}/root"
@@ -177,8 +177,9 @@ def uses(store: Store) -> Iterator[Callable[[], object]]:
 
 
 def test_a_server_with_tls_is_told_from_one_that_is_down(
-    settings: StorageSettings, server: tuple[S3Access, str]
+    settings: StorageSettings, server: tuple[S3Access, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(s3_integrity, "EXHAUSTED_ROUNDS", 1)  # for the time that the test takes
     plain = f"http://{HOST}:{server[0].port}"
     with open_store(URI, replace(settings, endpoint_url=plain)) as store:
         for use in uses(store):

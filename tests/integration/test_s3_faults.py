@@ -1,0 +1,106 @@
+"""Faults of an S3 server: one call gets through, and damaged bytes are noticed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from partition_ops.errors import TransientStorageError
+from partition_ops.jobs.options import RunConfig
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.storage import StorageSettings, Store, open_store, s3_client, s3_store
+from partition_ops.storage.store import upload_folder
+from tests.faulty_s3 import Faults, faulty
+from tests.graphs import library
+
+UNTIMED = ("partitions/", "idmap/", "assignment/", "schema/", "formats/")  # other artifacts contain times
+DATA = os.urandom(3000)
+
+
+def artifacts(root: Store) -> dict[str, bytes]:
+    return {entry.key: root.read_bytes(entry.key) for entry in root.list() if entry.key.startswith(UNTIMED)}
+
+
+def test_one_call_gets_through(s3_settings: StorageSettings, s3_root: str, tmp_path: Path) -> None:
+    """Of ten requests, one fails; of a hundred reads, five arrive with another bit."""
+    with open_store(f"{s3_root}/in", s3_settings) as store:
+        upload_folder(library().write(tmp_path / "graph"), store)
+    faults = Faults(20, flipped=0.05, flipped_uploads=0.05, late=0.2)
+    config = RunConfig(num_parts=2, engine="random", ignore_estimate=True)
+    run_job(config, open_store(str(tmp_path / "graph")), open_store(str(tmp_path / "out")))
+    with (
+        faulty(s3_settings, faults) as settings,
+        open_store(f"{s3_root}/in", settings) as source,
+        open_store(f"{s3_root}/out", settings) as destination,
+    ):
+        run_job(config, source, destination)
+    assert all(faults.seen[kind] for kind in (*faults.kinds, "flipped")), faults.seen
+    with open_store(f"{s3_root}/out", s3_settings) as store:
+        assert artifacts(store) == artifacts(open_store(str(tmp_path / "out")))
+
+
+READS: dict[str, Callable[[Store], object]] = {
+    "whole": lambda store: store.read_bytes("a"),
+    "part": lambda store: store.read_range("a", 10, 2990),
+    "copy": lambda store: store.local_copy("a").read_bytes(),
+    "list": lambda store: [*store.list()],
+}
+
+
+@pytest.mark.parametrize("etags", ["MD5", "others"])
+def test_a_flipped_bit_is_noticed(
+    s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch, etags: str
+) -> None:
+    if etags == "others":
+        monkeypatch.setattr(s3_store, "etag_of", lambda blocks: "x")
+        monkeypatch.setattr(s3_store, "etag_of_file", lambda path, part_bytes: "x")
+    with open_store(s3_root, s3_settings) as store:
+        store.write_bytes("a", DATA)
+        right = {name: read(store) for name, read in READS.items()}
+    faults = Faults(1, share=0, flipped=0.4)
+    with faulty(s3_settings, faults) as settings:
+        for _ in range(6):
+            with open_store(s3_root, settings) as store:
+                assert {name: read(store) for name, read in READS.items()} == right
+    assert faults.seen["flipped"] > 6
+
+
+def test_a_flipped_bit_of_a_large_object_is_noticed(s3_settings: StorageSettings, s3_root: str) -> None:
+    """Only the part with the bit is downloaded until it is right."""
+    data = os.urandom(s3_client.PART_BYTES) * 4
+    with open_store(s3_root, s3_settings) as store:
+        store.write_bytes("a", data)
+    faults = Faults(7, share=0, flipped=0.5)
+    with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
+        assert store.local_copy("a").read_bytes() == data
+    assert faults.seen["flipped"]
+
+
+def test_a_flipped_bit_of_an_upload_is_noticed(
+    s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data = os.urandom(2 * s3_client.PART_BYTES)
+    monkeypatch.setattr(s3_client, "WHOLE_BYTES", s3_client.PART_BYTES)  # a multipart upload
+    faults = Faults(1, share=0, flipped_uploads=0.4)
+    with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
+        store.write_bytes("large", data)
+        for number in range(10):
+            store.write_bytes(f"{number}", DATA)
+    assert faults.seen["flipped"] > 3
+    with open_store(s3_root, s3_settings) as store:
+        assert store.read_bytes("large") == data
+        assert all(store.read_bytes(f"{number}") == DATA for number in range(10))
+
+
+def test_a_server_that_never_answers_with_the_same_bytes(s3_settings: StorageSettings, s3_root: str) -> None:
+    with open_store(s3_root, s3_settings) as store:
+        store.write_bytes("a", DATA)
+    with (
+        faulty(s3_settings, Faults(1, share=0, flipped=1)) as settings,
+        open_store(s3_root, settings) as store,
+        pytest.raises(TransientStorageError, match="/a arrives with different bytes each time"),
+    ):
+        store.read_bytes("a")
