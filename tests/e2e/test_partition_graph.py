@@ -116,7 +116,8 @@ def test_consumer_of_another_graph_does_not_run(site: Site, published: Run) -> N
 def test_bad_input_fails_validate_without_a_retry(site: Site, refused: Run) -> None:
     (failed,) = [task for task in site.api.tasks(DAG_ID, refused.run_id) if task.state == "failed"]
     assert (failed.task_id, failed.try_number) == ("validate", 1)
-    (message,) = [e["event"] for e in site.log(refused, "validate") if e.get("level") == "error"][:1]
+    errors = [e["event"] for e in site.log(refused, "validate") if e.get("level") == "error"]
+    (message,) = [line for line in errors if line.startswith("  found:")]
     for part in ("edges/0-0.csv", "author:writes:paper", f"row {ROW}", str(VALUE), "0 to 59"):
         assert part in message
     with open_store(refused.output_uri, site.s3.settings()) as store:
