@@ -32,6 +32,11 @@ COPY . .
 RUN pip install --no-cache-dir --no-deps . \
     && install -m 755 deploy/entrypoint /usr/local/bin/entrypoint
 
+# A container starts with this copy of the compiled loops, see deploy/entrypoint. A processor of another kind than
+# that of the build compiles them again.
+RUN NUMBA_CACHE_DIR=/opt/numba MPLCONFIGDIR=/tmp/matplotlib partition-ops compile \
+    && chmod -R a+rX /opt/numba && rm -rf /tmp/matplotlib
+
 # Only two folders must be writable: /tmp for small files, /scratch for the stages' files. Put /scratch on a disk,
 # because files on a tmpfs count as memory.
 ENV AIRFLOW_HOME=/opt/airflow \

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.artifacts.assignment import Assignment
+from partition_ops.system.compilation import compiled
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ class NodeOrder:
         return int(self.starts[part]), int(self.starts[part + 1])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _order_nodes(parts: Ids, positions: Counts, old_ids: Ids, new_ids: Ids) -> None:
     """Sort nodes by partition, stably, by counting.
 

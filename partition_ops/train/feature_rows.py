@@ -9,12 +9,13 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 from numpy.lib.stride_tricks import sliding_window_view
 
 from partition_ops.chunked.id_converter import InvalidIdError, check_range
 from partition_ops.errors import TransientStorageError
 from partition_ops.formats.columns import StoredArray
+from partition_ops.system.compilation import compiled
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.train.block_cache import BlockCache
 from partition_ops.train.mapped_files import MappedFile, ResidentLimit
@@ -236,7 +237,7 @@ class RangeRows:
         out[places] = sliding_window_view(joined, width)[begins][inverse]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _read_rows(file: int, offset: int, width: int, rows: Ids, places: Ids, out: Bytes) -> int:
     """Read rows of a table in a file, and return the number of rows that could not be read completely.
 
@@ -255,7 +256,7 @@ def _read_rows(file: int, offset: int, width: int, rows: Ids, places: Ids, out: 
     return failed
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _copy_rows(table: Bytes, rows: Ids, places: Ids, out: Bytes) -> None:
     """Copy rows of a mapped table.
 

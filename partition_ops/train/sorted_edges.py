@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_stats
 from partition_ops.chunked.table_files import parquet_file
 from partition_ops.formats.columns import Array, StoredArray
+from partition_ops.system.compilation import compiled
 from partition_ops.train.mapped_files import NPY_HEADER, ResidentLimit, create_npy, map_npy
 from partition_ops.train.output_files import MISSING, IdKind, Ids, OutputFiles
 
@@ -302,7 +302,7 @@ def _decompress(columns: Mapping[str, Array], paths: list[Path]) -> tuple[Ids, I
     return (near, far) if sparse == "csr" else (far, near)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(keys: Ids, degrees: Ids) -> None:
     """Add a block of edges to the degrees.
 
@@ -315,7 +315,7 @@ def _count(keys: Ids, degrees: Ids) -> None:
             degrees[keys[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill(keys: Ids, others: Ids, first: int, positions: Ids, neighbours: Ids, eids: Ids) -> None:
     """Enter a block of edges by counting sort, which keeps the order of edge IDs.
 
@@ -335,7 +335,7 @@ def _fill(keys: Ids, others: Ids, first: int, positions: Ids, neighbours: Ids, e
             positions[key] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _contain(indptr: Ids, neighbours: Ids, keys: Ids, others: Ids) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(keys), np.bool_)
     for i in range(len(keys)):

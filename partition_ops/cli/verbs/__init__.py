@@ -2,6 +2,7 @@
 
 from partition_ops.cli.verbs import (
     changes,
+    compile,
     convert,
     convert_partition,
     estimate,
@@ -33,6 +34,7 @@ VERBS = (
     retain.VERB,
     fetch.VERB,
     probe.VERB,
+    compile.VERB,
     pm_dglpart.VERB,
     convert_partition.VERB,
 )

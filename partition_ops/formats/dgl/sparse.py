@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.formats.columns import Column
 from partition_ops.formats.dgl.binary_format import Sparse
+from partition_ops.system.compilation import compiled
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -43,14 +43,14 @@ def sparse_format(name: str, src: Column, dst: Column, num_nodes: int) -> Sparse
     return Sparse(name, (Column.of(begins), Column.of(indices), Column.of(edge_ids)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count_rows(rows: Ids, begins: Counts) -> None:
     """Add each row's edges to ``begins[row + 1]``."""
     for i in range(len(rows)):
         begins[rows[i] + 1] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_rows(
     rows: Ids, others: Ids, first: int, positions: Counts, indices: Counts, edge_ids: Counts
 ) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.output_nodes import OutputOrder
 from partition_ops.formats.parmetis.text_files import REMOVED_EDGE_COLUMNS
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
+from partition_ops.system.compilation import compiled
 
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
@@ -185,7 +185,7 @@ def raise_missing(loader: EdgeLoader, removed_file: str) -> None:
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _mark_new(ids: npt.NDArray[Any], seen: npt.NDArray[Any]) -> int:
     """Mark IDs as seen, up to the first that was already.
 

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from numba import njit
+
+from partition_ops.system.compilation import compiled
 
 Columns = Sequence[npt.NDArray[np.int64]]
 FIELDS_AT_ONCE = 1 << 21
@@ -59,7 +60,7 @@ def _writable(array: npt.NDArray[Any]) -> pa.Array:
     return pa.array(np.ascontiguousarray(array, other))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _write_rows(numbers: Any, powers: Any, text: Any) -> int:
     """Write (columns, rows) uint64 to ``text``; return the number of bytes."""
     at = 0

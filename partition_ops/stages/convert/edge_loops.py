@@ -10,21 +10,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from partition_ops.system.compilation import compiled
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 LEFT_TO = 2  # mark of a node that is only the destination of an edge that leaves the partition
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_owners(dst: Ids, dst_offset: int, parts: Ids, counts: Counts) -> None:
     """Add to ``counts`` the edges that each partition owns; ``dst`` are type-wise IDs."""
     for i in range(len(dst)):
         counts[parts[dst[i] + dst_offset]] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def split_edges(
     src: Ids,
     dst: Ids,
@@ -65,7 +66,7 @@ def split_edges(
         segment[at + 2 * counts[part]] = edge_ids[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mark_foreign(src: Ids, begin: int, end: int, local: Ids) -> int:
     """Set ``local`` to 1 for sources outside the partition's new IDs; return the number of edges with one."""
     found = 0
@@ -76,7 +77,7 @@ def mark_foreign(src: Ids, begin: int, end: int, local: Ids) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def number_marked(local: Ids, first: int) -> Ids:
     """Replace the marks by consecutive local IDs from ``first`` on; return the marked new IDs."""
     count = 0
@@ -92,7 +93,7 @@ def number_marked(local: Ids, first: int) -> Ids:
     return marked
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
     """Return (n,) int64 local IDs of new IDs."""
     found = np.empty(len(ids), np.int64)
@@ -102,7 +103,7 @@ def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_foreign(src: Ids, begin: int, end: int) -> int:
     """Return the number of sources outside the partition's new IDs."""
     found = 0
@@ -111,7 +112,7 @@ def count_foreign(src: Ids, begin: int, end: int) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops: Ids, local: Ids) -> Counts:
     """Return the in-edges of the nodes found one hop before, and mark their sources as found now.
 

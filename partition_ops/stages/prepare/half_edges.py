@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from partition_ops.system.compilation import compiled
 
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]
@@ -116,7 +117,7 @@ def _read_at(file: int, array: npt.NDArray[Any], position: int) -> None:
         rest, position = rest[count:], position + count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def split_block(
     src: Counts,
     dst: Counts,
@@ -163,7 +164,7 @@ def split_block(
             neighbours[place] = b
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sort_range(
     begin: int, rows: Rows, neighbours: Neighbours, in_degrees: Counts, unique: Counts, packed: Counts
 ) -> int:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.system.compilation import compiled
 from partition_ops.system.memory import memory_limit
 
 Ids = npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ def _check_memory(nodes: int, bytes_a_node: int) -> None:
         )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _root(parents: Counts, node: int) -> int:
     while parents[node] != node:
         parents[node] = parents[parents[node]]  # halve the path on the way
@@ -94,13 +94,13 @@ def _root(parents: Counts, node: int) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(ids: Ids, offset: int, degrees: Counts) -> None:
     for i in range(len(ids)):
         degrees[ids[i] + offset] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts) -> None:
     """Join the components of edges: union-find without ranks, the smaller ID becomes the root."""
     for i in range(len(src)):
@@ -114,7 +114,7 @@ def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts)
         parents[v] = root
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _component_sizes(parents: Counts) -> Ids:
     sizes = np.zeros(len(parents), np.int64)
     for node in range(len(parents)):

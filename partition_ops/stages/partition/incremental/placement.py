@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, constraints_of
 from partition_ops.stages.partition.multilevel.refine import NO_HOMES, NOWHERE, State, add, fits, refine
 from partition_ops.stages.partition.problem import Parts, Problem, shares
+from partition_ops.system.compilation import compiled, compiled_inline
 
 
 def deal_new_nodes(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
@@ -106,7 +106,7 @@ def _deck(have: npt.NDArray[np.int64], new: int, wanted: npt.NDArray[np.float64]
     return owners[np.argsort(np.concatenate(fullness), kind="stable")[:new]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _place(state: State, nodes: Integers, room: Integers) -> int:
     """Place nodes that have neighbours with a partition; return how many."""
     placed = 0
@@ -117,7 +117,7 @@ def _place(state: State, nodes: Integers, room: Integers) -> int:
     return placed
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _spread(state: State, nodes: Integers, room: Integers) -> None:
     """Place nodes without a neighbour that has a partition, each followed by its own neighbours."""
     queue = np.empty(len(nodes), np.int64)
@@ -140,7 +140,7 @@ def _spread(state: State, nodes: Integers, room: Integers) -> None:
                     last += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _has_placed(state: State, v: int) -> bool:
     for j in range(state.graph.offsets[v], state.graph.offsets[v + 1]):
         if state.parts[state.graph.neighbours[j]] != NOWHERE:
@@ -148,7 +148,7 @@ def _has_placed(state: State, v: int) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _enter(state: State, v: int, room: Integers) -> None:
     """Give a node the best partition that has room for it, or the emptiest one."""
     graph, parts, loads = state.graph, state.parts, state.loads
@@ -178,7 +178,7 @@ def _enter(state: State, v: int, room: Integers) -> None:
     parts[v] = best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _emptiest(state: State, v: int) -> int:
     """Return the partition with the most room for the class of a node, if possible one that has room."""
     column = state.constraints.classes[v]
@@ -191,7 +191,7 @@ def _emptiest(state: State, v: int) -> int:
     return best
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _room(state: State, part: int, column: int) -> int:
     room: int = state.constraints.most[part, column] - state.loads[part, column]
     return room

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
@@ -25,6 +24,7 @@ from partition_ops.stages.partition.multilevel.graph import (
 )
 from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
 from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.system.compilation import compiled
 
 SWEEPS = 5  # clusters may be larger here than those that METIS cuts
 CLUSTERS = 32  # of the largest size make a partition
@@ -128,7 +128,7 @@ def _loosen(constraints: Constraints, kinds: int, slack: float) -> Constraints:
     return constraints._replace(most=(most + more).reshape(constraints.most.shape))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _place(level: Level, order: Integers, parts: Parts) -> None:
     """Give every cluster of new nodes the partition that most of its edges lead to, or the least full.
 

@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from partition_ops.stages.partition.multilevel.batches import Batches
 from partition_ops.stages.partition.multilevel.graph import (
@@ -24,6 +23,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
+from partition_ops.system.compilation import compiled, compiled_inline
 
 SWEEPS = 3  # with more sweeps, large clusters absorb small ones, which makes the result worse
 LITTLE = 0.03  # share of the nodes; after a sweep that moves fewer, no other follows
@@ -86,7 +86,7 @@ def _tables(graph: Graph, threads: int) -> Integers:
     return np.zeros((threads, 3, 1 << (4 * most).bit_length()), np.int64)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _mix(label: int | np.int32, salt: int) -> Any:
     """Return a pseudo-random number, to choose among labels that are equally good."""
     x = (np.uint64(label) * GOLDEN) ^ (np.uint64(salt) * STAFFORD)
@@ -95,7 +95,7 @@ def _mix(label: int | np.int32, salt: int) -> Any:
     return x ^ (x >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _count_labels(
     graph: Graph, v: int, own: int | np.int32, around: Labels, table: Integers
 ) -> tuple[int, int]:
@@ -128,7 +128,7 @@ def _count_labels(
     return count, sums[_slot(keys, own, shift, last)]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _slot(keys: Integers, label: int | np.int32, shift: Any, last: int) -> Any:
     """Return the slot of a label in the hash table, used or not."""
     slot = np.int64((np.uint64(label) * GOLDEN) >> shift)
@@ -137,7 +137,7 @@ def _slot(keys: Integers, label: int | np.int32, shift: Any, last: int) -> Any:
     return slot
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _propose(
     graph: Graph,
     nodes: Integers,
@@ -187,7 +187,7 @@ def _propose(
         proposed[i] = best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _enter(
     nodes: Integers, proposed: Labels, node_weights: Integers, most: int, labels: Labels, sizes: Integers
 ) -> int:
@@ -280,7 +280,7 @@ def _dense(labels: Labels) -> tuple[Labels, int]:
     return numbers[labels], int(numbers[-1]) + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _members(labels: Labels, count: int) -> tuple[Integers, Integers]:
     """Return where the nodes of each cluster begin, and the nodes, cluster by cluster: a counting sort."""
     starts = np.zeros(count + 1, np.int64)
@@ -296,7 +296,7 @@ def _members(labels: Labels, count: int) -> tuple[Integers, Integers]:
     return starts, members
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _bounds(offsets: Integers, labels: Labels, count: int) -> Integers:
     """Return (clusters + 1,) int64, cumulative sums of the most neighbours that each cluster can have."""
     bounds = np.zeros(count + 1, np.int64)
@@ -314,7 +314,7 @@ def _between(bounds: Integers, begin: int, span: slice) -> tuple[int, int]:
     return int(first), int(last)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _rows(
     graph: Graph,
     labels: Labels,
@@ -345,7 +345,7 @@ def _rows(
         piece.sizes[label] = count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pack(bounds: Integers, piece: _Piece, last: int) -> tuple[Integers, Integers]:
     """Return neighbours and weights without the gaps between the clusters."""
     total = piece.sizes[piece.begin : last].sum()

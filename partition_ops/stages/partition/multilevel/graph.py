@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import Batches
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares
+from partition_ops.system.compilation import compiled, compiled_inline
 
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
@@ -136,7 +136,7 @@ def most_looked_up(graph: Graph) -> int:
     return max(LOOKED_UP, largest_degree(graph.offsets))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def largest_degree(offsets: Integers) -> int:
     """Return the largest degree, without an array of all degrees."""
     largest = 0
@@ -145,7 +145,7 @@ def largest_degree(offsets: Integers) -> int:
     return largest
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def look_around(graph: Graph, v: int, numbers: npt.NDArray[Any], around: npt.NDArray[Any], at: int) -> int:
     """Look up the number of each neighbour of a node.
 
@@ -200,7 +200,7 @@ def edge_cut(graph: Graph, parts: Parts) -> EdgeCut:
     return EdgeCut(sum(found) // 2, graph.num_half_edges // 2)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _cut(graph: Graph, parts: npt.NDArray[np.uint16], begin: int, end: int) -> int:
     """Count the half-edges from ``begin`` to ``end`` that are cut."""
     v = np.searchsorted(graph.offsets, begin, side="right") - 1

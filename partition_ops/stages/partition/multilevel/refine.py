@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.stages.partition.multilevel.batches import Batches
 from partition_ops.stages.partition.multilevel.graph import (
@@ -22,6 +21,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
+from partition_ops.system.compilation import compiled, compiled_inline
 
 SWEEPS = 12
 LITTLE = 2e-4  # share of the nodes; after a sweep that moves fewer, no other follows
@@ -163,7 +163,7 @@ def _balance(state: State, active: Flags, room: Room) -> bool:
     return moved > 0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def fits(state: State, v: int, part: int | np.int64) -> bool:
     """Return whether a partition has room for a node."""
     weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
@@ -181,7 +181,7 @@ def fits(state: State, v: int, part: int | np.int64) -> bool:
     return fits
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _helps(state: State, v: int) -> bool:
     """Return whether the partition of a node exceeds a limit to which the node contributes."""
     weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
@@ -199,7 +199,7 @@ def _helps(state: State, v: int) -> bool:
     return helps
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def add(state: State, v: int, part: int | np.int64, sign: int) -> None:
     """Add a node to the load of a partition, or take it away with ``sign`` -1."""
     weights, loads = state.constraints.weights, state.loads
@@ -213,14 +213,14 @@ def add(state: State, v: int, part: int | np.int64, sign: int) -> None:
         loads[part, column + loads.shape[1] // 2] += sign * state.constraints.in_degrees[v]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _move(state: State, v: int, part: int | np.int64) -> None:
     add(state, v, state.parts[v], -1)
     add(state, v, part, 1)
     state.parts[v] = part
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _activate(graph: Graph, v: int, active: Flags) -> None:
     """Activate a node and its neighbours."""
     active[v] = True
@@ -228,7 +228,7 @@ def _activate(graph: Graph, v: int, active: Flags) -> None:
         active[graph.neighbours[j]] = True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tuple[np.int64, float]:
     """Return the partition that a node should move to, and the gain; its own and 0 if it should stay.
 
@@ -277,14 +277,14 @@ def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tup
     return best, best_gain
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _best_now(state: State, v: int, room: Room, must_go: bool) -> tuple[np.int64, float]:
     """Return `_best` of one node with the partitions as they are now."""
     end = look_around(state.graph, v, state.parts, room.around, 0)
     return _best(state, v, room.around[:end], room, must_go)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _propose(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> None:
     """Propose a partition for each active node from ``begin`` to ``end``."""
     offsets, most = state.graph.offsets, min(LOOKED_UP, len(room.around))
@@ -308,7 +308,7 @@ def _propose(state: State, active: Flags, begin: int, end: int, room: Room, prop
         first = last
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _enter(state: State, active: Flags, begin: int, end: int, room: Room, proposed: Parts) -> int:
     """Move the nodes with proposals that still pay; return how many moved."""
     moved = 0
@@ -324,7 +324,7 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Room, propos
     return moved
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64]:
     """Return the cost of each node's leaving its partition; `NEVER` if that does not help.
 
@@ -343,7 +343,7 @@ def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64
     return losses
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled_inline
 def _relief(state: State, v: int) -> float:
     """Return the excess of a partition that leaves with a cluster, as shares of the limits, summed."""
     relief, part = 0.0, state.parts[v]
@@ -355,7 +355,7 @@ def _relief(state: State, v: int) -> float:
     return relief
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _make_room(state: State, nodes: Integers, active: Flags, room: Room) -> int:
     """Move nodes out of their partition, in order, while it holds too much; return how many moved."""
     moved = 0

@@ -1,0 +1,28 @@
+"""``partition-ops compile``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from partition_ops.cli.console import Console
+from partition_ops.cli.verb import Verb
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    from partition_ops.jobs.compile_ahead import compile_loops
+
+    seconds = compile_loops()
+    console.line(f"The loops are compiled for this processor ({seconds:.0f} s)")
+    return {"seconds": round(seconds, 3)}
+
+
+VERB = Verb(
+    name="compile",
+    summary="compile the library for this processor, so that the first job does not have to",
+    description="""\
+Compile the loops of the library for this processor, by running a job over a small random graph in a
+temporary folder. The compiled code is kept beside the library, in the user's cache folder, or in the folder
+that NUMBA_CACHE_DIR names. Without it, the first job compiles what it needs.""",
+    execute=execute,
+)

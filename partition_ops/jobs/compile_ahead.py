@@ -1,0 +1,80 @@
+"""Compile the loops of the library ahead of time, by running jobs over a small graph."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from partition_ops.jobs.options import RunConfig
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.storage import open_store
+
+NODES, EDGES = 4_000, 20_000  # enough for several levels of the engine two-level
+GROWN = 1.05
+
+
+def compile_loops() -> float:
+    """Run a job, an incremental job and the text preparation over a random graph in a temporary folder.
+
+    numba keeps the compiled code, see `partition_ops.system.compilation`; later processes on the same kind of
+    processor load it.
+
+    Returns:
+        Seconds that it took.
+    """
+    began = time.monotonic()
+    config = RunConfig(num_parts=2, engine="two-level", formats=("dgl",), probe=True)
+    config = replace(config, graph_formats=("coo", "csr", "csc"), data_docs=False, ignore_estimate=True)
+    with tempfile.TemporaryDirectory(prefix="partition-ops-compile-") as folder:
+        root = Path(folder)
+        for name, factor in (("first", 1.0), ("grown", GROWN)):
+            _write_graph(root / name, factor)
+        first, second, text = (open_store(str(root / name)) for name in ("run", "run-grown", "text"))
+        run_job(config, open_store(str(root / "first")), first)
+        run_job(config, open_store(str(root / "grown")), second, previous=first)
+        for hops in (0, 2):
+            other = replace(config, engine="random", num_hops=hops, probe=False)
+            run_job(other, open_store(str(root / "first")), open_store(str(root / f"{hops}-hops")))
+        prepare_graph(PrepareConfig(format="parmetis"), open_store(str(root / "first")), text)
+    return time.monotonic() - began
+
+
+def _write_graph(folder: Path, factor: float) -> None:
+    """Write a graph of two node types and two edge types; a larger factor continues the same graph."""
+    random = np.random.default_rng(0)
+    folder.mkdir()
+    nodes = {"a": int(NODES * factor), "b": int(NODES / 2 * factor)}
+    ends = [("a", "to", "b"), ("b", "of", "b")]
+    document: dict[str, Any] = {
+        "graph_name": "random",
+        "node_type": list(nodes),
+        "num_nodes_per_chunk": [[count] for count in nodes.values()],
+        "edge_type": [":".join(names) for names in ends],
+        "num_edges_per_chunk": [],
+        "edges": {},
+        "node_data": {"a": {}},
+        "edge_data": {},
+    }
+    for source, relation, target in ends:
+        pairs = random.random((EDGES, 2))
+        rows = np.unique((pairs**2 * (nodes[source], nodes[target])).astype(np.int64), axis=0)
+        rows = rows[rows[:, 0] != rows[:, 1]]
+        path = folder / f"{relation}.csv"
+        np.savetxt(path, rows, fmt="%d")
+        name = f"{source}:{relation}:{target}"
+        document["num_edges_per_chunk"].append([len(rows)])
+        file_format = {"name": "csv", "delimiter": " "}
+        document["edges"][name] = {"format": file_format, "data": [path.name]}
+    for feature, dtype, width in (("feat", np.float32, 4), ("label", np.int64, 1), ("mask", np.bool_, 1)):
+        path = folder / f"{feature}.npy"
+        np.save(path, random.random((nodes["a"], width)).astype(dtype))
+        document["node_data"]["a"][feature] = {"format": {"name": "numpy"}, "data": [path.name]}
+    (folder / "metadata.json").write_text(json.dumps(document))

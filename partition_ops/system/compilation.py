@@ -1,0 +1,51 @@
+"""Decorators for loops that numba compiles, and the message when it does.
+
+numba compiles a loop when it is first called, and keeps the code on disk: beside the module, in the user's
+cache folder if that is read-only, or in ``NUMBA_CACHE_DIR``. Other processes load it from there. The loops
+release the interpreter's lock, so that several threads can run them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+from numba.core import event
+
+logger = logging.getLogger("partition_ops")
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+MESSAGE = (
+    "Compiling loops for this processor: about 20 seconds, once for an installation."
+    " 'partition-ops compile' does it ahead of time."
+)
+
+
+def compiled(loop: Loop) -> Loop:
+    """Compile a loop when it is first called."""
+    made: Any = njit(cache=True, nogil=True)(loop)
+    return cast(Loop, made)
+
+
+def compiled_inline(loop: Loop) -> Loop:
+    """Compile a loop into each of its callers."""
+    made: Any = njit(cache=True, nogil=True, inline="always")(loop)
+    return cast(Loop, made)
+
+
+class _Announcement(event.Listener):
+    """Logs that loops are compiled, once in a process. Loops that are loaded from disk do not count."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said:
+            self.said = True
+            logger.warning(MESSAGE)
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing: the message was logged at the start."""
+
+
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]
