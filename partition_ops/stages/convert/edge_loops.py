@@ -144,7 +144,7 @@ def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops
     return which
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def leave(
     src: Ids, dst: Ids, first: int, inner: tuple[int, int], num_hops: int, hops: Ids, local: Ids
 ) -> Counts:
