@@ -41,7 +41,7 @@ def compile_loops() -> float:
         run_job(config, open_store(str(root / "first")), first)
         run_job(config, open_store(str(root / "grown")), second, previous=first)
         for hops in (0, 2):
-            other = replace(config, engine="random", num_hops=hops, probe=False)
+            other = replace(config, engine="random", num_hops=hops, out_edges=hops > 0, probe=False)
             run_job(other, open_store(str(root / "first")), open_store(str(root / f"{hops}-hops")))
         prepare_graph(PrepareConfig(format="parmetis"), open_store(str(root / "first")), text)
     return time.monotonic() - began
