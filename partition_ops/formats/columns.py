@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -168,5 +168,10 @@ def group_of(column: str) -> str:
 
 def in_group(columns: Mapping[str, Some], group: str) -> dict[str, Some]:
     """Return the columns of one group by their names inside it: ``paper/feat`` for ``node_features``."""
+    return {name: columns[f"{group}/{name}"] for name in names_in_group(columns, group)}
+
+
+def names_in_group(columns: Iterable[str], group: str) -> list[str]:
+    """Return the names of the columns of one group inside it."""
     prefix = f"{group}/"
-    return {name.removeprefix(prefix): columns[name] for name in columns if name.startswith(prefix)}
+    return [name.removeprefix(prefix) for name in columns if name.startswith(prefix)]

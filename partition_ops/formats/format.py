@@ -10,7 +10,7 @@ columns through it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from partition_ops.artifacts.book import Book
     from partition_ops.formats.columns import Array, StoredArray
     from partition_ops.formats.findings import Findings
-    from partition_ops.formats.neutral_partition import Partition
+    from partition_ops.formats.neutral_partition import Partition, WholeGraph
     from partition_ops.storage import Store
 
 ENTRY_POINTS = "partition_ops.formats"
@@ -84,6 +84,10 @@ class Format(ABC):
         not_stored: Columns of nodes and edges that `load` does not return, or not with all options: some of
             ``nodes/orig_id``, ``nodes/part_id``, ``edges/orig_id`` and ``edges/new_id``.
         has_graph: Whether `arrays` finds the groups ``nodes`` and ``edges``, which training reads.
+        readable: Whether `arrays` finds the other columns. Every output needs a format that is readable, for
+            ID maps and training.
+        only_in_edges: Whether `load` finds in-edges of inner nodes and their sources only, also with the
+            options ``--num-hops`` 2 or more and ``--out-edges``.
     """
 
     name: ClassVar[str]
@@ -92,6 +96,8 @@ class Format(ABC):
     feature_files: ClassVar[str] = ""
     not_stored: ClassVar[Collection[str]] = ()
     has_graph: ClassVar[bool] = True
+    readable: ClassVar[bool] = True
+    only_in_edges: ClassVar[bool] = False
 
     @property
     def folder(self) -> str:
@@ -101,6 +107,17 @@ class Format(ABC):
     def part_folder(self, part: int) -> str:
         """Return the key of the folder of a partition."""
         return f"{self.folder}/part{part}"
+
+    def check_options(self, formats: Sequence[str], num_hops: int) -> None:  # noqa: B027
+        """Check, before any work, that the format can be written; optional.
+
+        Args:
+            formats: Names of all formats of the output.
+            num_hops: Number of hops of the halo.
+
+        Raises:
+            UsageError: It cannot.
+        """
 
     @abstractmethod
     def partition_files(self, partition: Partition) -> Mapping[str, FileWriter]:
@@ -127,6 +144,13 @@ class Format(ABC):
 
         The first is the one that a reader opens; there may be none, since ``convert/book.json`` describes the
         partitions of every format.
+        """
+        return {}
+
+    def whole_files(self, graph: WholeGraph) -> Mapping[str, FileWriter]:
+        """Return files with columns of the whole graph, by path inside the folder of the format; optional.
+
+        They are written after all partitions. A file without columns is small.
         """
         return {}
 
@@ -218,18 +242,46 @@ def get_formats(names: Iterable[str]) -> list[Format]:
     return [get_format(name) for name in names]
 
 
-def reading_format(book: Book) -> Format:
-    """Return the format that an output is read through: the first that is installed and has the graph.
+def output_formats(names: Sequence[str], num_hops: int) -> list[Format]:
+    """Return the formats of an output that can be written together.
 
-    If none has the graph, it is the first that is installed.
+    Args:
+        names: Their names.
+        num_hops: Number of hops of the halo.
+
+    Raises:
+        UsageError: A format is not installed, or they cannot be written with these options.
+    """
+    formats = get_formats(names)
+    for form in formats:
+        form.check_options(names, num_hops)
+    if preferred_reader(formats) is None:
+        raise UsageError(
+            "ID maps cannot be made from these output formats alone",
+            found=f"--formats {','.join(names)}",
+            expected="a format in addition whose files this package reads",
+            remedy=f"Use --formats dgl,{','.join(names)}.",
+        )
+    return formats
+
+
+def reading_format(book: Book) -> Format:
+    """Return the format that an output is read through: the first installed one that has the graph.
+
+    If none has the graph, it is the first that is readable.
 
     Raises:
         UsageError: None of them is installed.
     """
     known = format_names()
     installed = get_formats(name for name in book.formats if name in known)
-    found = next((form for form in installed if form.has_graph), None)
-    return found or (installed[0] if installed else get_format(book.formats[0]))
+    return preferred_reader(installed) or get_format(book.formats[0])
+
+
+def preferred_reader(formats: Iterable[Format]) -> Format | None:
+    """Return the format that an output with these formats is read through; None if none is readable."""
+    readable = [form for form in formats if form.readable]
+    return next((form for form in readable if form.has_graph), readable[0] if readable else None)
 
 
 def main_config(book: Book) -> str:

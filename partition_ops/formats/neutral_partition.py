@@ -1,4 +1,4 @@
-"""The neutral partition: what ``convert`` hands to every output format."""
+"""The neutral partition and the neutral whole graph: what ``convert`` hands to every output format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from partition_ops.formats.columns import Column, in_group
+from partition_ops.artifacts.book import Book
+from partition_ops.formats.columns import Column, in_group, names_in_group
 
 GRAPH_GROUPS = ("nodes", "edges")
 
@@ -37,6 +38,8 @@ class Partition:
         num_own_edges: Number of edges in the graph that the partition owns.
         num_edges: Number of edges in the graph.
         columns: The columns by name, in the order of the types.
+        total_nodes: Numbers of nodes of the whole graph by type ID.
+        total_edges: Numbers of edges of the input by type ID, with those that validation dropped.
         digests: By group of columns, the SHA-256 of everything that the group depends on; a group whose
             content has no known digest is left out. Equal digests mean equal columns.
         sparse_formats: Sparse formats of the graph that the option ``--graph-formats`` asks for; formats that
@@ -52,6 +55,8 @@ class Partition:
     num_own_edges: int
     num_edges: int
     columns: Mapping[str, Column]
+    total_nodes: tuple[int, ...]
+    total_edges: tuple[int, ...]
     digests: Mapping[str, str] = field(default_factory=dict)
     sparse_formats: tuple[str, ...] = ("coo",)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -64,3 +69,34 @@ class Partition:
     def group(self, name: str) -> dict[str, Column]:
         """Return the columns of a group by their names inside it."""
         return in_group(self.columns, name)
+
+    def names(self, group: str) -> list[str]:
+        """Return the names of the columns of a group inside it, without opening any."""
+        return names_in_group(self.columns, group)
+
+
+@dataclass(frozen=True)
+class WholeGraph:
+    """The whole graph as named columns by original ID, which are streamed and never all in memory.
+
+    Columns, by group:
+
+    - ``node_parts/<type>``, ``edge_parts/<src:rel:dst>``: the partition that owns each node or edge, int64;
+      -1 for an edge that validation dropped.
+    - ``node_features/<type>/<name>``, ``edge_features/<src:rel:dst>/<name>``: the features of the input.
+
+    Attributes:
+        book: The partitions.
+        columns: The columns by name, in the order of the types.
+    """
+
+    book: Book
+    columns: Mapping[str, Column]
+
+    def group(self, name: str) -> dict[str, Column]:
+        """Return the columns of a group by their names inside it."""
+        return in_group(self.columns, name)
+
+    def names(self, group: str) -> list[str]:
+        """Return the names of the columns of a group inside it, without opening any."""
+        return names_in_group(self.columns, group)

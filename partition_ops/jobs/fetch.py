@@ -32,10 +32,11 @@ def fetch_partitions(
     """Copy some partitions of a finished output to a local folder, in all or some of its output formats.
 
     For the format ``dgl`` the folder gets ``part<i>/`` and, last, ``<graph>.json``, as DGL's servers read
-    them. Any other format keeps its place in the output: ``formats/<name>/part<i>/`` and its config files; if
-    it has none, ``convert/book.json`` is copied too. Every file is compared with the size and the SHA-256
-    that the manifest lists. The folder of a partition appears whole or not at all; one that is there already
-    and has the listed content is not fetched again. After an error, only whole folders have been added.
+    them. Any other format keeps its place in the output: ``formats/<name>/part<i>/``, its files of the whole
+    graph and its config files; if it has no config file, ``convert/book.json`` is copied too. Every file is
+    compared with the size and the SHA-256 that the manifest lists. The folder of a partition appears whole or
+    not at all; one that is there already and has the listed content is not fetched again. After an error,
+    only whole folders have been added.
 
     Args:
         output: Root of the output.
@@ -66,7 +67,10 @@ def fetch_partitions(
     _check_folder(folder, configs, output.uri)
     folders = [form.part_folder(part) for part in dict.fromkeys(parts) for form in chosen]
     wanted = {_place(key): _missing(folder, key, entries) for key in folders}
+    whole = [entry for entry in _of_all_parts(entries, book, chosen) if _place(entry["key"]) not in configs]
+    whole = [entry for entry in whole if not _is_same(entry, folder / _place(entry["key"]))]
     total = sum(entry["size"] for files in wanted.values() for entry in files.values())
+    total += sum(entry["size"] for entry in whole)
     with (
         _refused(folder),
         _scratch(folder) as scratch,
@@ -76,6 +80,11 @@ def fetch_partitions(
             if files:
                 _fetch_part(output, files, scratch / place, advance)
                 _replace(scratch / place, folder / place, scratch)
+        for entry in whole:
+            _fetch_part(output, {"whole": entry}, scratch, advance)
+            path = folder / _place(entry["key"])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (scratch / "whole").replace(path)
         for place, data in configs.items():
             path = folder / place
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,6 +114,15 @@ def _config_keys(book: Book, chosen: Sequence[Format]) -> list[str]:
     for form in chosen:
         keys += [f"{form.folder}/{name}" for name in form.config_files(book)] or [layout.BOOK]
     return keys
+
+
+def _of_all_parts(entries: dict[str, Entry], book: Book, chosen: Sequence[Format]) -> Iterator[Entry]:
+    """Yield the files of some formats that do not belong to one partition."""
+    for form in chosen:
+        folders = tuple(f"{form.part_folder(part)}/" for part in range(book.num_parts))
+        for key, entry in entries.items():
+            if key.startswith(f"{form.folder}/") and not key.startswith(folders):
+                yield entry
 
 
 def _place(key: str) -> str:

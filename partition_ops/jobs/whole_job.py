@@ -14,6 +14,7 @@ from partition_ops.artifacts.records import Record, read_record
 from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
+from partition_ops.formats.format import output_formats
 from partition_ops.jobs.estimate import check_job
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.declare import StageConfig
@@ -115,6 +116,7 @@ class _Job:
     def run(self) -> list[StageResult]:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
         check_options(self.config.partition, metadata, self.source)
+        output_formats(self.config.formats, self.config.num_hops)
         self._check_previous()
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))

@@ -7,6 +7,7 @@ order is read from the ID maps, after they have been checked to be bijections.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -113,6 +114,12 @@ class ExpectedGraph:
         self.edge_ranges = Ranges(self._counts([self.edge_parts(t)[self.left(t)] for t in types]))
         self.orig_nodes = [in_order(parts) for parts in self.parts]
         self.orig_edges = [self._edges_in_order(type_id) for type_id in types]
+
+    def only_in_edges(self) -> ExpectedGraph:
+        """Return the graph with in-edges of inner nodes and their sources only, whatever the options."""
+        found = copy(self)
+        found.num_hops, found.out_edges = min(self.num_hops, 1), False
+        return found
 
     def book(self, formats: tuple[str, ...]) -> Book:
         """Return the book that the output should have, without ``part_method``."""

@@ -84,7 +84,8 @@ def verify_output(
             number = len(formats) * graph.num_parts
             with (progress or NoProgress()).step("verify", number, "partitions") as advance:
                 for form in formats:
-                    checks = _FormatChecks(findings, destination, form, graph, book, options, features)
+                    seen = graph.only_in_edges() if form.only_in_edges else graph
+                    checks = _FormatChecks(findings, destination, form, seen, book, options, features)
                     checks.check(advance)
     return make_report(findings, all_checks(formats), source.uri, destination.uri)
 

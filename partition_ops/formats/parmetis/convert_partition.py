@@ -224,6 +224,8 @@ class _Conversion:
             num_own_edges=len(edge_ids),
             num_edges=len(edge_ids),
             columns=columns,
+            total_nodes=metadata.num_nodes,
+            total_edges=metadata.num_edges,
         )
 
     def _attributes(self, part: int) -> Values:

@@ -22,7 +22,7 @@ from partition_ops.artifacts.parhip import read_degrees
 from partition_ops.artifacts.records import CONFIG_TASK, part_task, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.formats.format import Format, get_formats
+from partition_ops.formats.format import Format, output_formats
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.memory import memory_limit
@@ -48,10 +48,10 @@ class Conversion:
 
     Attributes:
         metadata: The graph's metadata.
-        formats: The output formats; readers use the first.
+        formats: The output formats; readers use the first that is readable.
 
     Raises:
-        UsageError: From the constructor: a format is not installed.
+        UsageError: From the constructor: a format is not installed, or cannot be written.
         InvalidInputError: From every method: a file is missing, or the assignment does not fit the graph.
 
     Peak memory: 29 bytes a node, 37 beyond 2^31 nodes, while the node order is made; then 13, or 21.
@@ -64,7 +64,7 @@ class Conversion:
         self.config = config
         self.source = source
         self.destination = destination
-        self.formats: list[Format] = get_formats(config.formats)
+        self.formats: list[Format] = output_formats(config.formats, config.num_hops)
         self.metadata: GraphMetadata = load_metadata(source, graph_name=config.graph_name)
         self._lock = threading.Lock()
         self._order: NodeOrder | None = None

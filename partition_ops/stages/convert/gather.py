@@ -15,7 +15,7 @@ from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
 from partition_ops.formats.columns import Column, LazyColumns, group_of
-from partition_ops.formats.format import FileWriter, Format, PartitionSize
+from partition_ops.formats.format import FileWriter, Format, PartitionSize, preferred_reader
 from partition_ops.formats.neutral_partition import Partition
 from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.context import Conversion
@@ -162,7 +162,7 @@ class _Gather:
 
     def _write(self, file: _File) -> None:
         original_ids = {*map(group_of, file.how.columns)} <= ORIG_ID_GROUPS
-        first = file.form is self._conversion.formats[0]
+        first = preferred_reader(self._conversion.formats) is file.form
         with self._writer.destination.create(file.key) as new, new.path.open("wb") as stream:
             new.keep_copy = self._conversion.one_process and first and original_ids  # by the ID maps
             file.how.write(stream)
@@ -179,6 +179,8 @@ class _Gather:
             num_own_edges=int(graph.graph_counts.sum()),
             num_edges=graph.num_edges,
             columns=self._columns(),
+            total_nodes=tuple(metadata.num_nodes),
+            total_edges=tuple(metadata.num_edges),
             digests=partition_digests(self._conversion, graph),
             sparse_formats=self._conversion.config.graph_formats,
             options=self._conversion.config.options(),

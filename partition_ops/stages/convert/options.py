@@ -56,7 +56,8 @@ class ConvertConfig(StageConfig):
     )
     formats: tuple[str, ...] = option(
         ("dgl",),
-        help="Output formats, separated by commas. The ID maps, training and other readers use the first.",
+        help="Output formats, separated by commas. pyg is written in addition to another one. The ID maps,"
+        " training and other readers use the first one that they can read.",
         title="Output formats",
         section="More",
         metavar="F,F,…",

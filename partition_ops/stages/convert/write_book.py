@@ -11,6 +11,7 @@ from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.formats.format import main_config
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.convert.whole_graph import whole_graph
 from partition_ops.storage import Store
 from partition_ops.system.progress import Progress
 
@@ -25,9 +26,10 @@ def write_book(
 
     Args:
         config: Options.
-        source: Root of the input graph; only its ``metadata.json`` is read.
+        source: Root of the input graph. Its ``metadata.json`` is read, and features that a format stores for
+            the whole graph.
         destination: Root of the run, where every partition has been gathered.
-        progress: Not used, the task takes no time.
+        progress: Not used.
 
     Returns:
         The number of partitions, and the key of the file that the first format is opened by.
@@ -35,7 +37,8 @@ def write_book(
     Raises:
         InvalidInputError: A partition is missing, or was built while the input changed.
 
-    Peak memory: 8 bytes for each type and partition.
+    Peak memory: 8 bytes for each type and partition; see `whole_graph` for formats with files of the whole
+    graph.
     """
     return write_book_of(Conversion(config, source, destination))
 
@@ -47,9 +50,17 @@ def write_book_of(conversion: Conversion) -> StageResult:
     def work(writer: ArtifactWriter) -> Counters:
         book = _make_book(conversion)
         writer.write_json(layout.BOOK, book.to_json())
+        graph = whole_graph(conversion, book)
         for form in conversion.formats:
             for name, data in form.config_files(book).items():
                 writer.wrote(writer.destination.write_bytes(f"{form.folder}/{name}", data))
+            for name, file in form.whole_files(graph).items():
+                with (
+                    writer.destination.create(f"{form.folder}/{name}") as new,
+                    new.path.open("wb") as stream,
+                ):
+                    file.write(stream)
+                writer.wrote(new.get_artifact())
         return {"partition_config": main_config(book), "num_parts": book.num_parts}
 
     return conversion.book_task(work).run()
