@@ -23,7 +23,7 @@ from partition_ops.cli.console import Console
 from partition_ops.cli.verb import Verb
 from partition_ops.cli.verbs import VERBS
 from partition_ops.errors import PartitionOpsError, StorageError
-from partition_ops.options.arguments import add_options, check_arguments
+from partition_ops.options.arguments import add_options, check_arguments, take_options_once
 from partition_ops.storage.local_store import PARTIAL
 from partition_ops.system.temporary_folders import check_tmpdir, remove_abandoned
 
@@ -55,6 +55,10 @@ class VerbParser(argparse.ArgumentParser):
     """A parser whose errors show the usage of the verb, and the option that an unknown one may mean."""
 
     _words: Sequence[str] = ()
+
+    def __init__(self, *args: Any, **words: Any) -> None:
+        super().__init__(*args, **words)
+        take_options_once(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._words = sys.argv[1:] if args is None else [*args]

@@ -12,6 +12,51 @@ from partition_ops.options.values import build, parse_single, parse_text, show_v
 
 Config = TypeVar("Config")
 DECLARED = "declared_options"  # attribute of the parsed arguments
+GIVEN = "given_options"  # the same
+
+
+class _Once(argparse.Action):
+    """An action that rejects an option that the command line already has."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given: set[str] = vars(namespace).setdefault(GIVEN, set())
+        if option_string is not None and self.dest in given:
+            several = self.nargs == "+"
+            raise argparse.ArgumentError(
+                self,
+                "it is there more than once; "
+                + (f"give all values after one {option_string}" if several else "give it once"),
+            )
+        given.add(self.dest)
+        super().__call__(parser, namespace, values, option_string)
+
+
+class _StoreOnce(_Once, argparse._StoreAction):
+    pass
+
+
+class _StoreTrueOnce(_Once, argparse._StoreTrueAction):
+    pass
+
+
+class _SwitchOnce(_Once, argparse.BooleanOptionalAction):
+    pass
+
+
+def take_options_once(parser: argparse.ArgumentParser) -> None:
+    """Make a parser reject an option that is there twice, unless each time adds a value.
+
+    Without it, the last value would silently win. Call it before arguments are added.
+    """
+    for name in (None, "store"):
+        parser.register("action", name, _StoreOnce)
+    parser.register("action", "store_true", _StoreTrueOnce)
 
 
 def add_options(
@@ -39,7 +84,7 @@ def add_options(
 def _add(group: argparse._ActionsContainer, one: Option, default: Any) -> None:
     words: dict[str, Any] = {"dest": one.name, "help": help_text(one, default), "default": default}
     if one.type is bool:
-        words["action"] = "store_true" if default is argparse.SUPPRESS else argparse.BooleanOptionalAction
+        words["action"] = "store_true" if default is argparse.SUPPRESS else _SwitchOnce
         group.add_argument(one.option_string, **words)
         return
     words["metavar"] = one.metavar or (f"{{{','.join(one.allowed)}}}" if one.choices else None)

@@ -31,7 +31,7 @@ def value_schema(option: Option) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string" if option.many else TYPES.get(option.type, "string")}
     if option.nullable:
         schema["type"] = ["null", schema["type"]]
-    if option.many:
+    if option.many and (option.choices or option.type is not str):
         schema["pattern"] = _pattern(option)
     elif option.choices:
         schema["enum"] = [*option.allowed]

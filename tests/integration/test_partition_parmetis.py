@@ -278,6 +278,33 @@ def test_a_mask_is_balanced(engine: str, balance: str, tmp_path: Path) -> None:
         partition_nodes(PartitionConfig(num_parts=2, balance_ntypes="absent"), source, destination)
 
 
+@pytest.mark.parametrize(
+    "engine", ["auto", "two-level", "metis", pytest.param("parmetis", marks=needs_parmetis)]
+)
+def test_several_masks_are_balanced(engine: str, tmp_path: Path) -> None:
+    """As the guide asks for: training, validation and test set count as types of their own."""
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], [200, 100, 700])  # communities, which an engine would keep together
+    begins, sizes = np.array([0, 200, 300]), np.array([200, 100, 700])
+    src = rng.integers(0, 1000, 6000)
+    near = begins[group[src]] + rng.integers(0, 1 << 30, 6000) % sizes[group[src]]
+    dst = np.where(rng.random(6000) < 0.95, near, rng.integers(0, 1000, 6000))
+    masks = [Values("a", name, group == which) for which, name in enumerate(("train_mask", "val_mask"))]
+    graph = SmallGraph({"a": 1000}, {"a:r:a": Edges(src, dst)}, masks)
+    source, destination = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
+    prepare_graph(PrepareConfig(), source, destination)
+
+    def uneven(*features: str) -> list[float]:
+        config = PartitionConfig(num_parts=2, engine=engine, balance_ntypes=features or None)
+        partition_nodes(config, source, destination)
+        parts = read_assignment(destination.child(layout.ASSIGNMENT), load_metadata(source)).parts
+        return [2 * np.bincount(parts[group == which]).max() / sizes[which] for which in range(3)]
+
+    assert max(uneven()) > 1.2
+    assert uneven("train_mask")[0] < 1.07
+    assert max(uneven("train_mask", "val_mask")) < 1.07
+
+
 def test_metis_keeps_to_target_shares_and_random_deals_by_them(stores: tuple[Store, Store]) -> None:
     offsets = load_metadata(stores[0]).node_offsets
     for engine in ("metis", "random"):

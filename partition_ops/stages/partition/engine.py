@@ -73,9 +73,13 @@ class Engine(ABC):
                 others = [name for name in engine_names() if option in find_engine(name).supports]
                 raise UsageError(
                     f"The engine {self.name!r} does not support --{option.replace('_', '-')}",
-                    found=getattr(config, option),
+                    found=_shown(getattr(config, option)),
                     remedy=f"Use --engine {' or '.join(others)}.",
                 )
+
+
+def _shown(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def find_engine(name: str) -> Engine:

@@ -120,13 +120,16 @@ class PartitionConfig(StageConfig):
         minimum=0,
         maximum=2**31 - 1,
     )
-    balance_ntypes: str | None = option(
+    balance_ntypes: tuple[str, ...] | str | None = option(
         None,
         help="A node feature of integers, such as train_mask: every partition gets the same share of the"
-        " nodes with each value, within each type unless balance is none.",
-        title="Balance by a feature",
+        " nodes with each value, within each type unless balance is none. The option may be"
+        " repeated: with train_mask and val_mask, every partition gets the same share of the nodes with each"
+        " combination of values.",
+        title="Balance by features",
         section="Balance",
         metavar="FEATURE",
+        several="repeat",
         empty="no feature",
     )
     tolerance: float | None = option(
@@ -196,6 +199,8 @@ class PartitionConfig(StageConfig):
     def options(self) -> dict[str, Any]:
         """Return the options that the assignment depends on, as JSON."""
         options = asdict(self)
+        if len(self.balance_features) == 1:  # as previous versions recorded it
+            options["balance_ntypes"] = self.balance_features[0]
         options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
         if self.engine != "parmetis":
             del options["mpi"]
@@ -206,7 +211,14 @@ class PartitionConfig(StageConfig):
         names = [one.field for one in own_options(PartitionConfig) if one.only_with == "previous"]
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def balance_features(self) -> tuple[str, ...]:
+        """The features to balance by, each once."""
+        return tuple(dict.fromkeys(self.balance_ntypes or ()))
+
     def __post_init__(self) -> None:
+        if isinstance(self.balance_ntypes, str):
+            object.__setattr__(self, "balance_ntypes", (self.balance_ntypes,))
         super().__post_init__()
         if self.target_shares is not None and len(self.target_shares) != self.num_parts:
             raise UsageError(

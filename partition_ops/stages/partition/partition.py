@@ -116,8 +116,8 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
     _check_enough_nodes(config, sum(metadata.num_nodes))
     if config.num_trainers_per_machine > 1:
         check_no_trainers(metadata)
-    if config.balance_ntypes is not None:
-        _check_feature(config.balance_ntypes, metadata, source)
+    for name in config.balance_features:
+        _check_feature(name, metadata, source)
 
 
 def _check_enough_nodes(config: PartitionConfig, nodes: int) -> None:

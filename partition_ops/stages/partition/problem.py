@@ -36,7 +36,7 @@ class Problem:
         config: Number of partitions, balance, seed.
         metadata: The graph's metadata.
         artifacts: Root of the run, with the graph that ``prepare`` wrote.
-        source: Root of the input graph, for the feature to balance by.
+        source: Root of the input graph, for the features to balance by.
         notes: Figures that the engine adds to the result.
     """
 
@@ -60,7 +60,7 @@ class Problem:
     @cached_property
     def classes(self) -> Classes:
         """(nodes,) int32, the class of each node; every partition gets its share of each class."""
-        if self.config.balance_ntypes is not None and self.source is not None:
+        if self.config.balance_features and self.source is not None:
             return feature_classes(self.config, self.metadata, self.source)
         offsets = self.metadata.node_offsets
         return type_classes(self.config, offsets, 0, offsets[-1])
@@ -97,9 +97,10 @@ def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, 
 
 
 def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> Classes:
-    """Return classes by the values of the feature ``balance_ntypes``, inside those of `type_classes`.
+    """Return classes by the values of the features ``balance_ntypes``, inside those of `type_classes`.
 
-    A node type without the feature is a class of its own.
+    With several features, each combination of their values is a class. A node type without a feature counts
+    as having the value 0 everywhere, so that one without any of the features is a class of its own.
 
     Returns:
         (nodes,) int32 by homogeneous ID.
@@ -109,33 +110,38 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
 
     Peak memory: 24 bytes a node.
     """
-    name = config.balance_ntypes or ""
-    having = types_with_feature(metadata, name, "to balance by")
     readers = feature_readers(source, metadata)
     offsets = metadata.node_offsets
-    classes = type_classes(config, offsets, 0, offsets[-1]).astype(np.int64)
-    values = np.zeros(offsets[-1], np.int64)
-    for node_type in having:
-        key = f"{node_type}/{name}"
-        begin, end = (offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
-        values[begin:end] = _integers(readers[key], key, end - begin)
-    distinct, values = np.unique(values, return_inverse=True)
-    found, dense = np.unique(classes * len(distinct) + values, return_inverse=True)
+    dense = type_classes(config, offsets, 0, offsets[-1]).astype(np.int64)
+    found = np.unique(dense)
+    for name in config.balance_features:
+        values = np.zeros(offsets[-1], np.int64)
+        for node_type in types_with_feature(metadata, name, "to balance by"):
+            key = f"{node_type}/{name}"
+            begin, end = (offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
+            values[begin:end] = _integers(readers[key], key, end - begin)
+        distinct, values = np.unique(values, return_inverse=True)
+        found, dense = np.unique(dense * len(distinct) + values, return_inverse=True)
+    names = " and ".join(map(repr, config.balance_features))
+    one = len(config.balance_features) == 1
     if len(found) > MOST_CLASSES:
         raise UsageError(
-            f"The feature {name!r} has too many values to balance by",
+            f"The feature {names} has too many values to balance by"
+            if one
+            else f"The features {names} have too many combinations of values to balance by",
             found=f"{len(found)} with the node types",
             expected=f"at most {MOST_CLASSES}",
         )
     few = np.bincount(dense) < config.num_parts * config.num_trainers_per_machine
     if few.any():
         logger.warning(
-            "%s: %d of the %d classes by the feature %r have fewer nodes than there are %s:"
+            "%s: %d of the %d classes by the feature%s %s have fewer nodes than there are %s:"
             " some get no node of such a class",
             source.uri,
             np.count_nonzero(few),
             len(found),
-            name,
+            "" if one else "s",
+            names,
             "partitions" if config.num_trainers_per_machine == 1 else "trainers",
         )
     result: Classes = dense.astype(np.int32)

@@ -51,6 +51,28 @@ def test_wrong_use_exits_2_with_a_sentence(graph: Path, name: str, called: Calle
 
 
 @pytest.mark.parametrize(
+    ("words", "option", "remedy"),
+    [
+        ("run in out --num-parts 2 --num-parts 4", "--num-parts", "give it once"),
+        ("run in out --num-parts 2 --seed=1 --seed=1", "--seed", "give it once"),
+        ("validate in --output a --output b", "--output", "give it once"),
+        ("validate in --data-docs --no-data-docs", "--data-docs/--no-data-docs", "give it once"),
+        ("verify in out --json --json", "--json", "give it once"),
+        ("fetch out --part 0 --part 1 --to data", "--part", "give all values after one --part"),
+        (
+            "idmap restore out --node-type a --input x.npy --input y.npy --output z",
+            "--input",
+            "give all values after one --input",
+        ),
+    ],
+)
+def test_an_option_cannot_be_there_twice(words: str, option: str, remedy: str, called: Called) -> None:
+    done = called(*words.split())
+    assert done.returncode == 2
+    assert f"argument {option}: it is there more than once; {remedy}" in done.stderr
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["convert", "GRAPH", "--output", "out", "--parmetis-parts", "2"],

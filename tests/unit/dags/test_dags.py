@@ -157,6 +157,7 @@ def test_values_of_the_form_reach_the_task(dag: DAG) -> None:
         "engine": "parmetis",
         "tolerance": 1.25,
         "target_shares": "2, 1.5",
+        "balance_ntypes": "train_mask, val_mask",
         "compare_full": True,
         "mpi_ranks": 5,
     }
@@ -168,12 +169,13 @@ def test_values_of_the_form_reach_the_task(dag: DAG) -> None:
     }
     config = task.config(PartitionConfig)  # type: ignore[attr-defined]
     assert (config.num_parts, config.tolerance, config.target_shares) == (2, 1.25, (2.0, 1.5))
-    assert (config.compare_full, config.mpi.ranks, config.balance_ntypes) == (True, 5, None)
+    assert (config.compare_full, config.mpi.ranks) == (True, 5)
+    assert config.balance_features == ("train_mask", "val_mask")
 
 
 PLANNED = {
     **{"num_parts": 5, "engine": "metis", "num_hops": 2, "graph_formats": "csc", "probe": True},
-    **{"balance_ntypes": "train_mask", "tolerance": 1.5, "target_shares": "1,2,1,1,1"},
+    **{"balance_ntypes": "train_mask, val_mask", "tolerance": 1.5, "target_shares": "1,2,1,1,1"},
 }
 
 
