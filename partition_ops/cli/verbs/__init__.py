@@ -8,6 +8,7 @@ from partition_ops.cli.verbs import (
     estimate,
     fetch,
     idmap,
+    ingest,
     pm_dglpart,
     probe,
     retain,
@@ -21,6 +22,7 @@ from partition_ops.cli.verbs import (
 VERBS = (
     run.VERB,
     estimate.VERB,
+    ingest.VERB,
     validate.VERB,
     schema.VERB,
     stage_verbs.PREPARE,

@@ -1,0 +1,98 @@
+"""``partition-ops ingest``: a graph from tables."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from partition_ops.cli.console import Console
+from partition_ops.cli.locations import OUTPUT_HELP, lock_root, open_output, settings, split_file_uri
+from partition_ops.cli.text_tables import result_line
+from partition_ops.cli.verb import Verb
+from partition_ops.errors import UsageError
+from partition_ops.options.arguments import config_of
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
+from partition_ops.storage import open_store
+from partition_ops.system.progress import terminal_progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "graph_file", metavar="GRAPH.yaml", nargs="?", help="The tables of the graph: a file or s3://…."
+    )
+    parser.add_argument("output", metavar="OUTPUT", nargs="?", help=OUTPUT_HELP)
+    parser.add_argument(
+        "--previous",
+        metavar="DIR",
+        help="Root of an earlier ingested graph, which has grown since: its nodes keep their IDs, new nodes"
+        " come behind them, and its transforms are applied unchanged.",
+    )
+    parser.add_argument("--example", action="store_true", help="Print an example of GRAPH.yaml.")
+    parser.add_argument(
+        "--infer", metavar="DIR", help="Print a proposal of GRAPH.yaml for the tables below a folder."
+    )
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    if arguments.example or arguments.infer is not None:
+        return _print_graph_file(arguments, console)
+    if arguments.graph_file is None or arguments.output is None:
+        raise UsageError(
+            "ingest needs GRAPH.yaml and OUTPUT",
+            remedy="'partition-ops ingest --example' prints a GRAPH.yaml, --infer DIR proposes one.",
+        )
+    if not is_graph_file(arguments.graph_file):
+        raise UsageError("GRAPH.yaml does not end with .yaml or .yml", found=repr(arguments.graph_file))
+    config = config_of(arguments, IngestConfig)
+    from partition_ops.stages.ingest.ingest import ingest_tables
+
+    root, name = split_file_uri(arguments.graph_file, "GRAPH.yaml")
+    opened = partial(open_store, settings=settings(arguments))
+    with (
+        opened(root) as source,
+        open_output(arguments) as destination,
+        nullcontext() if arguments.previous is None else opened(arguments.previous) as previous,
+        lock_root(destination),
+    ):
+        result = ingest_tables(
+            config,
+            source,
+            destination,
+            graph_file=name,
+            previous=previous,
+            open_root=opened,
+            progress=terminal_progress(),
+        )
+    console.line(result_line(result))
+    return result.to_json()
+
+
+def _print_graph_file(arguments: argparse.Namespace, console: Console) -> Any:
+    if arguments.example and arguments.infer is not None:
+        raise UsageError("--example and --infer exclude each other")
+    if arguments.example:
+        from partition_ops.stages.ingest.graph_file import EXAMPLE as text
+    else:
+        from partition_ops.stages.ingest.infer import infer_graph_file
+
+        with open_store(arguments.infer, settings(arguments)) as folder:
+            text = infer_graph_file(folder)
+    for line in text.rstrip("\n").split("\n"):
+        console.line(line)
+    return {"graph_file": text}
+
+
+VERB = Verb(
+    name="ingest",
+    summary="make a graph from tables with keys",
+    description="""\
+Make a graph in the chunked format from the tables that GRAPH.yaml names: Parquet, CSV, JSON lines, Arrow IPC
+or queries, with keys of any kind. Nodes are numbered by their keys, whatever the order of the rows, and
+metadata.json names the keys under node_ids. Wherever another verb takes an INPUT, it takes GRAPH.yaml as well
+and ingests it first.""",
+    add_arguments=add_arguments,
+    options=(IngestConfig,),
+    execute=execute,
+)

@@ -1,0 +1,366 @@
+"""``graph.yaml``: node types and edges in tables with keys, parsed into `GraphFile`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from partition_ops.chunked.metadata import EdgeType
+from partition_ops.errors import InvalidInputError, one_of
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document
+
+SCHEMA = "graph_tables"
+PARTS = ("train", "val", "test")
+DEFAULT_ACTIONS = {
+    "null_keys": "fail",
+    "duplicate_keys": "fail",
+    "absent_keys": "fail",
+    "overlapping_masks": "fail",
+    "missing_classes": "warn",
+}
+EXAMPLE = """\
+# A graph in tables with keys. Paths are relative to this file; s3://bucket/key works as well.
+graph_name: shop
+
+nodes:
+  user:
+    table: users/*.parquet          # Parquet, CSV, JSON lines, Arrow IPC, a Delta table, or a query
+    key: user_id                    # or several columns: [country, number]
+    features:
+      age: {transform: standardise, missing: mean}
+      country: {transform: one-hot, missing: ""}
+      embedding:                    # a number, or a list of numbers of one length, as it is
+    label: {column: churned, task: classification}
+    split: {column: part, train: [train], val: [valid], test: [test]}
+    # split: {masks: {train: is_train, val: is_valid, test: is_test}}
+    # split: {shares: [0.8, 0.1, 0.1]}
+  item:
+    table: {path: items.csv, delimiter: ";", types: {price: float64}}
+    key: sku
+    features:
+      price: {transform: bucket, buckets: 10, missing: 0}
+      brand: {transform: hash, buckets: 1024, missing: ""}
+    text: [title]                   # kept as text beside the features
+  tag:                              # no table: the keys that edges name
+
+edges:
+  user:rated:item:
+    table: {sql: "SELECT user_id, sku, stars, at FROM ratings", database: shop.duckdb}
+    src: user_id
+    dst: sku
+    weight: stars
+    time: at
+    on_defect: {absent_keys: drop}  # fail (default), drop or add
+  item:has:tag:
+    table: tags/
+    src: sku
+    dst: tag
+"""
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """Where a table is.
+
+    Attributes:
+        paths: Paths, patterns or folders as they are written.
+        format: ``parquet``, ``csv``, ``json``, ``arrow`` or ``delta``; None if names of files say so.
+        delimiter: Of CSV; None detects it.
+        sql: A query, instead of paths.
+        database: The file that is queried.
+        types: Types of columns, by name.
+    """
+
+    paths: tuple[str, ...] = ()
+    format: str | None = None
+    delimiter: str | None = None
+    sql: str = ""
+    database: str = ""
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The table in words of the file, for messages."""
+        return f"the query on {self.database}" if self.sql else ", ".join(self.paths)
+
+
+@dataclass(frozen=True)
+class FeatureColumn:
+    """A feature made of a column.
+
+    Attributes:
+        name: Name of the feature.
+        column: The column.
+        transform: ``none``, ``standardise``, ``min-max``, ``one-hot``, ``bucket`` or ``hash``.
+        boundaries: Limits of the buckets, if they are not fitted.
+        buckets: Number of buckets or hashes.
+        dtype: Dtype of the feature; empty keeps that of the column.
+        missing: Value used for nulls; None rejects them.
+    """
+
+    name: str
+    column: str
+    transform: str = "none"
+    boundaries: tuple[float, ...] = ()
+    buckets: int = 0
+    dtype: str = ""
+    missing: float | str | bool | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which nodes are for training, validation and testing: one of three ways.
+
+    Attributes:
+        column: A column with the part of each row.
+        values: By part, the values of the column, as text.
+        masks: By part, a column of booleans.
+        shares: Shares of the parts; a node's part follows from its key.
+    """
+
+    column: str = ""
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    masks: Mapping[str, str] = field(default_factory=dict)
+    shares: tuple[float, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        return [self.column] if self.column else list(self.masks.values())
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """A node type; without a table its nodes are the keys that edges name."""
+
+    name: str
+    table: TableFile | None = None
+    key: tuple[str, ...] = ()
+    features: tuple[FeatureColumn, ...] = ()
+    label: str = ""
+    task: str = "classification"
+    split: Split | None = None
+    text: tuple[str, ...] = ()
+    actions: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_ACTIONS))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns of the table that are read."""
+        features = [feature.column for feature in self.features]
+        split = self.split.columns if self.split else []
+        label = [self.label] if self.label else []
+        return list(dict.fromkeys([*self.key, *features, *label, *split, *self.text]))
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """An edge type."""
+
+    edge_type: EdgeType
+    table: TableFile
+    src: tuple[str, ...]
+    dst: tuple[str, ...]
+    features: tuple[FeatureColumn, ...] = ()
+    actions: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_ACTIONS))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns of the table that are read."""
+        return list(dict.fromkeys([*self.src, *self.dst, *(feature.column for feature in self.features)]))
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """A parsed ``graph.yaml``.
+
+    Attributes:
+        where: Its URI, for messages.
+        graph_name: Name of the graph.
+        nodes: Node types, in the order of their type IDs.
+        edges: Edge types, likewise.
+        document: The file as parsed, for records.
+    """
+
+    where: str
+    graph_name: str
+    nodes: tuple[NodeTable, ...]
+    edges: tuple[EdgeTable, ...]
+    document: Mapping[str, Any]
+
+
+def read_graph_file(source: Store, key: str, *, graph_name: str | None = None) -> GraphFile:
+    """Read and check a ``graph.yaml``.
+
+    Args:
+        source: Its folder.
+        key: Its name there.
+        graph_name: Used instead of the name in the file.
+
+    Raises:
+        InvalidInputError: It is not YAML or violates its format; the message has the place.
+    """
+    found = parse_graph_file(source.read_bytes(key), source.uri_of(key))
+    return replace(found, graph_name=graph_name) if graph_name else found
+
+
+def parse_graph_file(data: bytes, where: str) -> GraphFile:
+    """Parse the content of a ``graph.yaml``; see `read_graph_file`."""
+    document = _load(data, where)
+    check_document(document, SCHEMA, where=where)
+    actions = {**DEFAULT_ACTIONS, **document.get("on_defect", {})}
+    nodes = tuple(_node(name, spec or {}, actions, where) for name, spec in document["nodes"].items())
+    edges = tuple(_edge(name, spec, actions, where) for name, spec in document["edges"].items())
+    names = [node.name for node in nodes]
+    for edge in edges:
+        for end in (edge.edge_type.src, edge.edge_type.dst):
+            if end not in names:
+                raise InvalidInputError(
+                    f"{where}: edges '{edge.edge_type}' name an unknown node type",
+                    found=repr(end),
+                    expected=one_of(names),
+                    remedy=f"Add it to 'nodes'; '{end}:' alone makes a type of the keys that edges name.",
+                )
+    ends = {end for edge in edges for end in (edge.edge_type.src, edge.edge_type.dst)}
+    lost = next((node.name for node in nodes if node.table is None and node.name not in ends), None)
+    if lost is not None:
+        raise InvalidInputError(
+            f"{where}: the node type {lost!r} has no table, and no edges name it",
+            expected="a table with a key, or edges of the type",
+        )
+    return GraphFile(where, document["graph_name"], nodes, edges, document)
+
+
+def _load(data: bytes, where: str) -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Rejects a key that is there twice: YAML would take the last one."""
+
+    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
+        keys = [loader.construct_object(key) for key, _ in node.value]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {twice!r} is there twice", node.start_mark
+            )
+        return dict(
+            zip(keys, [loader.construct_object(value, deep=True) for _, value in node.value], strict=True)
+        )
+
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    try:
+        return yaml.load(data, Loader)
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise InvalidInputError(
+            f"{where} is not valid YAML",
+            found=f"{getattr(error, 'problem', None) or str(error)}{place}",
+            expected="a document such as 'partition-ops ingest --example' prints",
+        ) from error
+
+
+def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> NodeTable:
+    label = spec.get("label", "")
+    task = "classification" if isinstance(label, str) else label.get("task", "classification")
+    return NodeTable(
+        name=name,
+        table=_table(spec["table"]) if "table" in spec else None,
+        key=_columns(spec.get("key", ())),
+        features=_features(spec.get("features", {}), f"{where}: nodes {name!r}"),
+        label=label if isinstance(label, str) else label["column"],
+        task=task,
+        split=_split(spec["split"], f"{where}: nodes {name!r}") if "split" in spec else None,
+        text=tuple(spec.get("text", ())),
+        actions={**actions, **spec.get("on_defect", {})},
+    )
+
+
+def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> EdgeTable:
+    special = {kind: {"column": spec[kind]} for kind in ("weight", "time") if kind in spec}
+    twice = next((kind for kind in special if kind in spec.get("features", {})), None)
+    if twice is not None:
+        raise InvalidInputError(f"{where}: edges {name!r} have two features {twice!r}", expected="one")
+    return EdgeTable(
+        edge_type=EdgeType(*name.split(":")),
+        table=_table(spec["table"]),
+        src=_columns(spec["src"]),
+        dst=_columns(spec["dst"]),
+        features=_features({**special, **spec.get("features", {})}, f"{where}: edges {name!r}"),
+        actions={**actions, **spec.get("on_defect", {})},
+    )
+
+
+def _table(spec: str | Sequence[str] | Mapping[str, Any]) -> TableFile:
+    if not isinstance(spec, Mapping):
+        return TableFile(_columns(spec))
+    return TableFile(
+        paths=_columns(spec.get("path", ())),
+        format=spec.get("format"),
+        delimiter=spec.get("delimiter"),
+        sql=spec.get("sql", ""),
+        database=spec.get("database", ""),
+        types=spec.get("types", {}),
+    )
+
+
+def _columns(spec: str | Sequence[str]) -> tuple[str, ...]:
+    return (spec,) if isinstance(spec, str) else tuple(spec)
+
+
+def _features(specs: Mapping[str, Any], where: str) -> tuple[FeatureColumn, ...]:
+    found = []
+    for name, spec in specs.items():
+        spec = spec or {}
+        feature = FeatureColumn(
+            name=name,
+            column=spec.get("column", name),
+            transform=spec.get("transform", "none"),
+            boundaries=tuple(spec.get("boundaries", ())),
+            buckets=spec.get("buckets", 0),
+            dtype=spec.get("dtype", ""),
+            missing=spec.get("missing"),
+        )
+        _check_feature(feature, f"{where}: feature {name!r}")
+        found.append(feature)
+    return tuple(found)
+
+
+def _check_feature(feature: FeatureColumn, where: str) -> None:
+    kind, limits, buckets = feature.transform, feature.boundaries, feature.buckets
+    problem = ""
+    if kind == "bucket" and bool(limits) == bool(buckets):
+        problem = "bucket needs either 'boundaries' or 'buckets'"
+    elif kind == "hash" and not buckets:
+        problem = "hash needs 'buckets'"
+    elif (limits and kind != "bucket") or (buckets and kind not in ("bucket", "hash")):
+        problem = f"{kind} takes neither 'boundaries' nor 'buckets'"
+    elif list(limits) != sorted(set(limits)):
+        problem = "the boundaries are not ascending"
+    elif feature.dtype and kind != "none":
+        problem = "'dtype' goes with the transform none"
+    elif feature.missing == "mean" and kind not in ("none", "standardise", "min-max", "bucket"):
+        problem = f"there is no mean for {kind}"
+    if problem:
+        raise InvalidInputError(
+            f"{where}: {problem}", remedy="'partition-ops ingest --example' has examples."
+        )
+
+
+def _split(spec: Mapping[str, Any], where: str) -> Split:
+    values = {part: tuple(map(_text, spec[part])) for part in PARTS if part in spec}
+    problem = ""
+    if values and "column" not in spec:
+        problem = "train, val and test are values of 'column', which is missing"
+    elif "column" in spec and "train" not in values:
+        problem = "'train' is missing: the values of the column that are for training"
+    elif sum(spec.get("shares", ())) > 1 + 1e-9:
+        problem = "the shares sum to more than 1"
+    if problem:
+        raise InvalidInputError(f"{where}: split: {problem}")
+    return Split(spec.get("column", ""), values, spec.get("masks", {}), tuple(spec.get("shares", ())))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

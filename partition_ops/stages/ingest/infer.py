@@ -1,0 +1,249 @@
+"""Propose a ``graph.yaml`` for the tables below a folder, from their columns and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted
+from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.stages.ingest.sources import FORMATS, FoundTable, Source, find_table, open_table
+from partition_ops.storage import Store, open_store
+from partition_ops.system.memory import memory_limit
+from partition_ops.system.temporary_folders import temporary_folder
+
+KNOWN = 0.5  # share of the values of a column that must be keys of a type
+SAMPLE = 10_000  # values of a column that are looked up
+FEW = 32  # categories
+
+
+@dataclass
+class Table:
+    """A table that was found.
+
+    Attributes:
+        name: Name of the node type or relation that it may be.
+        path: Path or pattern for graph.yaml.
+        source: Its columns.
+        distinct: By column, the number of distinct values; without nulls.
+        nulls: By column, the number of nulls.
+        key: Column that may be the key of a node type.
+        ends: Columns with keys of node types, and these types.
+    """
+
+    name: str
+    path: str
+    source: Source
+    distinct: dict[str, int] = field(default_factory=dict)
+    nulls: dict[str, int] = field(default_factory=dict)
+    key: str = ""
+    ends: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.source.schema.names)
+
+
+def infer_graph_file(folder: Store) -> str:
+    """Return a proposal for the tables below a folder, as the text of a ``graph.yaml`` in that folder.
+
+    A table whose first column with distinct values is named ``id``, ``key`` or after the table is a node
+    type; a table with two columns whose values are such keys is an edge type.
+
+    Raises:
+        InvalidInputError: There are no tables, or none of them looks like nodes or like edges.
+
+    Peak memory: a quarter of what the machine or its cgroup allows.
+    """
+    with temporary_folder() as scratch:
+        duckdb = DuckDB(Path(scratch), memory_limit() // 4)
+        try:
+            tables = _tables(folder, Path(scratch), duckdb)
+            for table in tables:
+                _find_ends(table, tables, duckdb)
+        finally:
+            duckdb.close()
+    edges = [table for table in tables if len(table.ends) >= 2]
+    nodes = [table for table in tables if table.key and table not in edges]
+    if not edges:
+        raise InvalidInputError(
+            f"No table below {folder.uri} looks like edges",
+            found=", ".join(f"{t.path} ({', '.join(t.columns)})" for t in tables) or "no table",
+            expected="a table with two columns whose values are keys of other tables",
+            remedy="Write graph.yaml by hand: 'partition-ops ingest --example' prints an example.",
+        )
+    return _text(folder, nodes, edges)
+
+
+def _tables(folder: Store, scratch: Path, duckdb: DuckDB) -> list[Table]:
+    """Group files by their names without numbers, and look at every column."""
+    groups: dict[str, list[str]] = {}
+    for entry in folder.list():
+        name = entry.key.lower()
+        if name.endswith(tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes)):
+            groups.setdefault(_pattern(entry.key), []).append(entry.key)
+    found = []
+    for index, (pattern, keys) in enumerate(sorted(groups.items())):
+        path = keys[0] if len(keys) == 1 else pattern
+        place = scratch / f"table{index}"
+        place.mkdir()
+        spec = find_table(TableFile((path,)), folder, open_store, path)
+        table = Table(_name(path), path, _open(spec, place, duckdb))
+        _measure(table, duckdb)
+        found.append(table)
+    return found
+
+
+def _open(found: FoundTable, scratch: Path, duckdb: DuckDB) -> Source:
+    """Open a table with all of its columns; keys of CSV stay text if they are not plain numbers."""
+    first = found.files[0]
+    path = first.store.local_copy(first.entry.key)
+    if found.format == "parquet":
+        columns = pq.read_schema(path).names
+    elif found.format == "arrow":
+        with pa.memory_map(str(path)) as stream:
+            columns = pa.ipc.open_file(stream).schema.names
+    else:
+        function = "read_json" if found.format == "json" else "read_csv"
+        columns = [row[0] for row in duckdb.query(f"DESCRIBE SELECT * FROM {function}('{path}')")]
+    return open_table(found, columns, [], scratch, duckdb, found.name)
+
+
+def _pattern(key: str) -> str:
+    """Return the pattern of the files that belong to one table with this one."""
+    head, _, name = key.rpartition("/")
+    stem, dot, suffix = name.partition(".")
+    plain = re.sub(r"([-_.]?(part|chunk)?[-_]?\d+)+([-_][0-9a-f-]{8,})?$", "", stem)
+    if plain in ("", "part", "data", "chunk") and head:
+        return f"{head}/*{dot}{suffix}"
+    joined = f"{plain}*{dot}{suffix}" if plain != stem else name
+    return f"{head}/{joined}" if head else joined
+
+
+def _name(path: str) -> str:
+    """Return the name of a table, from its path."""
+    head, _, name = path.rpartition("/")
+    plain = re.sub(r"[^A-Za-z0-9_]+$", "", re.split(r"[*.]", name)[0]) or head.rpartition("/")[2]
+    return plain[:-1] if plain.endswith("s") and not plain.endswith("ss") else plain
+
+
+def _measure(table: Table, duckdb: DuckDB) -> None:
+    """Count distinct values and nulls, and choose the key."""
+    plain = [entry.name for entry in table.source.schema if not pa.types.is_nested(entry.type)]
+    counts = ", ".join(f"count(DISTINCT {quoted(name)}), count(*) - count({quoted(name)})" for name in plain)
+    row = duckdb.query(f"SELECT {counts} FROM {parquet(table.source.paths)}")[0] if plain else ()
+    for index, name in enumerate(plain):
+        table.distinct[name], table.nulls[name] = row[2 * index], row[2 * index + 1]
+    names = {"id", "key", "name", table.name, f"{table.name}_id", f"{table.name}id", f"{table.name}_key"}
+    keys = [
+        name
+        for name in plain
+        if table.source.rows and table.distinct[name] == table.source.rows and _may_be_key(table, name)
+    ]
+    named = [name for name in keys if name.lower() in names]
+    table.key = (named or (keys if keys[:1] == plain[:1] else []) or [""])[0]
+
+
+def _may_be_key(table: Table, name: str) -> bool:
+    kind = table.source.schema.field(name).type
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
+
+
+def _find_ends(table: Table, tables: Sequence[Table], duckdb: DuckDB) -> None:
+    """Find the columns of a table whose values are keys of others; those named alike win."""
+    for column in table.distinct:
+        if not _may_be_key(table, column) or column == table.key:
+            continue
+        shares = {}
+        for other in tables:
+            if other.key and (other is not table or column != other.key):
+                share = _share(table, column, other, duckdb)
+                alike = other.name.lower() in column.lower() or column.lower() == other.key.lower()
+                if share >= KNOWN:
+                    shares[other.name] = (alike, share)
+        if shares:
+            table.ends.append((column, max(shares, key=lambda name: shares[name])))
+
+
+def _share(table: Table, column: str, other: Table, duckdb: DuckDB) -> float:
+    """Return the share of some values of a column that are keys of another table."""
+    same = pa.types.is_string(table.source.schema.field(column).type) == pa.types.is_string(
+        other.source.schema.field(other.key).type
+    )
+    if not same:
+        return 0.0
+    values = f"SELECT DISTINCT {quoted(column)} AS v FROM {parquet(table.source.paths)}"
+    keys = f"SELECT {quoted(other.key)} FROM {parquet(other.source.paths)}"
+    share = duckdb.query(
+        f"SELECT avg((v IN ({keys}))::INT) FROM ({values} WHERE v IS NOT NULL ORDER BY v LIMIT {SAMPLE})"
+    )[0][0]
+    return float(share or 0)
+
+
+def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table]) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", folder.uri.rstrip("/").rpartition("/")[2]) or "graph"
+    name = name if re.match(r"[A-Za-z_]", name) else f"graph_{name}"
+    lines = [
+        "# Proposed from the columns of the tables and some of their values: check every line.",
+        f"graph_name: {name}",
+        "",
+        "nodes:",
+    ]
+    for table in nodes:
+        lines += [f"  {table.name}:", f"    table: {_quoted(table.path)}", f"    key: {_quoted(table.key)}"]
+        lines += _columns(table, [table.key])
+    lines += ["", "edges:"]
+    taken: set[str] = set()
+    for table in edges:
+        (src, src_type), (dst, dst_type) = table.ends[:2]
+        relation = f"{src_type}:{table.name}:{dst_type}"
+        while relation in taken:
+            relation += "_2"
+        taken.add(relation)
+        lines += [f"  {relation}:", f"    table: {_quoted(table.path)}"]
+        lines += [f"    src: {_quoted(src)}", f"    dst: {_quoted(dst)}"]
+        lines += _columns(table, [src, dst], edges=True)
+        lines += [f"    # {_quoted(end)} has keys of {kind}, too" for end, kind in table.ends[2:]]
+    return "\n".join(lines) + "\n"
+
+
+def _columns(table: Table, keys: Sequence[str], *, edges: bool = False) -> list[str]:
+    """Return lines with a feature for each other column, and texts."""
+    features, texts = [], []
+    for entry in table.source.schema:
+        if entry.name in keys:
+            continue
+        name, missing = _quoted(entry.name), table.nulls.get(entry.name, 0) > 0
+        if pa.types.is_string(entry.type):
+            if table.distinct[entry.name] <= FEW:
+                more = ', missing: ""' if missing else ""
+                features.append(f"      {name}: {{transform: one-hot{more}}}")
+            elif not edges:
+                texts.append(name)
+        elif pa.types.is_nested(entry.type) or pa.types.is_boolean(entry.type):
+            features.append(f"      {name}:")
+        else:
+            more = ", missing: 0" if missing else ""
+            temporal = pa.types.is_temporal(entry.type)
+            features.append(
+                f"      {name}:" if temporal else f"      {name}: {{transform: standardise{more}}}"
+            )
+    lines = ["    features:", *features] if features else []
+    return lines + ([f"    text: [{', '.join(texts)}]"] if texts else [])
+
+
+def _quoted(text: str) -> str:
+    """Return a text as YAML needs it."""
+    import yaml
+
+    return (
+        str(yaml.safe_dump(text, default_flow_style=True, width=1 << 20))
+        .removesuffix("\n")
+        .removesuffix("\n...")
+    )

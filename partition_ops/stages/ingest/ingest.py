@@ -1,0 +1,491 @@
+"""The stage: from the tables of a ``graph.yaml`` to a graph in the chunked format."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, blocks_of, open_all
+from partition_ops.chunked.metadata import METADATA, check_graph_name
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.stages.ingest.buckets import fill_buckets
+from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine
+from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
+from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
+from partition_ops.stages.ingest.numbering import KEY, Ends, Numbered, Numbering, ends_of, key_of
+from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.ingest.problems import Problem, count_of, reject, rows_where, sentences
+from partition_ops.stages.ingest.sources import FoundTable, OpenRoot, Source, find_table, open_table
+from partition_ops.storage import Store, open_store
+from partition_ops.storage.store import StoredObject, json_bytes
+from partition_ops.system.json_documents import check_document
+from partition_ops.system.memory import memory_limit
+from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.system.temporary_folders import temporary_folder
+
+GRAPH_FILE = "graph.yaml"
+MANIFEST = "ingest.json"
+VERSION = 1
+FOLDERS = ("edges", "node_data", "edge_data", "node_ids", "node_text", "records")
+
+
+def ingest_tables(
+    config: IngestConfig,
+    source: Store,
+    destination: Store,
+    *,
+    graph_file: str = GRAPH_FILE,
+    previous: Store | None = None,
+    open_root: OpenRoot = open_store,
+    progress: Progress | None = None,
+) -> StageResult:
+    """Write a graph in the chunked format from the tables that a ``graph.yaml`` names.
+
+    Nodes are numbered by their keys in ascending order, and edges by the IDs of their ends, so that the graph
+    depends on the content of the tables and not on the order of rows, on the engine or on its threads.
+    ``node_ids`` in ``metadata.json`` names the keys. ``ingest.json`` has what was fitted and found.
+
+    Args:
+        config: Options.
+        source: Folder of the ``graph.yaml``.
+        destination: Root of the graph.
+        graph_file: Name of the ``graph.yaml``.
+        previous: Root of an earlier graph that was made in this way and has grown since: its nodes keep their
+            IDs, new ones come behind, and its transforms are applied unchanged.
+        open_root: Opens the folders of tables elsewhere, with the settings for S3.
+        progress: Shows the node and edge types that are done.
+
+    Returns:
+        Counts of nodes and edges, and of findings.
+
+    Raises:
+        InvalidInputError: ``graph.yaml`` is not valid, a table cannot be read, or tables are not a graph;
+            the message names tables, first values, files and rows. Nothing is written then.
+        UsageError: The graph would overwrite a table.
+        StorageError: Memory or temporary disk space ran out.
+
+    Peak memory: ``config.memory`` (default: a quarter of what the machine or its cgroup allows), a chunk of
+    the columns of a type (128 MiB), and 8 bytes a training row for fitted buckets. The rest goes to TMPDIR.
+    """
+    return ingest_task(
+        config,
+        source,
+        destination,
+        graph_file=graph_file,
+        previous=previous,
+        open_root=open_root,
+        progress=progress,
+    ).run()
+
+
+def ingest_task(
+    config: IngestConfig,
+    source: Store,
+    destination: Store,
+    *,
+    graph_file: str = GRAPH_FILE,
+    previous: Store | None = None,
+    open_root: OpenRoot = open_store,
+    progress: Progress | None = None,
+) -> Task:
+    """Return the task of `ingest_tables`, which has the same arguments."""
+    graph = read_graph_file(source, graph_file, graph_name=config.graph_name)
+    check_graph_name(graph.graph_name, graph.where)
+    opened = cache(open_root)
+    found = {name: find_table(table, source, opened, where) for name, table, where in _tables(graph)}
+    _check_apart(found, destination)
+    inputs = {file.identity.key: file.identity for table in found.values() for file in table.files}
+    options = {**config.options(), "graph": graph.document}
+    if previous is not None:
+        options["previous"] = hashlib.sha256(previous.read_bytes(METADATA)).hexdigest()
+
+    def work(writer: ArtifactWriter) -> Counters:
+        destination.delete([METADATA])
+        with temporary_folder() as scratch:
+            run = _Ingestion(config, graph, found, previous, destination, writer, Path(scratch))
+            return run.run(progress or NoProgress())
+
+    return Task("ingest", destination, work, options=options, inputs=sorted(inputs.values(), key=_key))
+
+
+def _key(entry: StoredObject) -> str:
+    return entry.key
+
+
+def _tables(graph: GraphFile) -> list[tuple[str, Any, str]]:
+    """Return name, table and description of every type that has a table."""
+    nodes = [(f"{node.name}", node.table, f"nodes {node.name!r}") for node in graph.nodes if node.table]
+    edges = [(str(e.edge_type), e.table, f"edges '{e.edge_type}'") for e in graph.edges]
+    return [*nodes, *edges]
+
+
+def _check_apart(found: Mapping[str, FoundTable], destination: Store) -> None:
+    """Reject a destination in which a table lies where files of the graph go.
+
+    Raises:
+        UsageError: One does.
+    """
+    root = f"{destination.canonical_uri}/"
+    for table in found.values():
+        for file in table.files:
+            place = f"{file.store.canonical_uri}/{file.entry.key}"
+            if place.startswith(root) and place.removeprefix(root).split("/")[0] in FOLDERS:
+                raise UsageError(
+                    "A table lies where the graph is written",
+                    found=file.store.uri_of(file.entry.key),
+                    remedy="Give the graph a folder of its own.",
+                )
+
+
+class _Ingestion:
+    """One ingestion at work."""
+
+    def __init__(
+        self,
+        config: IngestConfig,
+        graph: GraphFile,
+        found: Mapping[str, FoundTable],
+        previous: Store | None,
+        destination: Store,
+        writer: ArtifactWriter,
+        scratch: Path,
+    ) -> None:
+        self.graph = graph
+        self.found = found
+        self.previous = previous
+        self.scratch = scratch
+        self.artifacts = writer
+        self.writer = GraphWriter(writer.destination, graph.graph_name, writer.wrote)
+        self.destination = destination
+        self.problems: list[Problem] = []
+        self.sources: dict[str, Source] = {}
+        self.tables: dict[str, ibis.Table] = {}
+        self.states: dict[str, dict[str, Any]] = {"node_types": {}, "edge_types": {}}
+        self.memory = config.memory or memory_limit() // 4
+        self.engine_name = config.table_engine
+        self.before = read_manifest(previous) if previous is not None else None
+        self._stack = ExitStack()
+
+    def run(self, progress: Progress) -> Counters:
+        with self._stack:
+            self.duckdb = DuckDB(self.scratch, self.memory)
+            self._stack.callback(self.duckdb.close)
+            self.engine: TableEngine = self.duckdb
+            if self.engine_name != "duckdb":
+                self.engine = ENGINES[self.engine_name](self.scratch, self.memory)
+                self._stack.callback(self.engine.close)
+            steps = 2 * len(self.graph.nodes) + len(self.graph.edges)
+            with progress.step("Ingesting tables", steps, "types") as advance:
+                return self._run(advance)
+
+    def _run(self, advance: Callable[[int], object]) -> Counters:
+        self._open_tables()
+        numbered = {}
+        for index, node in enumerate(self.graph.nodes):
+            numbered[node.name] = self._number(index, node)
+            advance(1)
+        for index, node in enumerate(self.graph.nodes):
+            self._write_nodes(index, node, numbered[node.name])
+            advance(1)
+        for index, edge in enumerate(self.graph.edges):
+            self._write_edges(index, edge, numbered)
+            advance(1)
+        reject(self.problems, self.graph.where)
+        manifest = self._manifest(numbered)
+        self.artifacts.wrote(self.artifacts.destination.write_json(MANIFEST, manifest))
+        digest = hashlib.sha256(json_bytes(manifest)).hexdigest()
+        document = self.writer.finish(ingest={"data": MANIFEST, "sha256": digest})
+        return {
+            "graph_name": self.graph.graph_name,
+            "nodes": sum(document["num_nodes_per_type"]),
+            "edges": sum(document["num_edges_per_type"]),
+            "findings": {f"{one.check} {one.about}": one.count for one in self.problems},
+        }
+
+    def _open_tables(self) -> None:
+        wanted: list[tuple[str, list[str], list[str], str]] = [
+            (node.name, node.columns, [*node.key], f"nodes {node.name!r}")
+            for node in self.graph.nodes
+            if node.table
+        ]
+        wanted += [
+            (str(e.edge_type), e.columns, [*e.src, *e.dst], f"edges '{e.edge_type}'")
+            for e in self.graph.edges
+        ]
+        for index, (name, columns, keys, where) in enumerate(wanted):
+            folder = self.scratch / f"table{index}"
+            folder.mkdir()
+            source = open_table(self.found[name], columns, keys, folder, self.duckdb, where)
+            self.sources[name] = source
+            self.tables[name] = self.engine.table(f"table {index}", source.paths, source.schema)
+        self.ends = ends_of(self.graph, self.sources, self.tables)
+
+    def _number(self, index: int, node: NodeTable) -> Numbered:
+        own = None
+        if node.table is not None:
+            own = Ends(self.sources[node.name], self.tables[node.name], node.key, f"nodes {node.name!r}")
+        numbering = Numbering(self.engine, self.duckdb, self.scratch, self.problems)
+        numbered = numbering.number(index, node, own, self.ends[node.name], self._old_keys(node.name))
+        return numbered
+
+    def _old_keys(self, node_type: str) -> list[Path]:
+        """Return the files with the keys of the previous graph, if it has the type."""
+        if self.previous is None:
+            return []
+        spec = self.previous.read_json(METADATA).get("node_ids", {}).get(node_type)
+        return [self.previous.local_copy(key) for key in spec["data"]] if spec else []
+
+    def _write_nodes(self, index: int, node: NodeTable, numbered: Numbered) -> None:
+        """Write the keys of a type, and what its table has beside them."""
+        columns = None
+        if node.table is not None:
+            columns = Columns(
+                type_name=node.name,
+                where=f"nodes {node.name!r}",
+                source=self.sources[node.name],
+                features=node.features,
+                label=node.label,
+                task=node.task,
+                split=node.split,
+                text=node.text,
+                actions=node.actions,
+                fitted=self._fitted("node_types", node.name),
+            )
+        chunk_rows = columns.chunk_rows if columns is not None else 1 << 22
+        self.writer.add_nodes(node.name, numbered.count, chunk_rows)
+        self._write_keys(node.name, numbered)
+        if columns is not None and columns.used and not self._failed():
+            rows = self._node_rows(node, columns, numbered)
+            names = [ORIG_ID, *([KEY] if columns.needs_key else []), *columns.used]
+            schema = self._schema(names, columns.source, numbered.as_text)
+            folder = self.scratch / f"nodes{index}"
+            buckets = fill_buckets(self.engine.batches(rows), schema, folder, numbered.count, chunk_rows)
+            self._write_columns(columns, buckets, node.key)
+        key_type = "text" if numbered.as_text else "int64"
+        self.states["node_types"][node.name] = {
+            "key": list(node.key),
+            "key_type": key_type,
+            "nodes": numbered.count,
+            "old_nodes": numbered.old,
+            **(columns.state() if columns is not None and not self._failed() else {"features": {}}),
+        }
+
+    def _node_rows(self, node: NodeTable, columns: Columns, numbered: Numbered) -> ibis.Table:
+        """Return the rows of a table with their IDs."""
+        table = self.tables[node.name]
+        names = columns.used
+        rows = table.select(row_key=key_of(table, node.key, numbered.as_text), **{n: table[n] for n in names})
+        if not numbered.unique:  # keep one row of a key, whatever the order of the rows
+            order = [rows[name] for name in names]
+            place = ibis.row_number().over(group_by=rows.row_key, order_by=order)
+            rows = rows.mutate(row_place=place)
+            rows = rows.filter(rows.row_place == 0)
+        keys = numbered.table
+        joined = rows.inner_join(keys, rows.row_key == keys.key)
+        key = {KEY: keys.key} if columns.needs_key else {}
+        return joined.select(**{ORIG_ID: keys[ORIG_ID]}, **key, **{name: rows[name] for name in names})
+
+    def _write_keys(self, node_type: str, numbered: Numbered) -> None:
+        with pq.ParquetFile(numbered.keys) as file:
+            target = self.writer.table_file("node_ids", node_type, file.schema_arrow)
+            with target:
+                for block in blocks_of(file.iter_batches(BLOCK), 1 << 20):
+                    target.append(block)
+        self.writer.add_column("node_ids", node_type, target, KEY)
+
+    def _write_edges(self, index: int, edge: EdgeTable, numbered: Mapping[str, Numbered]) -> None:
+        """Write the edges of a type, in the order of their ends and features."""
+        name, kind = str(edge.edge_type), edge.edge_type
+        columns = Columns(
+            type_name=name,
+            where=f"edges {name!r}",
+            source=self.sources[name],
+            features=edge.features,
+            fitted=self._fitted("edge_types", name),
+            edges=True,
+        )
+        src, dst = numbered[kind.src], numbered[kind.dst]
+        rows = self._edge_rows(edge, columns, src, dst)
+        schema = self._schema([ORIG_ID, *columns.used], columns.source, False)
+        edges = self.writer.edge_file(kind)
+        lost = 0
+
+        def ids_and_rows() -> Any:
+            """Write the ends of edges, and yield their columns with their IDs."""
+            nonlocal lost
+            for block in blocks_of(self.engine.batches(rows), 1 << 20):
+                known = block
+                if block.column(SRC).null_count or block.column(DST).null_count:
+                    known = block.filter(pc.and_(*(block.column(end).is_valid() for end in (SRC, DST))))
+                lost += len(block) - len(known)
+                begin = edges.rows
+                edges.append(known.select([SRC, DST]))
+                if columns.used:
+                    ids = pa.array(np.arange(begin, begin + len(known)))
+                    table = known.select([c for c in known.column_names if c not in (SRC, DST)])
+                    table = table.rename_columns(columns.used).add_column(0, ORIG_ID, ids)
+                    yield from table.to_batches()
+
+        with open_all([edges]):
+            folder = self.scratch / f"edges{index}"
+            if columns.used:
+                buckets = fill_buckets(
+                    ids_and_rows(), schema, folder, columns.source.rows, columns.chunk_rows
+                )
+            else:
+                for _ in ids_and_rows():
+                    pass
+        self.writer.add_edges(kind, edges)
+        if lost:
+            self._report_lost(edge, src, dst)
+        if columns.used and not self._failed():
+            known = type(buckets)(buckets.paths, buckets.rows, edges.rows, buckets.schema)
+            self._write_columns(columns, known, (*edge.src, *edge.dst))
+        state = columns.state() if not self._failed() else {}
+        self.states["edge_types"][name] = {
+            "src": list(edge.src),
+            "dst": list(edge.dst),
+            "edges": edges.rows,
+            **state,
+        }
+
+    def _edge_rows(self, edge: EdgeTable, columns: Columns, src: Numbered, dst: Numbered) -> ibis.Table:
+        """Return the edges with the IDs of their ends, null if there are none, in order."""
+        table = self.tables[str(edge.edge_type)]
+        values = {f"value_{i}": table[name] for i, name in enumerate(columns.used)}
+        rows = table.select(
+            src_key=key_of(table, edge.src, src.as_text),
+            dst_key=key_of(table, edge.dst, dst.as_text),
+            **values,
+        )
+        src_keys = src.table.select(known_src=src.table.key, **{SRC: src.table[ORIG_ID]})
+        dst_keys = dst.table.select(known_dst=dst.table.key, **{DST: dst.table[ORIG_ID]})
+        joined = rows.left_join(src_keys, rows.src_key == src_keys.known_src)
+        joined = joined.left_join(dst_keys, rows.dst_key == dst_keys.known_dst)
+        return joined.select(SRC, DST, *values).order_by(SRC, DST, *values)
+
+    def _report_lost(self, edge: EdgeTable, src: Numbered, dst: Numbered) -> None:
+        """Report the edges that were left out: those without a key, and those with an absent one."""
+        name = str(edge.edge_type)
+        source, table = self.sources[name], self.tables[name]
+        for columns, numbered, node_type in (
+            (edge.src, src, edge.edge_type.src),
+            (edge.dst, dst, edge.edge_type.dst),
+        ):
+            key = key_of(table, columns, numbered.as_text)
+            keys = table.select(key=key)
+            nulls = int(self.engine.one(keys.aggregate(n=keys.key.isnull().sum()))["n"] or 0)
+            if nulls:
+                rows = rows_where(
+                    source, lambda t, c=columns: key_of(t, c, True).isnull(), columns, self.duckdb
+                )
+                self.problems.append(
+                    Problem(
+                        "null_keys",
+                        name,
+                        f"{count_of(nulls, 'row')} of {source.name} (edges {name!r}) without a key in"
+                        f" {', '.join(columns)}",
+                        nulls,
+                        edge.actions["null_keys"],
+                        sentences(source, rows, columns),
+                        "Correct the rows, or leave them out with on_defect: {null_keys: drop}.",
+                    )
+                )
+            absent = keys.filter(keys.key.notnull()).anti_join(numbered.table.select("key"), KEY)
+            counts = self.engine.one(absent.aggregate(n=absent.count(), keys=absent.key.nunique()))
+            if counts["n"]:
+                self._report_absent(edge, columns, numbered, node_type, counts)
+
+    def _report_absent(
+        self, edge: EdgeTable, columns: tuple[str, ...], numbered: Numbered, node_type: str, counts: Any
+    ) -> None:
+        name = str(edge.edge_type)
+        source = self.sources[name]
+        keys = self.duckdb.table(
+            "all keys",
+            [numbered.keys],
+            pa.schema([(ORIG_ID, pa.int64()), (KEY, pa.string() if numbered.as_text else pa.int64())]),
+        )
+        rows = rows_where(
+            source,
+            lambda t: (
+                key_of(t, columns, numbered.as_text).notin(keys.key)
+                & key_of(t, columns, numbered.as_text).notnull()
+            ),
+            columns,
+            self.duckdb,
+        )
+        self.problems.append(
+            Problem(
+                "absent_keys",
+                name,
+                f"{count_of(counts['n'], 'row')} of {source.name} (edges {name!r}) with a {node_type} in"
+                f" {', '.join(columns)} that {self.sources[node_type].name} does not have"
+                f" ({count_of(counts['keys'], 'key')})",
+                counts["n"],
+                edge.actions["absent_keys"],
+                sentences(source, rows, columns),
+                "Correct the tables, or set on_defect: {absent_keys: drop} (or add) for the edges.",
+            )
+        )
+
+    def _write_columns(self, columns: Columns, buckets: Any, keys: tuple[str, ...]) -> None:
+        def locate(column: str) -> list[str]:
+            names = list(dict.fromkeys([*keys, column]))
+            rows = rows_where(columns.source, lambda t: t[column].isnull(), names, self.duckdb)
+            return sentences(columns.source, rows, names)
+
+        ColumnWriter(columns, buckets, self.writer, self.problems, locate).write()
+
+    def _schema(self, names: list[str], source: Source, as_text: bool) -> pa.Schema:
+        own = {ORIG_ID: pa.int64(), KEY: pa.string() if as_text else pa.int64()}
+        return pa.schema([(n, own[n] if n in own else source.schema.field(n).type) for n in names])
+
+    def _fitted(self, kind: str, name: str) -> dict[str, Any]:
+        return dict(self.before[kind].get(name, {})) if self.before is not None else {}
+
+    def _failed(self) -> bool:
+        return any(problem.action == "fail" for problem in self.problems)
+
+    def _manifest(self, numbered: Mapping[str, Numbered]) -> dict[str, Any]:
+        tables = {
+            name: [{"file": file.name, "size": file.entry.size} for file in table.files]
+            for name, table in self.found.items()
+        }
+        manifest = {
+            "version": VERSION,
+            "graph_name": self.graph.graph_name,
+            "tables": tables,
+            **self.states,
+            "findings": [problem.to_json() for problem in self.problems],
+        }
+        check_document(manifest, "ingest", where=MANIFEST)
+        return manifest
+
+
+def read_manifest(store: Store) -> dict[str, Any]:
+    """Read ``ingest.json`` of a graph that was made from tables.
+
+    Raises:
+        InvalidInputError: The graph was not made from tables, or the file is damaged.
+    """
+    if not store.exists(MANIFEST):
+        raise InvalidInputError(
+            f"{store.uri} is not a graph that 'partition-ops ingest' has made",
+            found=f"no {MANIFEST}",
+            expected="the folder of an earlier ingested graph",
+        )
+    manifest: dict[str, Any] = store.read_json(MANIFEST)
+    check_document(manifest, "ingest", where=store.uri_of(MANIFEST))
+    return manifest

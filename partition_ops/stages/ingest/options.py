@@ -1,0 +1,48 @@
+"""Options of ``ingest``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from partition_ops.options.declare import StageConfig, option
+from partition_ops.options.values import parse_size
+
+TableEngine = Literal["duckdb", "spark"]
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestConfig(StageConfig):
+    """Options of ``ingest``."""
+
+    table_engine: TableEngine = option(
+        "duckdb",
+        help="What joins and sorts the tables of a graph.yaml. duckdb: in this process, spilling to TMPDIR."
+        " spark: PySpark, which must be installed; SPARK_MASTER names the cluster. Both give the same graph.",
+        title="Engine for tables",
+        section="More",
+        metavar="ENGINE",
+    )
+    memory: int | None = option(
+        None,
+        help="Memory for joining and sorting tables, such as 512M or 4G. The result does not depend on it.",
+        title="Memory",
+        section="More",
+        metavar="SIZE",
+        minimum=1,
+        parse=parse_size,
+        empty="a quarter of the available memory",
+        form=None,
+    )
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that the graph depends on, as JSON: the engines give the same graph."""
+        options = asdict(self)
+        del options["memory"], options["table_engine"]
+        return options
+
+
+def is_graph_file(uri: str) -> bool:
+    """Return whether an input is a ``graph.yaml`` that names tables, and not the folder of a graph."""
+    return uri.endswith(SUFFIXES)

@@ -1,0 +1,501 @@
+"""Find the files of tables, and make each of them a local Parquet file of the columns that are used.
+
+Parquet is read where it is; objects on S3 are downloaded once. Other formats are written as Parquet first, so
+that every engine reads the same values, and a row of any table has a file and a number.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from partition_ops.chunked.table_files import first_sentence
+from partition_ops.errors import InvalidInputError, one_of, some_of
+from partition_ops.stages.ingest.engines import DuckDB, literal, parquet, plain_type, quoted
+from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.storage import Store, StoredObject
+from partition_ops.storage.local_store import LocalStore
+
+OpenRoot = Callable[[str], Store]
+FORMATS = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
+    "json": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz"),
+    "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
+}
+TYPES = {  # of graph.yaml, in DuckDB's words
+    "text": "VARCHAR",
+    "int64": "BIGINT",
+    "float64": "DOUBLE",
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
+SQLITE = b"SQLite format 3\0"
+SQLITE_TYPES = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
+ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file of a table, where it is stored.
+
+    Attributes:
+        store: Its root.
+        entry: Its key below the root, size and tag.
+        name: As messages name it.
+        folders: Columns in the names of folders, such as ``year=2024``.
+    """
+
+    store: Store
+    entry: StoredObject
+    name: str
+    folders: Mapping[str, str]
+
+    @property
+    def identity(self) -> StoredObject:
+        """The file for the record of a task, with its URI as the key."""
+        return StoredObject(self.store.uri_of(self.entry.key), self.entry.size, self.entry.tag)
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """The files of a table, in the order of their names."""
+
+    spec: TableFile
+    format: str
+    files: tuple[FoundFile, ...]
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as Parquet files of one schema.
+
+    Attributes:
+        name: The table, for messages.
+        paths: The files.
+        names: Their names for messages, in the same order.
+        schema: The columns that are used, with their types as engines see them.
+        rows: Number of rows.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    schema: pa.Schema
+    rows: int
+
+    def name_of(self, path: str) -> str:
+        """Return the name of a file for messages."""
+        return self.names[[str(one) for one in self.paths].index(path)]
+
+
+def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) -> FoundTable:
+    """Find the files of a table; nothing is read.
+
+    Args:
+        spec: The table.
+        source: Folder of ``graph.yaml``, to which paths are relative.
+        open_root: Opens other folders.
+        where: What the table is for, for messages.
+
+    Raises:
+        InvalidInputError: There is no such file, or its name does not say its format.
+    """
+    if spec.sql:
+        files = _matching(spec.database, source, open_root)
+        kind = "sql"
+    else:
+        files = [file for path in spec.paths for file in _matching(path, source, open_root)]
+        kind = spec.format or ""
+    if not files:
+        wanted = spec.database or ", ".join(spec.paths)
+        raise InvalidInputError(
+            f"{where}: there is no table {wanted}",
+            found=f"no file that matches below {source.uri}",
+            remedy="Correct the path in graph.yaml; it is relative to that file.",
+        )
+    kinds = {kind or _format_of(file.name, where) for file in files}
+    if len(kinds) > 1:
+        raise InvalidInputError(
+            f"{where}: the files of {spec.name} have several formats",
+            found=", ".join(sorted(kinds)),
+            expected="files of one format",
+        )
+    return FoundTable(spec, kinds.pop(), tuple(files))
+
+
+def _matching(path: str, source: Store, open_root: OpenRoot) -> list[FoundFile]:
+    store, pattern = _split(path, source, open_root)
+    base = "" if store is source else f"{store.uri}/"
+    if not re.search(r"[*?\[]", pattern):
+        entry = store.stat(pattern) if pattern else None
+        if entry is not None:
+            return [FoundFile(store, entry, base + pattern, _folders(pattern))]
+        pattern = f"{pattern.rstrip('/')}/**" if pattern else "**"
+    prefix = re.split(r"[*?\[]", pattern)[0]
+    prefix = prefix[: prefix.rfind("/") + 1]
+    matches = re.compile(_regular_expression(pattern)).fullmatch
+    return [
+        FoundFile(store, entry, base + entry.key, _folders(entry.key))
+        for entry in store.list(prefix)
+        if matches(entry.key) and not re.search(r"(^|/)[._]", entry.key.removeprefix(prefix))
+    ]
+
+
+def _split(path: str, source: Store, open_root: OpenRoot) -> tuple[Store, str]:
+    """Return the store of a path, and the path or pattern below its root."""
+    if "://" not in path and not path.startswith("/"):
+        plain = posixpath.normpath(path) + ("/" if path.endswith("/") else "")
+        if not plain.startswith(".."):
+            return source, "" if plain in (".", "./") else plain
+        path = posixpath.normpath(f"{source.uri}/{path}") if isinstance(source, LocalStore) else path
+    fixed = re.split(r"[*?\[]", path)[0]
+    root = fixed[: fixed.rfind("/")] if "/" in fixed else "."
+    if root.endswith(":/"):  # s3://bucket
+        return open_root(path), ""
+    return open_root(root or "/"), path[len(root) + 1 :]
+
+
+def _regular_expression(pattern: str) -> str:
+    """Return the regular expression of a pattern: ``*`` stays in a folder, ``**`` goes through folders."""
+    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]]+\])", pattern)
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(known.get(p) or (p if p.startswith("[") else re.escape(p)) for p in parts if p)
+
+
+def _folders(key: str) -> dict[str, str]:
+    parts = [part.partition("=") for part in key.split("/")[:-1]]
+    return {name: value for name, equals, value in parts if equals and name}
+
+
+def _format_of(name: str, where: str) -> str:
+    for kind, suffixes in FORMATS.items():
+        if name.lower().endswith(suffixes):
+            return kind
+    raise InvalidInputError(
+        f"{where}: the name of {name} does not say its format",
+        expected=f"a name that ends with {', '.join(s for suffixes in FORMATS.values() for s in suffixes)}",
+        remedy="Add 'format' to the table in graph.yaml.",
+    )
+
+
+def open_table(
+    found: FoundTable,
+    columns: Sequence[str],
+    keys: Collection[str],
+    scratch: Path,
+    duckdb: DuckDB,
+    where: str,
+) -> Source:
+    """Make a table Parquet files of one schema.
+
+    Args:
+        found: The files.
+        columns: Names of the columns that are used.
+        keys: Those of them that are keys; in CSV they are text, because ``007`` is not ``7``.
+        scratch: An empty folder for files that are written.
+        duckdb: Reads CSV and JSON.
+        where: What the table is for, for messages.
+
+    Raises:
+        InvalidInputError: A file cannot be read, a column is missing, or a column has other types in other
+            files or rows.
+
+    Peak memory: that of ``duckdb``.
+    """
+    stage = _Staging(found, columns, keys, scratch, duckdb, where)
+    try:
+        paths = {"parquet": stage.parquet, "arrow": stage.arrow, "sql": stage.sql}.get(
+            found.format, stage.text
+        )()
+    except (duckdb.errors, pa.ArrowException, OSError) as error:
+        raise InvalidInputError(
+            f"{where}: {found.name} cannot be read",
+            found=_first_lines(error),
+            remedy="Correct the file, or set 'format', 'delimiter' or 'types' of the table in graph.yaml.",
+        ) from error
+    names = tuple(file.name for file in found.files)
+    schemas = [pq.read_schema(path) for path in paths]
+    schema = stage.one_schema(schemas)
+    rows = sum(pq.read_metadata(path).num_rows for path in paths)
+    return Source(found.name, tuple(paths), names, schema, rows)
+
+
+class _Staging:
+    """Writes the files of one table as Parquet."""
+
+    def __init__(
+        self,
+        found: FoundTable,
+        columns: Sequence[str],
+        keys: Collection[str],
+        scratch: Path,
+        duckdb: DuckDB,
+        where: str,
+    ) -> None:
+        self.found = found
+        self.columns = columns
+        self.keys = keys
+        self.scratch = scratch
+        self.duckdb = duckdb
+        self.where = where
+        self.types = dict(found.spec.types)
+        self._check_types()
+
+    def parquet(self) -> list[Path]:
+        """Return the files themselves, or copies if types or columns of folders are asked for."""
+        paths = []
+        for index, file in enumerate(self.found.files):
+            path = file.store.local_copy(file.entry.key)
+            have = pq.read_schema(path).names
+            self._need([*have, *file.folders], file.name)
+            if not self.types and set(self.columns) <= set(have):
+                paths.append(path)
+                continue
+            paths.append(self._copy(index, parquet([path]), file, have))
+        return paths
+
+    def text(self) -> list[Path]:
+        """Write CSV or JSON lines as Parquet, with one type for each column of all files."""
+        described = [self._describe(file) for file in self.found.files]
+        for file, types in zip(self.found.files, described, strict=True):
+            self._need([*types, *file.folders], file.name)
+        chosen = {name: self._type(name, described) for name in self.columns if name in described[0]}
+        paths = []
+        for index, (file, types) in enumerate(zip(self.found.files, described, strict=True)):
+            all_types = {**types, **chosen}
+            paths.append(self._copy(index, self._reader(file, all_types), file, list(types)))
+        return paths
+
+    def arrow(self) -> list[Path]:
+        """Write Arrow IPC files or streams as Parquet."""
+        paths = []
+        for index, file in enumerate(self.found.files):
+            with pa.memory_map(str(file.store.local_copy(file.entry.key))) as stream:
+                try:
+                    reader = pa.ipc.open_file(stream)
+                    batches = (reader.get_batch(place) for place in range(reader.num_record_batches))
+                except pa.ArrowInvalid:
+                    stream.seek(0)
+                    batches = reader = pa.ipc.open_stream(stream)
+                self._need([*reader.schema.names, *file.folders], file.name)
+                whole = self.scratch / f"arrow{index}.parquet"
+                names = [name for name in self.columns if name in reader.schema.names]
+                _write(whole, (batch.select(names) for batch in batches), reader.schema, names)
+            if self.types or len(names) < len(self.columns):
+                paths.append(self._copy(index, parquet([whole]), file, names))
+            else:
+                paths.append(whole)
+        return paths
+
+    def sql(self) -> list[Path]:
+        """Write the result of a query as Parquet. The query can read its database and nothing else."""
+        file = self.found.files[0]
+        database = file.store.local_copy(file.entry.key)
+        whole = self.scratch / "query.parquet"
+        with database.open("rb") as stream:
+            is_sqlite = stream.read(len(SQLITE)) == SQLITE
+        have = (self._query_sqlite if is_sqlite else self._query_duckdb)(database, whole)
+        self._need(have, file.name)
+        return [self._copy(0, parquet([whole]), file, have)] if self.types else [whole]
+
+    def _query_duckdb(self, database: Path, whole: Path) -> list[str]:
+        import duckdb
+
+        config: dict[str, Any] = {"enable_external_access": False, "autoload_known_extensions": False}
+        with closing(duckdb.connect(str(database), read_only=True, config=config)) as connection:
+            reader = connection.sql(self.found.spec.sql).to_arrow_reader(ROWS)
+            have = list(reader.schema.names)
+            _write(whole, iter(reader), reader.schema, have)
+        return have
+
+    def _query_sqlite(self, database: Path, whole: Path) -> list[str]:
+        import sqlite3
+
+        query = self.found.spec.sql.rstrip().rstrip(";")
+        allowed = {
+            sqlite3.SQLITE_SELECT,
+            sqlite3.SQLITE_READ,
+            sqlite3.SQLITE_FUNCTION,
+            sqlite3.SQLITE_RECURSIVE,
+        }
+        uri = f"{database.resolve().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True)) as connection:
+                connection.set_authorizer(
+                    lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
+                )
+                cursor = connection.execute(query)
+                have = [column[0] for column in cursor.description]
+                schema = pa.schema([(name, self._sqlite_type(connection, query, name)) for name in have])
+                _write(whole, _rows(cursor, schema), schema, have)
+        except sqlite3.Error as error:
+            raise InvalidInputError(
+                f"{self.where}: {self.found.name} fails", found=str(error), expected="a SELECT"
+            ) from error
+        return have
+
+    def _sqlite_type(self, connection: Any, query: str, name: str) -> pa.DataType:
+        """Return the type of all values of a column: SQLite has one for each value."""
+        column = quoted(name)
+        kinds = {
+            kind
+            for (kind,) in connection.execute(f"SELECT DISTINCT typeof({column}) FROM ({query})")
+            if kind != "null"
+        }
+        if self.types.get(name) == "text" and "blob" not in kinds:
+            return pa.string()
+        if kinds <= {"integer", "real"} and kinds:
+            return SQLITE_TYPES["real" if "real" in kinds else "integer"]
+        if len(kinds) > 1 or "blob" in kinds:
+            if name not in self.columns:
+                return pa.null()
+            raise self._mixed(name, [(kind, self.found.name) for kind in sorted(kinds)])
+        return SQLITE_TYPES[kinds.pop()] if kinds else pa.string()
+
+    def _describe(self, file: FoundFile) -> dict[str, str]:
+        """Return DuckDB's types of all columns of a CSV or JSON file, from its first rows."""
+        rows = self.duckdb.query(f"DESCRIBE SELECT * FROM {self._reader(file, None)}")
+        return {str(row[0]): str(row[1]) for row in rows}
+
+    def _reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
+        path = literal(str(file.store.local_copy(file.entry.key)))
+        columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in (types or {}).items())
+        packed = ", compression = 'gzip'" if file.name.endswith(".gz") else ""
+        if self.found.format == "json":
+            given = f", columns = {{{columns}}}" if types else ""
+            return f"read_json({path}, format = 'newline_delimited'{given}{packed})"
+        delimiter = self.found.spec.delimiter or ("\t" if ".tsv" in file.name else None)
+        more = f", delim = {literal(delimiter)}" if delimiter else ""
+        if types is None:
+            return f"read_csv({path}, header = true{more}{packed}, hive_partitioning = false)"
+        given = f", types = {{{columns}}}"
+        return f"read_csv({path}, header = true{more}{packed}{given}, hive_partitioning = false)"
+
+    def _type(self, name: str, described: Sequence[Mapping[str, str]]) -> str:
+        """Return the type of a column in all files.
+
+        Raises:
+            InvalidInputError: The files do not agree.
+        """
+        if name in self.types:
+            return TYPES[self.types[name]]
+        if name in self.keys and self.found.format == "csv":
+            return "VARCHAR"
+        kinds: dict[str, str] = {}  # the first file of each type
+        for file, types in zip(self.found.files, described, strict=True):
+            kinds.setdefault(types[name], file.name)
+        if set(kinds) <= {"BIGINT", "DOUBLE"} and len(kinds) == 2:
+            return "DOUBLE"
+        if "VARCHAR" in kinds and len(kinds) == 2:  # a column without values looks like text
+            texts = [
+                f for f, types in zip(self.found.files, described, strict=True) if types[name] == "VARCHAR"
+            ]
+            if not any(self._has_values(file, name) for file in texts):
+                del kinds["VARCHAR"]
+        if len(kinds) > 1:
+            raise self._mixed(name, [*kinds.items()])
+        return next(iter(kinds))
+
+    def _has_values(self, file: FoundFile, name: str) -> bool:
+        return bool(self.duckdb.query(f"SELECT count({quoted(name)}) FROM {self._reader(file, None)}")[0][0])
+
+    def _copy(self, index: int, reader: str, file: FoundFile, have: Sequence[str]) -> Path:
+        """Write the columns that are used to a Parquet file, with their types and those of folders."""
+        path = self.scratch / f"{index}.parquet"
+        columns = []
+        for name in self.columns:
+            value = quoted(name) if name in have else literal(file.folders[name])
+            if name in self.types:
+                value = f"CAST({value} AS {TYPES[self.types[name]]})"
+            elif name not in have and all(one.folders[name].isdecimal() for one in self.found.files):
+                value = f"CAST({value} AS BIGINT)"
+            columns.append(f"{value} AS {quoted(name)}")
+        target = literal(str(path))
+        self.duckdb.query(f"COPY (SELECT {', '.join(columns)} FROM {reader}) TO {target} (FORMAT parquet)")
+        return path
+
+    def one_schema(self, schemas: Sequence[pa.Schema]) -> pa.Schema:
+        """Return the types of the columns that are used.
+
+        Raises:
+            InvalidInputError: The files do not agree on one.
+        """
+        for name in self.columns:
+            kinds: dict[str, str] = {}
+            for file, schema in zip(self.found.files, schemas, strict=True):
+                kinds.setdefault(str(plain_type(schema.field(name).type)), file.name)
+            if len(kinds) > 1:
+                raise self._mixed(name, [*kinds.items()])
+        return pa.schema([(name, plain_type(schemas[0].field(name).type)) for name in self.columns])
+
+    def _mixed(self, column: str, kinds: Sequence[tuple[str, str]]) -> InvalidInputError:
+        return InvalidInputError(
+            f"{self.where}: the column {column!r} of {self.found.name} has values of several types",
+            found=[f"{kind} in {name}" for kind, name in kinds[:5]],
+            expected="one type",
+            remedy=f"Correct the table, or set the type in graph.yaml: types: {{{column}: text}}.",
+        )
+
+    def _check_types(self) -> None:
+        unused = [name for name in self.types if name not in self.columns]
+        if unused:
+            raise InvalidInputError(
+                f"{self.where}: 'types' names a column of {self.found.name} that is not used",
+                found=repr(unused[0]),
+                expected=one_of(self.columns),
+            )
+
+    def _need(self, have: Sequence[str], file: str) -> None:
+        """Check that the columns that are used exist.
+
+        Raises:
+            InvalidInputError: One does not.
+        """
+        missing = [name for name in self.columns if name not in have]
+        if missing:
+            near = get_close_matches(missing[0], have, n=1)
+            raise InvalidInputError(
+                f"{self.where}: {file} has no column {missing[0]!r}",
+                found=f"the columns {some_of([repr(name) for name in have], 20)}",
+                remedy=f"Did you mean {near[0]!r}?" if near else "Correct the column in graph.yaml.",
+            )
+
+
+def _rows(cursor: Any, schema: pa.Schema) -> Any:
+    while rows := cursor.fetchmany(ROWS):
+        arrays = []
+        for values, entry in zip(zip(*rows, strict=True), schema, strict=True):
+            as_text = pa.types.is_string(entry.type)
+            plain = [str(v) if as_text and v is not None else v for v in values]
+            arrays.append(
+                pa.nulls(len(rows)) if pa.types.is_null(entry.type) else pa.array(plain, entry.type)
+            )
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _write(path: Path, batches: Any, schema: pa.Schema, names: Sequence[str]) -> None:
+    kept = pa.schema([(name, schema.field(name).type) for name in names])
+    with pq.ParquetWriter(path, kept) as writer:
+        for batch in batches:
+            writer.write_table(pa.Table.from_batches([batch]).cast(kept))
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    kept = [line for line in lines if not line.startswith(("Possible", "*", "LINE", "^", "file ="))]
+    return first_sentence(error) if len(kept) < 2 else "; ".join(kept[:4])

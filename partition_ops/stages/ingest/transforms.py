@@ -1,0 +1,363 @@
+"""Transforms of columns into features: fitted on the training rows, stored as JSON, applied block by block.
+
+A transform that was fitted for an earlier graph is applied unchanged to a grown one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partition_ops.chunked.graph_writer import matrix_of
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.ingest.graph_file import FeatureColumn
+
+MOST_CATEGORIES = 4096
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+class Transform(ABC):
+    """Makes the rows of a feature from blocks of a column.
+
+    Args:
+        feature: The feature.
+        where: Feature and type, for messages.
+
+    Attributes:
+        fitted: Whether `apply` can be called.
+        mean: Mean of the training rows, if ``missing`` asks for it.
+    """
+
+    fits = True
+
+    def __init__(self, feature: FeatureColumn, where: str) -> None:
+        self.feature = feature
+        self.where = where
+        self.fitted = not self.fits and feature.missing != "mean"
+
+    @abstractmethod
+    def fit(self, column: pa.Array) -> None:
+        """Take a block of training rows without nulls."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Called once all training rows were taken."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Return what was fitted, as JSON."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what `state` has returned."""
+
+    @abstractmethod
+    def transform(self, column: pa.Array) -> Array:
+        """Return the rows of the feature for a block without nulls."""
+
+    @abstractmethod
+    def fill(self) -> Any:
+        """Return the value that stands for nulls, of the column's type."""
+
+    def apply(self, column: pa.Array) -> Array:
+        """Return the rows of the feature; nulls are replaced by the value for them.
+
+        Raises:
+            InvalidInputError: The values do not fit the transform.
+        """
+        return self.transform(self.filled(column))
+
+    def filled(self, column: pa.Array) -> pa.Array:
+        """Return a block in which nulls are replaced, as far as the graph.yaml says by what."""
+        if column.null_count == 0 or self.feature.missing is None:
+            return column
+        try:
+            if pa.types.is_list(column.type):
+                return _fill_lists(column, self.fill())
+            return pc.fill_null(column, pa.scalar(self.fill(), column.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+            raise InvalidInputError(
+                f"{self.where}: 'missing' is no value of the column",
+                found=repr(self.feature.missing),
+                expected=f"a value of the type {column.type}",
+            ) from error
+
+
+class Numbers(Transform):
+    """The values as they are, or with another dtype; with the mean for nulls, if that is asked for."""
+
+    fits = False
+
+    def __init__(self, feature: FeatureColumn, where: str) -> None:
+        super().__init__(feature, where)
+        self._count, self._mean, self._spread = 0, np.zeros(()), np.zeros(())
+        self._low, self._high = np.zeros(()), np.zeros(())
+
+    def fit(self, column: pa.Array) -> None:
+        """Merge mean, spread and limits with those of a block (Chan's algorithm), in float64."""
+        values = self._numbers(column).astype(np.float64)
+        if not len(values):
+            return
+        count = self._count + len(values)
+        mean, spread = values.mean(axis=0), values.var(axis=0) * len(values)
+        low, high = values.min(axis=0), values.max(axis=0)
+        if not self._count:
+            self._mean, self._spread, self._low, self._high = mean, spread, low, high
+        else:
+            step = mean - self._mean
+            self._mean = self._mean + step * (len(values) / count)
+            self._spread = self._spread + spread + step**2 * (self._count * len(values) / count)
+            self._low, self._high = np.minimum(self._low, low), np.maximum(self._high, high)
+        self._count = count
+
+    def finish(self) -> None:
+        if not self._count:
+            raise InvalidInputError(
+                f"{self.where}: there is no value to fit {self.feature.transform!r} on",
+                found="no training row with a value",
+                expected="one or more",
+                remedy="Check the split, or leave the feature out.",
+            )
+        self.fitted = True
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self._mean.tolist()} if self.feature.missing == "mean" else {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._mean = np.asarray(state.get("mean", 0.0))
+        self.fitted = True
+
+    def fill(self) -> Any:
+        return float(self._mean) if self.feature.missing == "mean" else self.feature.missing
+
+    def filled(self, column: pa.Array) -> pa.Array:
+        kind = column.type
+        if self.feature.missing == "mean" and (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+            column = column.cast(pa.float64(), safe=False)  # a mean is no whole number
+        return super().filled(column)
+
+    def transform(self, column: pa.Array) -> Array:
+        values = self._numbers(column)
+        return values.astype(self.feature.dtype) if self.feature.dtype else values
+
+    def _numbers(self, column: pa.Array) -> Array:
+        return numbers_of(column, self.where)
+
+
+class Standardise(Numbers):
+    """(value - mean) / standard deviation, float32; 1 is taken for a deviation of 0."""
+
+    fits = True
+
+    def finish(self) -> None:
+        super().finish()
+        self._deviation = np.sqrt(self._spread / self._count)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self._mean.tolist(), "deviation": self._deviation.tolist()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._deviation = np.asarray(state["deviation"])
+
+    def transform(self, column: pa.Array) -> Array:
+        values = self._numbers(column).astype(np.float64) - self._mean
+        return (values / np.where(self._deviation == 0, 1, self._deviation)).astype(np.float32)
+
+
+class MinMax(Numbers):
+    """(value - least) / (largest - least), float32; other rows than the training rows may exceed 0 to 1."""
+
+    fits = True
+
+    def state(self) -> dict[str, Any]:
+        mean = {"mean": self._mean.tolist()} if self.feature.missing == "mean" else {}
+        return {"min": self._low.tolist(), "max": self._high.tolist(), **mean}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._low, self._high = np.asarray(state["min"]), np.asarray(state["max"])
+
+    def transform(self, column: pa.Array) -> Array:
+        width = np.where(self._high == self._low, 1, self._high - self._low)
+        return ((self._numbers(column).astype(np.float64) - self._low) / width).astype(np.float32)
+
+
+class Bucket(Numbers):
+    """The number of the bucket of a value, int64 from 0: limits are written down or quantiles.
+
+    Memory to fit quantiles: 8 bytes a training row.
+    """
+
+    fits = True
+
+    def __init__(self, feature: FeatureColumn, where: str) -> None:
+        super().__init__(feature, where)
+        self._values: list[Array] = []
+        self._limits = np.asarray(feature.boundaries, dtype=np.float64)
+        self.fitted = bool(feature.boundaries) and feature.missing != "mean"
+
+    def fit(self, column: pa.Array) -> None:
+        super().fit(column)
+        if not self.feature.boundaries:
+            self._values.append(self._numbers(column).astype(np.float64))
+
+    def finish(self) -> None:
+        super().finish()
+        if not self.feature.boundaries:
+            places = np.arange(1, self.feature.buckets) / self.feature.buckets
+            self._limits = np.unique(np.quantile(np.concatenate(self._values), places, method="lower"))
+        self._values = []
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "boundaries": self._limits.tolist()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._limits = np.asarray(state["boundaries"], dtype=np.float64)
+
+    def transform(self, column: pa.Array) -> Array:
+        values = self._numbers(column).astype(np.float64)
+        return np.searchsorted(self._limits, values, side="right").astype(np.int64)
+
+
+class OneHot(Transform):
+    """A column for each category of the training rows, in their order, float32; others have only zeros."""
+
+    def __init__(self, feature: FeatureColumn, where: str) -> None:
+        super().__init__(feature, where)
+        self._found: set[str] = set()
+        self.categories: list[str] = []
+
+    def fit(self, column: pa.Array) -> None:
+        self._found.update(pc.unique(texts_of(column, self.where)).to_pylist())
+        if len(self._found) > MOST_CATEGORIES:
+            raise InvalidInputError(
+                f"{self.where}: there are too many categories for one-hot",
+                found=f"more than {MOST_CATEGORIES}",
+                expected=f"at most {MOST_CATEGORIES}",
+                remedy="Use the transform hash.",
+            )
+
+    def finish(self) -> None:
+        self.categories = sorted(self._found)
+        self.fitted = True
+
+    def state(self) -> dict[str, Any]:
+        return {"categories": self.categories}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.categories = list(state["categories"])
+        self.fitted = True
+
+    def fill(self) -> Any:
+        return self.feature.missing
+
+    def transform(self, column: pa.Array) -> Array:
+        texts = texts_of(column, self.where)
+        found = pc.index_in(texts, pa.array(self.categories, pa.string())).to_numpy(zero_copy_only=False)
+        rows = np.zeros((len(column), len(self.categories)), np.float32)
+        known = np.flatnonzero(~np.isnan(found.astype(np.float64)))
+        rows[known, found[known].astype(np.int64)] = 1
+        return rows
+
+
+class HashOf(Transform):
+    """A number from 0 to ``buckets`` - 1 for each category, int64; several categories may share one."""
+
+    fits = False
+
+    def fit(self, column: pa.Array) -> None: ...
+
+    def finish(self) -> None:
+        self.fitted = True
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.fitted = True
+
+    def fill(self) -> Any:
+        return self.feature.missing
+
+    def transform(self, column: pa.Array) -> Array:
+        encoded = texts_of(column, self.where).dictionary_encode()
+        hashes = hashes_of(encoded.dictionary) % np.uint64(self.feature.buckets)
+        return np.asarray(hashes.astype(np.int64)[encoded.indices.to_numpy(zero_copy_only=False)])
+
+
+TRANSFORMS: dict[str, type[Transform]] = {
+    "none": Numbers,
+    "standardise": Standardise,
+    "min-max": MinMax,
+    "one-hot": OneHot,
+    "bucket": Bucket,
+    "hash": HashOf,
+}
+
+
+def transform_of(feature: FeatureColumn, where: str) -> Transform:
+    """Return the transform of a feature, not fitted yet."""
+    return TRANSFORMS[feature.transform](feature, where)
+
+
+def numbers_of(column: pa.Array, where: str) -> Array:
+    """Return a column without nulls as an array of numbers; times become seconds since 1970, int64.
+
+    Raises:
+        InvalidInputError: The values are not numbers.
+    """
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        column = pc.floor_temporal(column.cast(pa.timestamp("us")), unit="second")
+        column = column.cast(pa.timestamp("s")).cast(pa.int64())
+    elif pa.types.is_string(kind):
+        raise InvalidInputError(
+            f"{where}: the column has text",
+            found=repr(next(iter(column.slice(0, 1).to_pylist()), "")),
+            expected="numbers",
+            remedy="Use the transform one-hot or hash, list the column under 'text', or correct its type with"
+            " 'types'.",
+        )
+    return matrix_of(column, where)
+
+
+def texts_of(column: pa.Array, where: str) -> pa.Array:
+    """Return a column of categories as text.
+
+    Raises:
+        InvalidInputError: The values are lists or fractions.
+    """
+    if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):
+        raise InvalidInputError(
+            f"{where}: the values are no categories",
+            found=str(column.type),
+            expected="text, whole numbers, booleans or dates",
+            remedy="Use another transform, or set the type with 'types'.",
+        )
+    return column.cast(pa.string())
+
+
+def _fill_lists(column: pa.Array, value: Any) -> pa.Array:
+    """Replace missing lists by lists of one value."""
+    known = column.drop_null()
+    width = len(known[0]) if len(known) else 1
+    places = np.where(column.is_null().to_numpy(zero_copy_only=False), len(column), np.arange(len(column)))
+    return pa.concat_arrays([column, pa.array([[value] * width], column.type)]).take(pa.array(places))
+
+
+def hashes_of(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return a hash of each text, uint64: the same everywhere and always."""
+    digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts.to_pylist())
+    return np.frombuffer(digests, dtype="<u8")
