@@ -14,6 +14,7 @@ from partition_ops.artifacts.latest import run_at
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.errors import one_of
 from partition_ops.formats.format import main_config
+from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.options.declare import options_of
@@ -59,7 +60,8 @@ def run(
     have finished and neither their inputs nor their options have changed.
 
     Args:
-        input: URI or path of a graph in DGL's chunked graph format, with ``metadata.json`` at its root.
+        input: URI or path of a graph: in DGL's chunked graph format, with ``metadata.json`` at its root, or
+            ParMETIS's text.
         output: URI or path of the output; it is created.
         num_parts: Number of partitions, 1 to 65536.
         previous: Output of an earlier run, or root of a graph's runs, for an incremental run over the same
@@ -91,7 +93,7 @@ def run(
     """
     config = _config(num_parts=num_parts, **options)
     with ExitStack() as stack:
-        source, destination = _open(input, storage, stack), _open(output, storage, stack)
+        source, destination = _open_input(input, storage, progress, stack), _open(output, storage, stack)
         check_folder(destination)
         results = run_job(
             config,
@@ -142,7 +144,7 @@ def verify(
         True
     """
     with ExitStack() as stack:
-        source, destination = _open(input, storage, stack), _open(output, storage, stack)
+        source, destination = _open_input(input, storage, progress, stack), _open(output, storage, stack)
         check_finished(destination)
         return verify_output(source, destination, graph_name=graph_name, progress=progress)
 
@@ -157,6 +159,14 @@ def _config(**options: Any) -> RunConfig:
 
 def _open(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:
     return stack.enter_context(open_store(os.fspath(location), settings))
+
+
+def _open_input(
+    location: str | Path, settings: StorageSettings | None, progress: Progress | None, stack: ExitStack
+) -> Store:
+    """Open a graph in the chunked format, or ParMETIS's text."""
+    store = open_store(os.fspath(location), settings)
+    return stack.enter_context(as_graph(store, progress=progress))
 
 
 def _open_run(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:

@@ -11,6 +11,7 @@ from partition_ops.errors import UsageError
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore, check_folder
 from partition_ops.storage.uris import check_spelling
+from partition_ops.system.progress import terminal_progress
 
 OUTPUT_HELP = "Root of the output: a folder or s3://…."
 RUN_HELP = "Root of a finished output, or of a graph's runs, whose newest published run is taken: a folder or s3://…."
@@ -18,7 +19,11 @@ RUN_HELP = "Root of a finished output, or of a graph's runs, whose newest publis
 
 def add_input(parser: argparse.ArgumentParser) -> None:
     """Add the argument INPUT."""
-    parser.add_argument("input", metavar="INPUT", help="Folder with the graph's metadata.json, or s3://….")
+    parser.add_argument(
+        "input",
+        metavar="INPUT",
+        help="Folder with the graph's metadata.json or with ParMETIS's text, or s3://….",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +48,10 @@ def settings(arguments: argparse.Namespace) -> StorageSettings:
 
 
 def open_input(arguments: argparse.Namespace) -> Store:
-    """Open the graph."""
-    return open_store(arguments.input, settings(arguments))
+    """Open the graph: in the chunked format, or ParMETIS's text."""
+    from partition_ops.formats.parmetis.graph_store import as_graph
+
+    return as_graph(open_store(arguments.input, settings(arguments)), progress=terminal_progress())
 
 
 def open_output(arguments: argparse.Namespace) -> Store:

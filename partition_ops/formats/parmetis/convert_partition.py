@@ -115,9 +115,9 @@ class _Conversion:
         # those of a conversion that left no record: they must not name partitions that are being replaced
         self.writer.destination.delete(self.format.config_files(self._book(counts)))
         self._write_parts(counts, progress)
-        missing = self.loader.missing()
+        missing = self.loader.checks.missing()
         if missing and self.config.missing_edges == "fail":
-            raise_missing(self.loader, self.files.removed_edges)
+            raise_missing(self.loader.checks, self.files.removed_edges)
         config_files = self.format.config_files(self._book(counts))
         for key, content in config_files.items():
             self.writer.wrote(self.writer.destination.write_bytes(key, content))

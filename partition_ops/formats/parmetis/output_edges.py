@@ -42,49 +42,33 @@ class EdgeRows:
         return found
 
 
-class EdgeLoader:
-    """Reads and checks the edges of partitions. Usable from several threads.
+class EdgeRowChecks:
+    """Checks of rows with the columns `REMOVED_EDGE_COLUMNS` against a graph. Usable from several threads.
 
     Args:
         metadata: Metadata of the input graph.
-        order: New IDs of all nodes.
-        width: Number of attributes of every edge.
-        removed: Edges that ParMETIS did not get; they join the partitions of their destinations.
 
-    Raises:
-        InvalidInputError: From every method: a number is impossible; names the file and the line.
-
-    Peak memory: 1 byte an edge of the graph, 40 bytes a removed edge, 80 bytes an edge of a partition and
-    twice its attributes.
+    Peak memory: 1 byte an edge of the graph.
     """
 
-    def __init__(
-        self, metadata: GraphMetadata, order: OutputOrder, *, width: int, removed: TextTable | None
-    ) -> None:
+    def __init__(self, metadata: GraphMetadata) -> None:
         self.metadata = metadata
-        self.order = order
-        self._width = width
         self._lock = threading.Lock()
         self._seen = np.zeros(metadata.edge_offsets[-1], np.bool_)
         self._edge_offsets = np.array(metadata.edge_offsets)
-        self._removed = self._read(removed, None) if removed else None
-        self.num_removed = self._removed.rows.shape[1] if self._removed else 0
 
-    def load(self, part: int, table: TextTable) -> EdgeRows:
-        """Return the edges of a partition, sorted by edge type and edge ID."""
-        found = self._read(table, part)
-        if self._removed is not None:
-            back = self._removed.take(self.order.assignment.parts[self._removed.rows[1]] == part)
-            found = EdgeRows(
-                np.concatenate([found.rows, back.rows], axis=1),
-                np.concatenate([found.attributes, back.attributes]),
-            )
-        ids = self._homogeneous(found.rows)
-        in_order = bool((ids[1:] > ids[:-1]).all())  # in files of our own pm-dglpart
-        return found if in_order else found.take(np.argsort(ids, kind="stable"))
+    def check(self, table: TextTable, block: TextBlock) -> None:
+        """Check the rows of a block, and that no edge occurs twice in the blocks checked.
+
+        Raises:
+            InvalidInputError: A row is wrong; names the file and the line.
+        """
+        self._check_original(table, block)
+        rows = np.stack([block.columns[name] for name in REMOVED_EDGE_COLUMNS])
+        self._note(table, block, self.homogeneous(rows))
 
     def missing(self) -> int:
-        """Return the number of edges of the schema that no file has, once every partition has been loaded."""
+        """Return the number of edges of the graph that no block had."""
         return int(len(self._seen) - np.count_nonzero(self._seen))
 
     def first_missing(self) -> str:
@@ -93,24 +77,10 @@ class EdgeLoader:
         type_id = int(np.searchsorted(self._edge_offsets, edge, side="right")) - 1
         return f"edge {edge - self._edge_offsets[type_id]} of type {str(self.metadata.edge_types[type_id])!r}"
 
-    def _homogeneous(self, rows: Ids) -> Ids:
+    def homogeneous(self, rows: Ids) -> Ids:
         """Return (n,) int64, homogeneous edge IDs of the input graph."""
         ids: Ids = self._edge_offsets[rows[3]] + rows[2]
         return ids
-
-    def _read(self, table: TextTable, part: int | None) -> EdgeRows:
-        rows, attributes = [np.empty((4, 0), np.int64)], [np.empty((0, self._width), table.dtype)]
-        for block in table.blocks():
-            self._check_original(table, block)
-            if part is not None:
-                self._check_new_ids(table, block, part)
-            rows.append(np.stack([block.columns[name] for name in REMOVED_EDGE_COLUMNS]))
-            if block.attributes is not None:
-                attributes.append(block.attributes)
-            self._note(table, block, self._homogeneous(rows[-1]))
-        found = np.concatenate(rows, axis=1)
-        values = np.concatenate(attributes) if table.dtype else np.empty((found.shape[1], 0))
-        return EdgeRows(found, values)
 
     def _check_original(self, table: TextTable, block: TextBlock) -> None:
         src, dst, edge, type_ids = (block.columns[name] for name in REMOVED_EDGE_COLUMNS)
@@ -145,6 +115,67 @@ class EdgeLoader:
             ),
         )
 
+    def _note(self, table: TextTable, block: TextBlock, edges: Ids) -> None:
+        with self._lock:
+            again = _mark_new(edges, self._seen)
+        if again >= 0:
+            good = np.arange(len(edges)) != again
+            table.require(
+                block, good, "the edge occurs twice", lambda row: "every edge in one row of one file"
+            )
+
+
+class EdgeLoader:
+    """Reads and checks the edges of partitions. Usable from several threads.
+
+    Args:
+        metadata: Metadata of the input graph.
+        order: New IDs of all nodes.
+        width: Number of attributes of every edge.
+        removed: Edges that ParMETIS did not get; they join the partitions of their destinations.
+
+    Raises:
+        InvalidInputError: From every method: a number is impossible; names the file and the line.
+
+    Peak memory: 1 byte an edge of the graph, 40 bytes a removed edge, 80 bytes an edge of a partition and
+    twice its attributes.
+    """
+
+    def __init__(
+        self, metadata: GraphMetadata, order: OutputOrder, *, width: int, removed: TextTable | None
+    ) -> None:
+        self.order = order
+        self.checks = EdgeRowChecks(metadata)
+        self._width = width
+        self._removed = self._read(removed, None) if removed else None
+        self.num_removed = self._removed.rows.shape[1] if self._removed else 0
+
+    def load(self, part: int, table: TextTable) -> EdgeRows:
+        """Return the edges of a partition, sorted by edge type and edge ID."""
+        found = self._read(table, part)
+        if self._removed is not None:
+            back = self._removed.take(self.order.assignment.parts[self._removed.rows[1]] == part)
+            found = EdgeRows(
+                np.concatenate([found.rows, back.rows], axis=1),
+                np.concatenate([found.attributes, back.attributes]),
+            )
+        ids = self.checks.homogeneous(found.rows)
+        in_order = bool((ids[1:] > ids[:-1]).all())  # in files of our own pm-dglpart
+        return found if in_order else found.take(np.argsort(ids, kind="stable"))
+
+    def _read(self, table: TextTable, part: int | None) -> EdgeRows:
+        rows, attributes = [np.empty((4, 0), np.int64)], [np.empty((0, self._width), table.dtype)]
+        for block in table.blocks():
+            self.checks.check(table, block)
+            if part is not None:
+                self._check_new_ids(table, block, part)
+            rows.append(np.stack([block.columns[name] for name in REMOVED_EDGE_COLUMNS]))
+            if block.attributes is not None:
+                attributes.append(block.attributes)
+        found = np.concatenate(rows, axis=1)
+        values = np.concatenate(attributes) if table.dtype else np.empty((found.shape[1], 0))
+        return EdgeRows(found, values)
+
     def _check_new_ids(self, table: TextTable, block: TextBlock, part: int) -> None:
         self._check_new_id(table, block, "src_id", "orig_src_id")
         self._check_new_id(table, block, "dst_id", "orig_dst_id")
@@ -165,21 +196,12 @@ class EdgeLoader:
             lambda row: f"<{new}> {known[row]}",
         )
 
-    def _note(self, table: TextTable, block: TextBlock, edges: Ids) -> None:
-        with self._lock:
-            again = _mark_new(edges, self._seen)
-        if again >= 0:
-            good = np.arange(len(edges)) != again
-            table.require(
-                block, good, "the edge occurs twice", lambda row: "every edge in one row of one file"
-            )
 
-
-def raise_missing(loader: EdgeLoader, removed_file: str) -> None:
+def raise_missing(checks: EdgeRowChecks, removed_file: str) -> None:
     """Raise the error about edges that the schema counts and no file has."""
     raise InvalidInputError(
-        f"{loader.missing()} edges of the schema are in no file",
-        found=f"for example, no {loader.first_missing()}",
+        f"{checks.missing()} edges of the schema are in no file",
+        found=f"for example, no {checks.first_missing()}",
         remedy=f"If they were removed before ParMETIS ran, put {removed_file} into --input-dir; if you accept"
         " that they are lost (ParMETIS drops duplicates), use --missing-edges accept.",
     )

@@ -11,12 +11,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.text_table import TextTable
 from partition_ops.storage import Store, StoredObject
 
+Ids = npt.NDArray[np.int64]
+FEATURE = "feat"  # the name that DGL's convert_partition.py gives to attributes
 EDGE_COLUMNS = ("src_id", "dst_id", "type_edge_id", "edge_type")
 ASSIGNMENT_COLUMNS = ("node_id", "part")
 REMOVED_EDGE_COLUMNS = ("orig_src_id", "orig_dst_id", "orig_type_edge_id", "edge_type")
@@ -161,6 +164,26 @@ class OutputFiles:
                     found=key,
                     expected=f"{beyond} partitions, numbered from 0",
                 )
+
+
+def running_ids(types: Ids, counts: Ids) -> tuple[Ids, Ids]:
+    """Return the type-wise IDs of further nodes, if IDs run from 0 in each type.
+
+    Args:
+        types: (n,) int64, node type IDs of 0 or more.
+        counts: (types,) int64, number of nodes before these, by type ID; may lack types.
+
+    Returns:
+        The IDs, (n,) int64, and the counts after these nodes.
+    """
+    size = int(types.max(initial=-1)) + 1
+    counts = np.concatenate([counts, np.zeros(max(0, size - len(counts)), np.int64)])
+    ids = np.zeros(len(types), np.int64)
+    for kind in np.unique(types).tolist():
+        rows = np.flatnonzero(types == kind)
+        ids[rows] = counts[kind] + np.arange(len(rows))
+        counts[kind] += len(rows)
+    return ids, counts
 
 
 def attribute_dtype(option: str, name: str | None) -> np.dtype[Any] | None:

@@ -22,6 +22,7 @@ from partition_ops.formats.parmetis.text_files import (
     node_columns,
     nodes_file,
     read_text_stats,
+    running_ids,
 )
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
 from partition_ops.storage import Store
@@ -191,13 +192,8 @@ class _TextChecks:
     def _check_type_wise_ids(self, table: TextTable, block: TextBlock, good: Mask, counts: Ids) -> Ids:
         """Check the type-wise IDs of good rows; return the number of nodes of each type up to here."""
         types = block.columns["node_type"]
-        size = int(types[good].max(initial=-1)) + 1
-        counts = np.concatenate([counts, np.zeros(max(0, size - len(counts)), np.int64)])
         expected = np.zeros(len(types), np.int64)
-        for kind in np.unique(types[good]).tolist():
-            rows = np.flatnonzero(good & (types == kind))
-            expected[rows] = counts[kind] + np.arange(len(rows))
-            counts[kind] += len(rows)
+        expected[good], counts = running_ids(types[good], counts)
         self._require(
             table,
             block,

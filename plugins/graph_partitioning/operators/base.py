@@ -43,7 +43,8 @@ class GraphRunOperator(BaseOperator):
     field; `config` makes the configuration from them.
 
     Args:
-        input_uri: Root of the graph, where its ``metadata.json`` is: a local path or ``s3://…``.
+        input_uri: Root of the graph, where its ``metadata.json`` or ParMETIS's text is: a local path or
+            ``s3://…``.
         output_uri: Where the artifacts go. With a ``run_id`` they go to
             ``<output_uri>/<graph>/runs/<run>``, without one into this folder itself.
         graph_name: Used instead of the name in ``metadata.json``; ``""`` means the same as None.
@@ -91,6 +92,7 @@ class GraphRunOperator(BaseOperator):
     @contextmanager
     def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
         """Open the input and the root of the run, and explain failures inside the block."""
+        from partition_ops.formats.parmetis.graph_store import as_graph
         from partition_ops.storage.local_store import check_folder
         from partition_ops.system.temporary_folders import check_tmpdir
 
@@ -99,7 +101,8 @@ class GraphRunOperator(BaseOperator):
             check_tmpdir()
         with (
             explain_failures(self.log),
-            hook.open(self.input_uri, progress=progress) as source,
+            hook.open(self.input_uri, progress=progress) as root,
+            as_graph(root, progress=progress) as source,
             hook.open(self._root(source), progress=progress) as destination,
         ):
             check_folder(destination)

@@ -1,0 +1,327 @@
+"""The chunks of a graph from ParMETIS's text: metadata, edges by type and ID, and features."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.chunked.metadata import METADATA, GraphMetadata, check_graph_name
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.parmetis.output_edges import EdgeRowChecks
+from partition_ops.formats.parmetis.output_nodes import NodeTypes
+from partition_ops.formats.parmetis.schema_metadata import metadata_of, node_types_of, read_schema
+from partition_ops.formats.parmetis.text_files import (
+    FEATURE,
+    REMOVED_EDGE_COLUMNS,
+    common_width,
+    edges_file,
+    node_columns,
+    nodes_file,
+    read_text_stats,
+    removed_edges_file,
+    running_ids,
+    stats_file,
+)
+from partition_ops.formats.parmetis.text_rows import rows_at_once, text_rows
+from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
+from partition_ops.storage import Store, StoredObject
+from partition_ops.system.progress import Advance, Progress
+
+Ids = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
+FLOAT64 = np.dtype(np.float64)
+LARGEST_TYPE_ID = 1 << 20
+HOMOGENEOUS = {"nid": ["_N"], "eid": ["_E"]}  # DGL's names
+
+
+@dataclass(frozen=True)
+class TextAttributes:
+    """How the attributes of the text become features.
+
+    Attributes:
+        name: Name of the feature of every type.
+        node_dtype: Dtype of the attributes of nodes; None skips them.
+        edge_dtype: Dtype of the attributes of edges; None skips them.
+    """
+
+    name: str = FEATURE
+    node_dtype: np.dtype[Any] | None = FLOAT64
+    edge_dtype: np.dtype[Any] | None = FLOAT64
+
+
+class TextChunks:
+    """Writes the chunks of one graph.
+
+    Args:
+        text: Folder with the text.
+        graph_name: Name of the graph in the names of the files.
+        attributes: How attributes become features.
+        folder: Gets the files.
+    """
+
+    def __init__(self, text: Store, graph_name: str, attributes: TextAttributes, folder: Path) -> None:
+        self.text = text
+        self.name = check_graph_name(graph_name, stats_file(graph_name))
+        self.attributes = attributes
+        self.folder = folder
+        self.stats = read_text_stats(text, graph_name)
+        self.keys = [nodes_file(graph_name), edges_file(graph_name)]
+        self.removed = removed_edges_file(graph_name)
+        self.edge_keys = [self.keys[1], *([self.removed] if text.exists(self.removed) else [])]
+        self.schema_key = f"{graph_name}.json"
+        self.schema = read_schema(text, self.schema_key) if text.exists(self.schema_key) else None
+        self.features: dict[str, dict[str, dict[str, Any]]] = {"node_data": {}, "edge_data": {}}
+
+    def objects(self) -> list[StoredObject]:
+        """Return the identity of every file that was read."""
+        keys = [
+            stats_file(self.name),
+            self.keys[0],
+            *self.edge_keys,
+            *([self.schema_key] if self.schema else []),
+        ]
+        return [found for key in keys if (found := self.text.stat(key)) is not None]
+
+    def write(self, progress: Progress) -> None:
+        """Write all files; see `TextGraphStore`."""
+        node_dtype, edge_dtype = self.attributes.node_dtype, self.attributes.edge_dtype
+        nodes = self._table(self.keys[0], node_columns(self.stats[2]), None)
+        edges = [self._table(key, REMOVED_EDGE_COLUMNS, None) for key in self.edge_keys]
+        with progress.step("Reading ParMETIS's text", self.stats[0] + self.stats[1], "rows") as advance:
+            types, weights = self._node_types(nodes, advance)
+            metadata = self._metadata(types, edges)
+            with_values = self._table(self.keys[0], node_columns(self.stats[2]), node_dtype)
+            self._write_node_features(with_values, metadata, weights)
+            edges = [self._table(key, REMOVED_EDGE_COLUMNS, edge_dtype) for key in self.edge_keys]
+            self._write_edges(edges, metadata, advance)
+        self._write_metadata(metadata)
+
+    def _table(self, key: str, columns: Sequence[str], dtype: np.dtype[Any] | None) -> TextTable:
+        """Return a table; one without attributes has no dtype."""
+        path, where = self.text.local_copy(key), self.text.uri_of(key)
+        width = TextTable(path, where, columns).width
+        return TextTable(path, where, columns, attributes=dtype if width else None)
+
+    def _node_types(self, table: TextTable, advance: Advance) -> tuple[NodeTypes, list[int]]:
+        """Check the nodes, and return their types and the numbers of the weights that differ in a type."""
+        counts = np.zeros(0, np.int64)
+        ranges: dict[int, tuple[Ids, Ids]] = {}  # least and greatest weights by type
+        last = 0
+        for block in table.blocks():
+            types = block.columns["node_type"]
+            greatest = np.maximum.accumulate(np.maximum(types, last), dtype=np.int64)
+            good = (types >= 0) & (types <= LARGEST_TYPE_ID) & (types == greatest)
+            table.require(
+                block,
+                good,
+                "the nodes of a type are not together, in the order of the type IDs",
+                lambda bad, most=greatest: f"<node_type> {most[bad]} or more",  # type: ignore[misc]
+            )
+            last = int(types[-1])
+            expected, counts = running_ids(types, counts)
+            table.require(
+                block,
+                block.columns["orig_type_node_id"] == expected,
+                "the type-wise IDs of a type do not run from 0 without a gap",
+                lambda bad, ids=expected: f"<orig_type_node_id> {ids[bad]}",  # type: ignore[misc]
+            )
+            self._note_weights(block, ranges)
+            advance(len(types))
+        _check_count(table, int(counts.sum()), self.stats[0], "nodes")
+        varying = {int(i) for least, most in ranges.values() for i in np.flatnonzero(least != most)}
+        return self._named_types(table, counts), sorted(varying)
+
+    def _note_weights(self, block: TextBlock, ranges: dict[int, tuple[Ids, Ids]]) -> None:
+        if self.stats[2] == 0:
+            return
+        weights = np.stack([block.columns[f"weight{i + 1}"] for i in range(self.stats[2])])
+        types = block.columns["node_type"]
+        for kind in np.unique(types).tolist():
+            of_kind = weights[:, types == kind]
+            least, most = of_kind.min(axis=1), of_kind.max(axis=1)
+            known = ranges.get(kind, (least, most))
+            ranges[kind] = (np.minimum(least, known[0]), np.maximum(most, known[1]))
+
+    def _named_types(self, table: TextTable, counts: Ids) -> NodeTypes:
+        if self.schema is None:
+            names = HOMOGENEOUS["nid"] if len(counts) == 1 else [f"type{i}" for i in range(len(counts))]
+            return NodeTypes(names, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
+        types = node_types_of(self.schema["nid"])
+        expected = np.diff(types.offsets)
+        found = np.concatenate([counts, np.zeros(max(0, len(expected) - len(counts)), np.int64)])
+        wrong = np.flatnonzero(found[: len(expected)] != expected)
+        if len(wrong) or len(found) > len(expected):
+            first = int(wrong[0]) if len(wrong) else len(expected)
+            name = types.names[first] if first < len(expected) else "no type of the schema"
+            raise InvalidInputError(
+                f"{table.where}: the nodes of type {first} ({name}) are not those of the schema",
+                found=f"{int(found[first])} nodes",
+                expected=f"{int(expected[first])}, as {self.text.uri_of(self.schema_key)} says"
+                if first < len(expected)
+                else f"types 0 to {len(expected) - 1}",
+            )
+        return types
+
+    def _metadata(self, types: NodeTypes, edges: Sequence[TextTable]) -> GraphMetadata:
+        where = self.text.uri_of(self.schema_key)
+        ranges = self._edge_ranges(edges) if self.schema is None else self.schema["eid"]
+        return metadata_of(ranges, types, edges, graph_name=self.name, where=where)
+
+    def _edge_ranges(self, tables: Sequence[TextTable]) -> dict[str, list[int]]:
+        """Return ranges of edge IDs with made-up names, from the greatest ID of each type."""
+        counts, rows = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        for table in tables:
+            for block in table.blocks():
+                kinds, ids = block.columns["edge_type"], block.columns["orig_type_edge_id"]
+                good = (kinds >= 0) & (kinds <= LARGEST_TYPE_ID) & (ids >= 0)
+                table.require(
+                    block, good, "not the ID of an edge", lambda _: "<edge_type> and ID of 0 or more"
+                )
+                more = np.zeros(max(0, int(kinds.max(initial=-1)) + 1 - len(counts)), np.int64)
+                counts, rows = np.concatenate([counts, more]), np.concatenate([rows, more])
+                np.maximum.at(counts, kinds, ids + 1)
+                rows += np.bincount(kinds, minlength=len(rows))
+        wrong = np.flatnonzero(counts != rows)
+        if len(wrong):
+            kind = int(wrong[0])
+            raise InvalidInputError(
+                f"{tables[0].where}: the edge IDs of type {kind} have gaps, or one occurs twice",
+                found=f"{rows[kind]} edges, and the greatest <type_edge_id> {counts[kind] - 1}",
+                expected="the IDs from 0 on, each once",
+                remedy=f"Put edges that were removed into {self.removed}, in the columns of the edge file.",
+            )
+        single = len(counts) == 1
+        ends = [0, *np.cumsum(counts).tolist()]
+        names = HOMOGENEOUS["eid"] if single else [f"relation{i}" for i in range(len(counts))]
+        return {name: ends[i : i + 2] for i, name in enumerate(names)}
+
+    def _write_node_features(self, table: TextTable, metadata: GraphMetadata, weights: Sequence[int]) -> None:
+        width = common_width([table])
+        if not width and not weights:
+            return
+        names = metadata.node_types
+        arrays = {
+            f"weight{i + 1}": self._arrays("node_data", f"weight{i + 1}", names, metadata.num_nodes, ())
+            for i in weights
+        }
+        if width:
+            arrays[self.attributes.name] = self._arrays(
+                "node_data", self.attributes.name, names, metadata.num_nodes, (width,), table.dtype
+            )
+        for block in table.blocks():
+            kinds, ids = block.columns["node_type"], block.columns["orig_type_node_id"]
+            for kind in np.unique(kinds).tolist():
+                rows = kinds == kind
+                for name, of_name in arrays.items():
+                    values = block.columns.get(name, block.attributes)
+                    if values is not None:
+                        of_name[kind][ids[rows]] = values[rows]
+
+    def _write_edges(self, tables: Sequence[TextTable], metadata: GraphMetadata, advance: Advance) -> None:
+        checks = EdgeRowChecks(metadata)
+        names = [str(edge_type) for edge_type in metadata.edge_types]
+        ends = [
+            np.memmap(self.folder / f"ends{i}", np.int64, "w+", shape=(2, n))
+            if n
+            else np.zeros((2, 0), np.int64)
+            for i, n in enumerate(metadata.num_edges)
+        ]
+        width = common_width(tables)
+        features = (
+            self._arrays(
+                "edge_data", self.attributes.name, names, metadata.num_edges, (width,), tables[0].dtype
+            )
+            if width
+            else []
+        )
+        rows = 0
+        for table in tables:
+            for block in table.blocks():
+                checks.check(table, block)
+                src, dst, ids, kinds = (block.columns[name] for name in REMOVED_EDGE_COLUMNS)
+                for kind in np.unique(kinds).tolist():
+                    mine = kinds == kind
+                    ends[kind][:, ids[mine]] = src[mine], dst[mine]
+                    if features and block.attributes is not None:
+                        features[kind][ids[mine]] = block.attributes[mine]
+                rows += len(src)
+                advance(len(src))
+            if table is tables[0]:
+                _check_count(table, rows, self.stats[1], "edges")
+        if checks.missing():
+            raise InvalidInputError(
+                f"{checks.missing()} edges of the schema are in no file",
+                found=f"for example, no {checks.first_missing()}",
+                expected="every <type_edge_id> of an edge type, from 0 on, once",
+                remedy=f"Put edges that were removed into {self.removed}, in the columns of the edge file.",
+            )
+        for kind, name in enumerate(names):
+            self._write_edge_text(f"edges/{name}.csv", ends[kind], metadata, kind)
+        for path in self.folder.glob("ends*"):
+            path.unlink()
+
+    def _write_edge_text(self, key: str, ends: Ids, metadata: GraphMetadata, kind: int) -> None:
+        edge_type = metadata.edge_types[kind]
+        first = [
+            metadata.node_offsets[metadata.node_type_id(name)] for name in (edge_type.src, edge_type.dst)
+        ]
+        path, step = self.folder / key, rows_at_once(0)
+        path.parent.mkdir(exist_ok=True)
+        with path.open("wb") as stream:
+            for begin in range(0, ends.shape[1], step):
+                src, dst = (ends[i, begin : begin + step] - first[i] for i in (0, 1))
+                stream.write(text_rows([src, dst]))
+
+    def _arrays(
+        self,
+        group: str,
+        name: str,
+        types: Sequence[str],
+        counts: Sequence[int],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any] | None = None,
+    ) -> list[Values]:
+        """Make the file of a feature for each type, and return the arrays in them by type ID."""
+        found: list[Values] = []
+        for kind, count in zip(types, counts, strict=True):
+            key = f"{group}/{kind}/{name}.npy"
+            path = self.folder / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            dtype = np.dtype(np.int64) if dtype is None else dtype
+            if count:
+                found.append(np.lib.format.open_memmap(path, "w+", dtype, (count, *shape)))
+            else:
+                found.append(np.zeros((0, *shape), dtype))
+                np.save(path, found[-1])
+            spec = {"format": {"name": "numpy"}, "data": [key]}
+            self.features[group].setdefault(kind, {})[name] = spec
+        return found
+
+    def _write_metadata(self, metadata: GraphMetadata) -> None:
+        edge_types = [str(edge_type) for edge_type in metadata.edge_types]
+        text = {"name": "csv", "delimiter": " ", "header": False}
+        document = {
+            "graph_name": metadata.graph_name,
+            "node_type": list(metadata.node_types),
+            "num_nodes_per_chunk": [[count] for count in metadata.num_nodes],
+            "edge_type": edge_types,
+            "num_edges_per_chunk": [[count] for count in metadata.num_edges],
+            "edges": {name: {"format": text, "data": [f"edges/{name}.csv"]} for name in edge_types},
+            **self.features,
+        }
+        (self.folder / METADATA).write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _check_count(table: TextTable, found: int, expected: int, what: str) -> None:
+    if found != expected:
+        raise InvalidInputError(
+            f"{table.where} has another number of rows than the stats file counts {what}",
+            found=found,
+            expected=expected,
+        )
