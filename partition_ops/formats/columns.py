@@ -58,6 +58,11 @@ class Column:
         return cls(np.dtype(dtype), (rows,), blocks)
 
     @classmethod
+    def ones_first(cls, ones: int, rows: int) -> Column:
+        """Return a uint8 column of ones, then zeros."""
+        return cls.joined([cls.constant(1, np.uint8, ones), cls.constant(0, np.uint8, rows - ones)])
+
+    @classmethod
     def joined(cls, pieces: Sequence[Column]) -> Column:
         """Return a column of the rows of several columns of one dtype, one after the other."""
 

@@ -3,13 +3,15 @@
 Such a file is a zip archive without compression: ``data.pkl`` is a pickle of the whole object, in which each
 tensor refers to a file ``data/<n>`` with its bytes. The archive has no dates, so that equal objects give
 equal files, and the bytes of tensors are aligned as ``torch.save`` aligns them, so that
-``torch.load(mmap=True)`` can map them. It can be loaded with ``weights_only=True``.
+``torch.load(mmap=True)`` can map them. Unless it has an
+`Instance`, it can be loaded with ``weights_only=True``.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
@@ -35,13 +37,29 @@ STORAGES = {
 }
 
 
+@dataclass(frozen=True)
+class Instance:
+    """An object of a class, made without arguments and given its state.
+
+    Attributes:
+        module: Module of the class; it must be there when the file is loaded.
+        name: Name of the class.
+        state: Argument of its ``__setstate__``, or its ``__dict__`` if it has no such method.
+    """
+
+    module: str
+    name: str
+    state: Any
+
+
 def write_torch_file(stream: BinaryIO, value: Any) -> None:
     """Write what ``torch.save`` writes of a value, as far as ``torch.load`` can tell.
 
     Args:
         stream: Where to; it can seek.
         value: A `Column`, which becomes a tensor of its dtype and shape, a text, an integer, a boolean, None,
-            or a tuple, list or dict of these. ``torch.load`` gives dicts, lists and tuples as they are.
+            an `Instance`, or a tuple, list or dict of these. ``torch.load`` gives dicts, lists and tuples as
+            they are.
 
     Raises:
         TypeError: A value has another type.
@@ -118,6 +136,11 @@ class _Pickler:
             self._out += b"]("
             self._add_all(value)
             self._out += b"e"
+        elif isinstance(value, Instance):
+            self._global(value.module, value.name)
+            self._out += b")\x81"
+            self._add(value.state)
+            self._out += b"b"
         elif isinstance(value, Mapping):
             self._out += b"}("
             self._add_all(one for item in value.items() for one in item)

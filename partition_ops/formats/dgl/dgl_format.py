@@ -10,8 +10,6 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book
 from partition_ops.errors import InvalidInputError
@@ -82,12 +80,7 @@ class DGL(Format):
         found: dict[str, StoredArray] = {}
         if group in ("", *GRAPH_GROUPS):
             found |= self._graph_arrays(output, part)
-        for name in TENSOR_FILES:
-            if group in ("", name):
-                key, read, where = self._open(output, part, TENSOR_FILES[name])
-                places = tensor_places(read, where)
-                found |= {f"{name}/{column}": _stored(key, place) for column, place in places.items()}
-        return found
+        return {**found, **tensor_arrays(output, self.part_folder(part), group)}
 
     def load(self, output: Store, part: int, groups: Collection[str] = GROUPS) -> dict[str, Array]:
         """Do what `Format.load` describes, with DGL's own loaders."""
@@ -96,8 +89,7 @@ class DGL(Format):
             found |= self._load_graph(output, part)
         for group, name in TENSOR_FILES.items():
             if group in groups:
-                tensors = import_dgl().data.utils.load_tensors(self._complete(output, part, name))
-                found |= {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
+                found |= load_tensor_file(output, partition_file(part, name), group)
         return found
 
     def check_config(self, findings: Findings, output: Store, expected: Book) -> None:
@@ -111,7 +103,7 @@ class DGL(Format):
         check_partition(findings, output, part, expected, options)
 
     def _load_graph(self, output: Store, part: int) -> dict[str, Array]:
-        (graph,), _ = import_dgl().load_graphs(self._complete(output, part, GRAPH))
+        (graph,), _ = import_dgl().load_graphs(_complete(output, partition_file(part, GRAPH)))
         src, dst = graph.edges(order="eid")
         found = {"edges/src": src.numpy(), "edges/dst": dst.numpy()}
         for kind, data in (("nodes", graph.ndata), ("edges", graph.edata)):
@@ -119,15 +111,9 @@ class DGL(Format):
             found |= {f"{kind}/{names[name]}": data[name].numpy() for name in data if name in names}
         return found
 
-    def _complete(self, output: Store, part: int, name: str) -> str:
-        """Return the local copy of a file, once it is known to be complete: DGL crashes if it is not."""
-        key = partition_file(part, name)
-        path = output.local_copy(key)
-        check_complete(path, name, output.uri_of(key))
-        return str(path)
-
     def _graph_arrays(self, output: Store, part: int) -> dict[str, StoredArray]:
-        key, read, where = self._open(output, part, GRAPH)
+        key = partition_file(part, GRAPH)
+        read, where = _open(output, key)
         places = graph_places(read, where)
         found: dict[str, ArrayPlace] = {}
         for kind, fields in (("nodes", places.nodes), ("edges", places.edges)):
@@ -139,13 +125,6 @@ class DGL(Format):
                 found |= {f"edges/{sparse}/{name}": a for name, a in zip(SPARSE, arrays, strict=True)}
         return {name: _stored(key, place) for name, place in found.items()}
 
-    def _open(self, output: Store, part: int, name: str) -> tuple[str, ReadAt, str]:
-        key = partition_file(part, name)
-        where, entry = output.uri_of(key), output.stat(key)
-        if entry is None:
-            raise InvalidInputError(f"There is no {where}", remedy="Run convert again.")
-        return key, read_object_at(output, key, entry.size), where
-
 
 def tensor_files(partition: Partition) -> dict[str, FileWriter]:
     """Return the tensor files by name: features and original IDs, which DGL's later versions read too."""
@@ -153,6 +132,37 @@ def tensor_files(partition: Partition) -> dict[str, FileWriter]:
         name: FileWriter((group,), partial(_write_tensors, partition, group), f"{group} for DGL")
         for group, name in TENSOR_FILES.items()
     }
+
+
+def tensor_arrays(output: Store, folder: str, group: str = "") -> dict[str, StoredArray]:
+    """Return the columns of the tensor files in the folder of a partition; see `Format.arrays`."""
+    found: dict[str, StoredArray] = {}
+    for name, file in TENSOR_FILES.items():
+        if group in ("", name):
+            key = f"{folder}/{file}"
+            places = tensor_places(*_open(output, key))
+            found |= {f"{name}/{column}": _stored(key, place) for column, place in places.items()}
+    return found
+
+
+def load_tensor_file(output: Store, key: str, group: str) -> dict[str, Array]:
+    """Load a tensor file with DGL's own loader, as columns of a group."""
+    tensors = import_dgl().data.utils.load_tensors(_complete(output, key))
+    return {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
+
+
+def _complete(output: Store, key: str) -> str:
+    """Return the local copy of a file, once it is known to be complete: DGL crashes if it is not."""
+    path = output.local_copy(key)
+    check_complete(path, key.rpartition("/")[2], output.uri_of(key))
+    return str(path)
+
+
+def _open(output: Store, key: str) -> tuple[ReadAt, str]:
+    where, entry = output.uri_of(key), output.stat(key)
+    if entry is None:
+        raise InvalidInputError(f"There is no {where}", remedy="Run convert again.")
+    return read_object_at(output, key, entry.size), where
 
 
 def graph_columns(partition: Partition) -> GraphColumns:
@@ -166,14 +176,14 @@ def graph_columns(partition: Partition) -> GraphColumns:
     """
     columns, typed = partition.columns, not partition.is_homogeneous
     nodes = {
-        "inner_node": _ones_and_zeros(partition.num_inner, partition.num_nodes - partition.num_inner),
+        "inner_node": Column.ones_first(partition.num_inner, partition.num_nodes),
         **({"_TYPE": columns["nodes/type_id"]} if typed else {}),
         "part_id": columns["nodes/part_id"],
         "orig_id": columns["nodes/orig_id"],
         "_ID": columns["nodes/new_id"],
     }
     edges = {
-        "inner_edge": _ones_and_zeros(partition.num_own_edges, partition.num_edges - partition.num_own_edges),
+        "inner_edge": Column.ones_first(partition.num_own_edges, partition.num_edges),
         **({"_TYPE": columns["edges/type_id"]} if typed else {}),
         "orig_id": columns["edges/orig_id"],
         "_ID": columns["edges/new_id"],
@@ -220,11 +230,6 @@ def _sparse(name: str, partition: Partition) -> Sparse:
     from partition_ops.formats.dgl.sparse import sparse_format  # brings numba
 
     return sparse_format(name, src, dst, partition.num_nodes)
-
-
-def _ones_and_zeros(ones: int, zeros: int) -> Column:
-    first, second = Column.constant(1, np.uint8, ones), Column.constant(0, np.uint8, zeros)
-    return Column.joined([first, second])
 
 
 def _stored(key: str, place: ArrayPlace) -> StoredArray:

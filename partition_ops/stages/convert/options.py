@@ -11,6 +11,7 @@ from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, opti
 from partition_ops.options.values import parse_size
 
 GRAPH_FORMATS = ("coo", "csr", "csc")
+GRAPHBOLT_ATTRIBUTES = ("eids", "inner_node", "inner_edge")  # of DGL's dgl_partition_to_graphbolt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,16 @@ class ConvertConfig(StageConfig):
         metavar="F,F,…",
         choices=format_names,
     )
+    graphbolt_attributes: tuple[str, ...] = option(
+        ("eids",),
+        help="Attributes in the graphs of the output format graphbolt, separated by commas. eids: new IDs of"
+        " the edges, which edge features need. inner_node, inner_edge: whether the partition owns a node, or"
+        " an edge. none: only new IDs of the nodes.",
+        title="Attributes for GraphBolt",
+        section="More",
+        metavar="A,A,…",
+        choices=(*GRAPHBOLT_ATTRIBUTES, "none"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,6 +83,14 @@ class ConvertConfig(StageConfig):
                 found="--num-hops 0",
                 expected="1 or more",
             )
+        if "none" in self.graphbolt_attributes and len(self.graphbolt_attributes) > 1:
+            raise UsageError(
+                "--graphbolt-attributes cannot have none together with others",
+                found=",".join(self.graphbolt_attributes),
+                expected="none, or some of " + ", ".join(GRAPHBOLT_ATTRIBUTES),
+            )
+        attributes = tuple(name for name in GRAPHBOLT_ATTRIBUTES if name in self.graphbolt_attributes)
+        object.__setattr__(self, "graphbolt_attributes", attributes or ("none",))
         ordered = tuple(name for name in GRAPH_FORMATS if name in self.graph_formats)
         object.__setattr__(self, "graph_formats", ordered)  # any order of the words means the same
         object.__setattr__(self, "formats", tuple(dict.fromkeys(self.formats)))
@@ -80,7 +99,9 @@ class ConvertConfig(StageConfig):
         """Return the options that the partitions depend on, as JSON."""
         options = asdict(self)
         del options["memory"]
-        return {**options, "graph_formats": list(self.graph_formats), "formats": list(self.formats)}
+        if "graphbolt" not in self.formats:
+            del options["graphbolt_attributes"]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
 
     def task_options(self) -> dict[str, Any]:
         """Return the same, and the version of each output format.
