@@ -51,10 +51,10 @@ def test_formats_share_their_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [NONE, {"num_hops": 0}, {"num_hops": 2, **NONE}, {"num_hops": 2}], ids=str
+    "options", [NONE, {"num_hops": 0}, {"num_hops": 2, **NONE}, {"out_edges": True}], ids=str
 )
 def test_options_are_verified(options: dict[str, Any], tmp_path: Path) -> None:
-    graph = library() if "num_hops" in options else social(people=60)
+    graph = library() if {"num_hops", "out_edges"} & options.keys() else social(people=60)
     partitioned(graph, tmp_path, formats=("graphbolt",), **options)
     assert failures(tmp_path) == {}
     state = read_state(open_store(str(tmp_path / "output")), KEY)
