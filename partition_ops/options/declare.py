@@ -22,6 +22,8 @@ OPTION, GROUP = "option", "group"
 SECTIONS = ("", "Balance", "Growth", "Engine parmetis", "Publishing", "More")  # in this order; others follow
 REQUIRED: Any = object()
 MOST_PARTS = 65536
+# a root in a form or a list; the command line also takes relative paths
+ROOT_PATTERN = r"^(s3://[^/\s]+(/.*)?|file:///.*|/.*)$"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

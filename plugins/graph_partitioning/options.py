@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from partition_ops.jobs.options import RunConfig
-from partition_ops.options.declare import Option, Options, option, options_of, own_options
+from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option, options_of, own_options
 from partition_ops.options.json_schema import form_fields, settings_schema
 from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.convert.options import ConvertConfig
@@ -26,12 +26,12 @@ class GraphLocation(Options):
     input_uri: str = option(
         help="Folder with the graph's metadata.json: s3://bucket/prefix, or a path on the workers.",
         title="Input graph",
-        form={"minLength": 1},
+        form={"pattern": ROOT_PATTERN},
     )
     output_uri: str = option(
         help="The run writes to <output root>/<graph>/runs/<run>/.",
         title="Output root",
-        form={"minLength": 1},
+        form={"pattern": ROOT_PATTERN},
     )
     storage_conn_id: str | None = option(
         "aws_default",

@@ -6,7 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, option, option_group, own_options
+from partition_ops.options.declare import (
+    MOST_PARTS,
+    ROOT_PATTERN,
+    Options,
+    StageConfig,
+    option,
+    option_group,
+    own_options,
+)
 from partition_ops.stages.partition.engines import engine_names, engine_summaries
 
 Balance = Literal["node-types", "edges", "none"]
@@ -247,4 +255,5 @@ class PreviousOptions(Options):
         section="Growth",
         metavar="RUN",
         empty="a full run",
+        form={"pattern": f"^(latest)?$|{ROOT_PATTERN}"},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partition_ops.options.declare import Option, Options, StageConfig, option
+from partition_ops.options.declare import ROOT_PATTERN, Option, Options, StageConfig, option
 from partition_ops.options.values import parse_size
 from partition_ops.stages.validate.check import ACTIONS
 from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions
@@ -85,5 +85,5 @@ class ExpectationSuites(Options):
         section="More",
         metavar="DIR",
         empty="no suites of your own",
-        form={"name": "expectations_uri"},
+        form={"name": "expectations_uri", "pattern": f"^$|{ROOT_PATTERN}"},
     )

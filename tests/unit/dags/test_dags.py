@@ -124,6 +124,11 @@ def test_environment_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
         ("graph_formats", "coo,dense"),
         ("seed", -1),
         ("input_uri", ""),
+        ("input_uri", "graphs/g"),
+        ("input_uri", "s3:/graphs/g"),
+        ("output_uri", "gs://bucket/x"),
+        ("previous", "newest"),
+        ("expectations_uri", "suites"),
         ("tolerance", 1),
         ("target_shares", "2;1"),
         ("target_shares", "two,one"),
@@ -143,6 +148,12 @@ def test_form_refuses(dag: DAG, name: str, value: object) -> None:
         dag.params.validate()
 
 
+def test_form_accepts_every_kind_of_root(dag: DAG) -> None:
+    for previous in ("latest", "", None, "s3://out/g", "/out/g"):
+        dag.params.update({"input_uri": "/graphs/g", "output_uri": "s3://out", "previous": previous})
+        assert dag.params.validate()["previous"] == previous
+
+
 def test_every_option_of_the_form_reaches_a_task(dag: DAG) -> None:
     """Every param is in a template of a task, or is the graph's name or location."""
     texts = " ".join(str({**vars(task), **getattr(task, "partial_kwargs", {})}) for task in dag.tasks)
@@ -151,8 +162,8 @@ def test_every_option_of_the_form_reaches_a_task(dag: DAG) -> None:
 
 def test_values_of_the_form_reach_the_task(dag: DAG) -> None:
     values: dict[str, Any] = {
-        "input_uri": "in",
-        "output_uri": "out",
+        "input_uri": "/in",
+        "output_uri": "file:///out",
         "num_parts": 2,
         "engine": "parmetis",
         "tolerance": 1.25,
@@ -183,8 +194,8 @@ def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
     from partition_ops.jobs.options import RunConfig
 
     values: dict[str, Any] = {
-        "input_uri": "in",
-        "output_uri": "out",
+        "input_uri": "/in",
+        "output_uri": "/out",
         **PLANNED,
         "ignore_estimate": True,
         "previous": "s3://out/g",

@@ -276,7 +276,7 @@ def test_the_list_may_be_an_airflow_variable(monkeypatch: pytest.MonkeyPatch) ->
         ("version: 1\ngraphs: {input_uri: a}", "graphs"),
         ("version: 2\ngraphs: []", "version"),
         ("graphs: [", "not valid YAML"),
-        ("version: 1\ngraphs: [{input_uri: a, output_uri: b}, {input_uri: a, output_uri: b/}]", "twice"),
+        ("version: 1\ngraphs: [{input_uri: /a, output_uri: /b}, {input_uri: /a, output_uri: /b/}]", "twice"),
     ],
 )
 def test_a_list_with_a_mistake_is_refused(tmp_path: Path, text: str, said: str) -> None:
