@@ -47,8 +47,13 @@ def _description(name: str, value: Any) -> Iterator[str]:
 
 
 def _members(cls: type) -> Iterator[str]:
-    """Yield the public methods and properties of a class that have a docstring, in their order."""
-    for name, member in vars(cls).items():
+    """Yield the public methods and properties of a class that have a docstring, in their order.
+
+    Those of our base classes that are not public themselves come first.
+    """
+    bases = [base for base in reversed(cls.__mro__) if base.__name__ not in partition_ops.__all__]
+    ours = [base for base in bases if base.__module__.startswith("partition_ops.")]
+    for name, member in [item for kind in (*ours, cls) for item in vars(kind).items()]:
         function = inspect.unwrap(getattr(member, "__func__", getattr(member, "func", member)))
         if name.startswith("_") or not (member.__doc__ and member.__doc__.strip()):
             continue

@@ -11,7 +11,7 @@ from partition_ops.artifacts.book import Counts, read_book
 from partition_ops.artifacts.id_map import IdMap, IdMaps
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.chunked.id_converter import Ids, InvalidIdError, TypeNames, check_range, read_ids
-from partition_ops.storage import Store
+from partition_ops.storage import Store, open_store
 
 
 class PartitionBook:
@@ -25,7 +25,7 @@ class PartitionBook:
 
     Original IDs are type-wise IDs of the input. The ID map of a type is fetched when it is first asked
     for, and unpacked below the folder for temporary files (``TMPDIR``): 16 bytes a node or edge. Close the
-    book, or use it as a context manager, to remove that.
+    book, or use it as a context manager, to remove that. Pickling a book opens it again by its URI.
 
     Args:
         output: Root of the output.
@@ -47,6 +47,10 @@ class PartitionBook:
         self.nodes = PartRanges(TypeNames("node", book.node_types), book.node_counts)
         self.edges = PartRanges(TypeNames("edge", book.edge_types), book.edge_counts)
         self._maps = IdMaps(output)
+        self._output = output
+
+    def __reduce__(self) -> Any:
+        return _reopen, (self._output.uri, self._output.settings, self.graph_name)
 
     def __enter__(self) -> PartitionBook:
         return self
@@ -152,6 +156,10 @@ class PartitionBook:
         name, count = self.edges.names.name_of(etype), self.edges.count(etype)
         dropped = layout.dropped_edge_map(name)
         return self._maps.get(layout.edge_id_map(name), count, dropped_key=dropped)
+
+
+def _reopen(uri: str, settings: Any, graph_name: str) -> PartitionBook:
+    return PartitionBook(open_store(uri, settings), graph_name=graph_name)
 
 
 def _look_up(ids: Any, table: Ids, what: str) -> Any:

@@ -64,15 +64,16 @@ class Features:
         self._ranges = files.book.nodes if kind == "node" else files.book.edges
         self._parts = tuple(range(files.book.num_partitions())) if kind == "node" else files.parts
         self._mapped: dict[str, MappedFile] = {}
+        self._stored_arrays: dict[int, Mapping[str, StoredArray]] = {}
 
     def names(self, type_id: int) -> list[str]:
         """Return the names of the features of a type."""
         prefix = f"{self._type_name(type_id)}/"
-        some = self._arrays[self._parts[0]]
+        some = self._arrays(self._parts[0])
         return sorted(key.removeprefix(prefix) for key in some if key.startswith(prefix))
 
-    def rows(self, name: str, type_id: int) -> FeatureRows:
-        """Return one feature of one type.
+    def row(self, name: str, type_id: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """Return the dtype and the shape of a row of a feature.
 
         Raises:
             UsageError: The type has no such feature.
@@ -82,9 +83,19 @@ class Features:
         if name not in known:
             expected = one_of(known) if known else "none: the type has no features"
             raise UsageError(f"There is no {self._kind} feature {key!r}", expected=expected)
-        some = self._arrays[self._parts[0]][key]
+        some = self._arrays(self._parts[0])[key]
+        return some.dtype, some.shape[1:]
+
+    def rows(self, name: str, type_id: int) -> FeatureRows:
+        """Return one feature of one type.
+
+        Raises:
+            UsageError: The type has no such feature.
+        """
+        dtype, shape = self.row(name, type_id)
+        key = f"{self._type_name(type_id)}/{name}"
         parts = [self._part(part, key) for part in range(self._files.book.num_partitions())]
-        return FeatureRows(some.dtype, some.shape[1:], self.locator(type_id), parts)
+        return FeatureRows(dtype, shape, self.locator(type_id), parts)
 
     def locator(self, type_id: int) -> Locator:
         """Return what finds the partition and the row of the nodes or edges of a type."""
@@ -127,10 +138,11 @@ class Features:
     def _type_name(self, type_id: int) -> str:
         return self._ranges.names.names[type_id]
 
-    @cached_property
-    def _arrays(self) -> dict[int, Mapping[str, StoredArray]]:
-        """The stored features by partition and by ``type/name``."""
-        return {part: self._files.arrays(part, f"{self._kind}_features") for part in self._parts}
+    def _arrays(self, part: int) -> Mapping[str, StoredArray]:
+        """Return the stored features of a partition by ``type/name``."""
+        if part not in self._stored_arrays:
+            self._stored_arrays[part] = self._files.arrays(part, f"{self._kind}_features")
+        return self._stored_arrays[part]
 
     @cached_property
     def _new_ids(self) -> list[Ids]:
@@ -158,9 +170,9 @@ class Features:
         return [map_npy(folder / f"{t}.npy", self._resident) for t in range(len(self._num_ids))]
 
     def _part(self, part: int, key: str) -> PartRows | None:
-        if part not in self._arrays:
+        if part not in self._parts:
             return None
-        array = self._arrays[part][key]
+        array = self._arrays(part)[key]
         if self._access == "mapped":
             return MappedRows(partial(self._map, array.key), array, self._resident)
         if self._access == "read":
@@ -176,7 +188,7 @@ class Features:
     def _scalar(self, name: str, type_id: int) -> StoredArray:
         """Return a stored scalar feature in the first partition."""
         type_name = self._type_name(type_id)
-        array = self._arrays[self._parts[0]][f"{type_name}/{name}"]
+        array = self._arrays(self._parts[0])[f"{type_name}/{name}"]
         if array.shape[1:] not in ((), (1,)):
             raise UsageError(
                 f"The {self._kind} feature {name!r} of {type_name!r} cannot be a probability or a mask",
@@ -188,7 +200,7 @@ class Features:
     def _stored(self, part: int, name: str, type_id: int) -> dict[str, StoredArray]:
         """Return the values of a feature in a partition and, for original IDs, the IDs of their rows."""
         type_name = self._type_name(type_id)
-        found = {"values": self._arrays[part][f"{type_name}/{name}"]}
+        found = {"values": self._arrays(part)[f"{type_name}/{name}"]}
         if self._ids == "original":
             found["ids"] = self._files.arrays(part, f"{self._kind}_orig_ids")[type_name]
         return found

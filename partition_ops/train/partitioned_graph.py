@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from partition_ops.artifacts.partition_book import PartitionBook
-from partition_ops.chunked.id_converter import check_range
 from partition_ops.errors import UsageError
-from partition_ops.storage import Store, open_store
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.block_cache import CACHED_BYTES, BlockCache
-from partition_ops.train.cache import CACHE_BYTES, Cache, default_cache_folder
-from partition_ops.train.dgl_graphs import DglGraphs, Direction
-from partition_ops.train.feature_rows import FeatureRows
-from partition_ops.train.features import Access, Features
-from partition_ops.train.mapped_files import ResidentLimit
-from partition_ops.train.output_files import IdKind, OutputFiles
-from partition_ops.train.storages import AsyncMemmapStorage, MemmapStorage
+from partition_ops.train.dgl_graphs import Direction
+from partition_ops.train.open_output import OpenOutput, Tensors
 
 dgl = import_dgl()
-
-EType = tuple[str, str, str]
-Tensors = Any  # a tensor, or a dict of tensors by type
+READERS = ("in_subgraph", "_sample_neighbors", "_sample_labors")  # functions of DGL that only read a CSC
 
 
-class PartitionedGraph:
+class PartitionedGraph(OpenOutput):
     """The graph of a finished output, as ``dgl.dataloading.DataLoader`` and DGL's samplers take it.
 
-    It has the methods of ``DGLGraph`` that they call in dgl 1.1.3, with the same arguments and results.
+    It has the methods of ``DGLGraph`` that they call in dgl 1.1.3, with the same arguments and results, and
+    its data: ``ndata``, ``edata``, ``nodes[type].data`` and ``edges[type].data`` are features whose rows are
+    read when they are indexed. What is sampled has the features as data too, and reads them on access.
+    ``dgl.in_subgraph``, ``dgl.sampling.sample_neighbors`` and ``dgl.sampling.sample_labors`` take it as their
+    graph, for in-edges; instead of other functions of DGL, call its method of that name.
+
     Nothing of the graph is loaded: its edges are memory-mapped, sorted by destination and by type, and its
     features are read row by row. The sorted edges are made when the output is opened for the first time, into
     a cache that later openings, also by other processes, use again.
@@ -74,170 +68,6 @@ class PartitionedGraph:
     partition; 16 bytes an edge more when out-edges are first asked for.
     """
 
-    is_block = False
-    is_unibipartite = False
-    idtype = torch.int64
-    device = torch.device("cpu")
-
-    def __init__(
-        self,
-        output: Store | str,
-        *,
-        parts: Iterable[int] | None = None,
-        ids: IdKind = "new",
-        cache: Path | str | None = None,
-        cache_bytes: int = CACHE_BYTES,
-        features: Access | None = None,
-        asynchronous: bool = False,
-        resident_bytes: int | None = None,
-        row_cache_bytes: int = CACHED_BYTES,
-        unpublished: bool = False,
-    ) -> None:
-        if ids not in ("new", "original"):
-            raise UsageError("There are no such IDs", found=repr(ids), expected="'new' or 'original'")
-        store = open_store(output) if isinstance(output, str) else output
-        of_a_subclass = set(vars(self))
-        self._options: dict[str, Any] = {
-            "parts": None if parts is None else tuple(parts),
-            "ids": ids,
-            "cache": cache,
-            "cache_bytes": cache_bytes,
-            "features": features,
-            "asynchronous": asynchronous,
-            "resident_bytes": resident_bytes,
-            "row_cache_bytes": row_cache_bytes,
-            "unpublished": unpublished,
-        }
-        self.ids: IdKind = ids
-        folder = Path(cache) if cache else default_cache_folder()
-        self._files = OutputFiles(
-            store, self._options["parts"], Cache(folder, cache_bytes), unpublished=unpublished
-        )
-        self._resident = ResidentLimit(resident_bytes)
-        self._graphs = DglGraphs(self._files, ids, self._resident)
-        self._in = self._graphs.get("in")  # before a data loader forks its workers
-        self.blocks = BlockCache(store, limit=row_cache_bytes)
-        mapped: Access = "mapped" if resident_bytes is None else "read"  # a page holds few of the rows read
-        access = features or (mapped if self._files.is_local else "ranges")
-        nodes = [self.book.nodes.count(t) for t in range(len(self.book.ntypes))]
-        how = (access, self._resident, self.blocks)
-        self._node_features = Features(self._files, "node", ids, nodes, *how)
-        self._edge_features = Features(self._files, "edge", ids, self._graphs.num_edge_ids, *how)
-        self._storage = AsyncMemmapStorage if asynchronous else MemmapStorage
-        self._probabilities: dict[str, list[Any]] = {}
-        self._own = set(vars(self)) - of_a_subclass | {"_own"}
-
-    def __reduce__(self) -> Any:
-        output = self._files.output
-        added = {name: value for name, value in vars(self).items() if name not in self._own}
-        return _reopen, (type(self), output.uri, output.settings, self._options), added
-
-    def __repr__(self) -> str:
-        nodes = {name: self.num_nodes(name) for name in self.ntypes}
-        edges = {etype: self.num_edges(etype) for etype in self.canonical_etypes}
-        return f"PartitionedGraph({self._files.output.uri!r}, num_nodes={nodes}, num_edges={edges})"
-
-    def __enter__(self) -> PartitionedGraph:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let the cache remove what this graph uses, when it needs room."""
-        self._files.close()
-
-    @property
-    def book(self) -> PartitionBook:
-        """The `PartitionBook`: partitions of nodes and edges, and conversion of new and original IDs."""
-        return self._files.book
-
-    @property
-    def config_sha256(self) -> str:
-        """SHA-256 of the file that describes all partitions, which differs between two partitionings."""
-        return self._files.sha256(self._files.config_key)
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """The open partitions."""
-        return self._files.parts
-
-    @property
-    def ntypes(self) -> list[str]:
-        """Node types, in DGL's order."""
-        return list(self._in.ntypes)
-
-    @property
-    def etypes(self) -> list[str]:
-        """Relations, in DGL's order."""
-        return list(self._in.etypes)
-
-    @property
-    def canonical_etypes(self) -> list[EType]:
-        """Edge types as triples, in DGL's order."""
-        return list(self._in.canonical_etypes)
-
-    @property
-    def is_homogeneous(self) -> bool:
-        """Whether there is one node type and one edge type."""
-        return bool(self._in.is_homogeneous)
-
-    def to_canonical_etype(self, etype: Any) -> EType:
-        """Return the triple of a relation or of a triple."""
-        return self.book.to_canonical_etype(etype)
-
-    def get_ntype_id(self, ntype: str | None) -> int:
-        """Return the ID of a node type in DGL's order."""
-        return int(self._in.get_ntype_id(ntype))
-
-    def get_etype_id(self, etype: Any) -> int:
-        """Return the ID of an edge type in DGL's order."""
-        return int(self._in.get_etype_id(etype))
-
-    def num_nodes(self, ntype: str | None = None) -> int:
-        """Return the number of nodes of a type, or of all types, in all partitions of the output."""
-        return self.book.nodes.total if ntype is None else self.book.nodes.count(ntype)
-
-    def num_edges(self, etype: Any = None) -> int:
-        """Return the number of edges of a type, or of all types, that the open partitions own."""
-        return int(
-            self._in.num_edges() if etype is None else self._in.num_edges(self.to_canonical_etype(etype))
-        )
-
-    number_of_nodes = num_nodes
-    number_of_edges = num_edges
-
-    def node_features(self, ntype: str | None = None) -> list[str]:
-        """Return the names of the features of a node type."""
-        return self._node_features.names(self._node_type(ntype))
-
-    def edge_features(self, etype: Any = None) -> list[str]:
-        """Return the names of the features of an edge type."""
-        return self._edge_features.names(self._edge_type_id(etype))
-
-    def get_node_storage(self, key: str, ntype: str | None = None) -> Any:
-        """Return the storage of a node feature, from which data loaders prefetch."""
-        return self._storage(self.node_rows(key, ntype))
-
-    def get_edge_storage(self, key: str, etype: Any = None) -> Any:
-        """Return the storage of an edge feature, from which data loaders prefetch."""
-        return self._storage(self.edge_rows(key, etype))
-
-    def node_rows(self, key: str, ntype: str | None = None) -> FeatureRows:
-        """Return a node feature as NumPy rows."""
-        return self._node_features.rows(key, self._node_type(ntype))
-
-    def edge_rows(self, key: str, etype: Any = None) -> FeatureRows:
-        """Return an edge feature as NumPy rows."""
-        return self._edge_features.rows(key, self._edge_type_id(etype))
-
-    def node_partition(self, nodes: Any, ntype: str | None = None) -> Any:
-        """Return the partition that owns each node, (n,) int64 tensor."""
-        locator = self._node_features.locator(self._node_type(ntype))
-        found = torch.from_numpy(locator.find(torch.as_tensor(nodes).numpy())[0])
-        self._resident.check()
-        return found
-
     def sample_neighbors(
         self,
         seed_nodes: Tensors,
@@ -264,8 +94,8 @@ class PartitionedGraph:
             replace: Draw with replacement.
             exclude_edges: Type-wise IDs of edges not to draw, a tensor or a dict by edge type.
             output_device: Device of the result.
-            copy_ndata: Not used: features come through storages.
-            copy_edata: Not used, for the same reason.
+            copy_ndata: Give the result the node features of the graph; their rows are read on access.
+            copy_edata: The same for edge features.
 
         Returns:
             A ``DGLGraph`` with all nodes and the edges that were drawn; their type-wise IDs, int64, are its
@@ -276,28 +106,140 @@ class PartitionedGraph:
         """
         self._check_nodes(seed_nodes)
         frontier = dgl.sampling.sample_neighbors(
-            self._graphs.get(edge_dir),
+            self._sorted(edge_dir),
             seed_nodes,
             fanout,
             edge_dir=edge_dir,
             prob=None if prob is None else self._probability(prob),
             replace=replace,
+            copy_ndata=copy_ndata,
+            copy_edata=copy_edata,
             exclude_edges=self._canonical(exclude_edges),
         )
         return self._delivered(frontier, output_device)
 
-    def in_subgraph(self, nodes: Tensors, *, output_device: Any = None, **_: Any) -> Any:
-        """Return all in-edges of some nodes, as ``dgl.in_subgraph``; edge IDs as in `sample_neighbors`."""
-        self._check_nodes(nodes)
-        return self._delivered(dgl.in_subgraph(self._graphs.get("in"), nodes), output_device)
+    def sample_labors(
+        self,
+        seed_nodes: Tensors,
+        fanout: int | Mapping[Any, int],
+        edge_dir: Direction = "in",
+        prob: str | None = None,
+        importance_sampling: int = 0,
+        random_seed: Any = None,
+        seed2_contribution: float = 0,
+        copy_ndata: bool = True,
+        copy_edata: bool = True,
+        exclude_edges: Tensors = None,
+        output_device: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """Sample edges of each node by LABOR, with arguments and results of ``dgl.sampling.sample_labors``.
 
-    def out_subgraph(self, nodes: Tensors, *, output_device: Any = None, **_: Any) -> Any:
+        Edge IDs and data of the result, errors and memory are those of `sample_neighbors`.
+        """
+        self._check_nodes(seed_nodes)
+        frontier, importances = dgl.sampling.sample_labors(
+            self._sorted(edge_dir),
+            seed_nodes,
+            fanout,
+            edge_dir=edge_dir,
+            prob=None if prob is None else _kernel_arrays(self._probability(prob)),
+            importance_sampling=importance_sampling,
+            random_seed=random_seed,
+            seed2_contribution=seed2_contribution,
+            copy_ndata=copy_ndata,
+            copy_edata=copy_edata,
+            exclude_edges=self._canonical(exclude_edges),
+            output_device=output_device,
+        )
+        self._resident.check()
+        return frontier, importances
+
+    def in_subgraph(
+        self,
+        nodes: Tensors,
+        *,
+        relabel_nodes: bool = False,
+        store_ids: bool = True,
+        output_device: Any = None,
+    ) -> Any:
+        """Return all in-edges of some nodes, as ``dgl.in_subgraph``; edge IDs as in `sample_neighbors`."""
+        return self._induced(dgl.in_subgraph, "in", nodes, relabel_nodes, store_ids, output_device)
+
+    def out_subgraph(
+        self,
+        nodes: Tensors,
+        *,
+        relabel_nodes: bool = False,
+        store_ids: bool = True,
+        output_device: Any = None,
+    ) -> Any:
         """Return all out-edges of some nodes, as ``dgl.out_subgraph``; edge IDs as in `sample_neighbors`."""
+        return self._induced(dgl.out_subgraph, "out", nodes, relabel_nodes, store_ids, output_device)
+
+    def subgraph(
+        self,
+        nodes: Tensors,
+        *,
+        relabel_nodes: bool = True,
+        store_ids: bool = True,
+        output_device: Any = None,
+    ) -> Any:
+        """Return some nodes and the edges between them, as ``dgl.node_subgraph``.
+
+        Peak memory: several times the in-edges of the nodes.
+        """
+        between = self.in_subgraph(nodes)  # dgl 1.1.3 mixes up rows and columns of a CSC without a CSR
+        by_type = nodes if isinstance(nodes, Mapping) else {self.ntypes[0]: nodes}
+        none = torch.empty(0, dtype=torch.int64)
+        kept = {ntype: torch.as_tensor(by_type.get(ntype, none), dtype=torch.int64) for ntype in self.ntypes}
+        ordered = {ntype: ids.sort() for ntype, ids in kept.items()}
+        ends, eids = {}, []
+        for etype in self.canonical_etypes:
+            src, dst = between.edges(etype=etype)
+            inside = torch.isin(src, kept[etype[0]])
+            if relabel_nodes:
+                src, dst = (
+                    ordered[t].indices[torch.searchsorted(ordered[t].values, end[inside])]
+                    for t, end in ((etype[0], src), (etype[2], dst))
+                )
+            else:
+                src, dst = src[inside], dst[inside]
+            ends[etype] = src, dst
+            eids.append(between.edges[etype].data[dgl.EID][inside])
+        counts = {t: len(kept[t]) if relabel_nodes else self.num_nodes(t) for t in self.ntypes}
+        found = dgl.heterograph(ends, counts, idtype=torch.int64)
+        self._copy_data(found, eids, list(kept.values()) if relabel_nodes else None, store_ids)
+        return self._delivered(found, output_device)
+
+    def _copy_data(self, made: Any, edges: list[Any], nodes: list[Any] | None, store_ids: bool) -> None:
+        """Give a graph the data of some edges, by type, and of some nodes, or of all."""
+        utils = dgl.utils
+        utils.set_new_frames(
+            made,
+            node_frames=utils.extract_node_subframes(self._in, nodes, store_ids),
+            edge_frames=utils.extract_edge_subframes(self._in, edges, store_ids),
+        )
+
+    def _induced(
+        self,
+        function: Any,
+        direction: Direction,
+        nodes: Tensors,
+        relabel_nodes: bool,
+        store_ids: bool,
+        device: Any,
+    ) -> Any:
         self._check_nodes(nodes)
-        return self._delivered(dgl.out_subgraph(self._graphs.get("out"), nodes), output_device)
+        found = function(self._sorted(direction), nodes, relabel_nodes=relabel_nodes, store_ids=store_ids)
+        return self._delivered(found, device)
 
     def edge_subgraph(
-        self, seed_edges: Tensors, relabel_nodes: bool = False, output_device: Any = None
+        self,
+        seed_edges: Tensors,
+        relabel_nodes: bool = False,
+        output_device: Any = None,
+        *,
+        store_ids: bool = True,
     ) -> Any:
         """Return some edges with all nodes, as ``DGLGraph.edge_subgraph``.
 
@@ -308,6 +250,7 @@ class PartitionedGraph:
             relabel_nodes: Keep only the nodes that the edges have, renumbered; then the node data ``dgl.NID``
                 are their type-wise IDs.
             output_device: Device of the result.
+            store_ids: Store the IDs of edges and nodes.
 
         Returns:
             A ``DGLGraph``; its edge data ``dgl.EID`` are the type-wise IDs of the edges.
@@ -323,10 +266,11 @@ class PartitionedGraph:
         found = dgl.heterograph(
             ends, {name: self.num_nodes(name) for name in self.ntypes}, idtype=torch.int64
         )
+        self._copy_data(found, list(ids.values()), None, store_ids)
         if relabel_nodes:
             found = dgl.compact_graphs(found)
-        for etype, eids in ids.items():
-            found.edges[etype].data[dgl.EID] = eids
+            for etype, eids in ids.items() if store_ids else ():
+                found.edges[etype].data[dgl.EID] = eids
         return self._delivered(found, output_device)
 
     def find_edges(self, eid: Any, etype: Any = None) -> tuple[Any, Any]:
@@ -394,37 +338,39 @@ class PartitionedGraph:
             self._probabilities[name] = self._graphs.in_dgl_order(self._edge_features.scalars(name))
         return self._probabilities[name]
 
-    def _node_type(self, ntype: str | None) -> int:
-        names = self.book.nodes.names
-        if ntype is None and len(names) > 1:
-            raise UsageError("The node type is missing", expected="one of " + ", ".join(names.names))
-        return 0 if ntype is None else int(names.id_of(ntype))
+    def _sorted(self, direction: Direction) -> Any:
+        """Return the graph to sample from, which has the features as data."""
+        made = self._graphs.get(direction)
+        return made if direction == "in" else self._data.attach(made)
 
-    def _edge_type_id(self, etype: Any) -> int:
-        return int(self.book.edges.names.id_of(self._etype(etype)))
+    @property
+    def _graph(self) -> Any:
+        """The index of the graph, for functions of DGL that take it in place of a ``DGLGraph``.
 
-    def _etype(self, etype: Any) -> EType:
-        if etype is None and len(self.canonical_etypes) > 1:
-            names = ", ".join(self.book.edges.names.names)
-            raise UsageError("The edge type is missing", expected=f"one of {names}")
-        return self.canonical_etypes[0] if etype is None else self.to_canonical_etype(etype)
+        Other functions need COO or CSR, mix up rows and columns, or sort the mapped files in place, which
+        ends the process.
+        """
+        caller = sys._getframe(1).f_code.co_name
+        if caller not in READERS:
+            raise UsageError(
+                "A function of DGL does not take a PartitionedGraph",
+                found=caller,
+                expected="dgl.in_subgraph, dgl.sampling.sample_neighbors or dgl.sampling.sample_labors",
+                remedy="If PartitionedGraph has a method of that name, call it.",
+            )
+        return self._in._graph
 
-    def _canonical(self, edges: Tensors) -> Any:
-        if not isinstance(edges, Mapping):
-            return edges
-        return {self.to_canonical_etype(etype): eids for etype, eids in edges.items()}
+    @property
+    def _node_frames(self) -> Any:
+        return self._in._node_frames
 
-    def _check_nodes(self, nodes: Tensors) -> None:
-        by_type = nodes if isinstance(nodes, Mapping) else {None: nodes}
-        for ntype, ids in by_type.items():
-            type_id = self._node_type(ntype)
-            what = f"The {self.ids} ID of node type {self.book.nodes.names.names[type_id]!r}"
-            check_range(torch.as_tensor(ids).numpy(), self.book.nodes.count(type_id), what)
+    @property
+    def _edge_frames(self) -> Any:
+        return self._in._edge_frames
 
 
-def _reopen(
-    kind: type[PartitionedGraph], uri: str, settings: Any, options: dict[str, Any]
-) -> PartitionedGraph:
-    graph = kind.__new__(kind)
-    PartitionedGraph.__init__(graph, open_store(uri, settings), **options)
-    return graph
+def _kernel_arrays(probabilities: list[Any]) -> list[Any]:
+    """Return tensors as arrays of DGL's kernels, empty ones instead of None."""
+    dtype = next(one.dtype for one in probabilities if one is not None)
+    none = torch.empty(0, dtype=dtype)
+    return [dgl.backend.to_dgl_nd(none if one is None else one) for one in probabilities]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import torch
 
 from partition_ops.chunked.id_converter import InvalidIdError
+from partition_ops.errors import UsageError
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import AsyncMemmapStorage, MemmapStorage, PartitionedGraph
 from tests.graphs import library
@@ -56,8 +59,7 @@ def same(graph: PartitionedGraph) -> Any:
 def test_methods_have_the_signatures_of_the_note() -> None:
     positional = {
         name: [p.name for p in inspect.signature(method).parameters.values() if p.kind is not p.KEYWORD_ONLY]
-        for name, method in vars(PartitionedGraph).items()
-        if inspect.isfunction(method)
+        for name, method in inspect.getmembers(PartitionedGraph, inspect.isfunction)
     }
     assert positional["sample_neighbors"] == [
         "self",
@@ -131,6 +133,95 @@ def test_feature_prefetching(graph: PartitionedGraph, same: Any) -> None:
         x, y = blocks[0].srcnodes["paper"].data, blocks[-1].dstnodes["paper"].data
         assert torch.equal(x["feat"].isnan(), same.nodes["paper"].data["feat"][x[dgl.NID]].isnan())
         assert torch.equal(y["label"], same.nodes["paper"].data["label"][y[dgl.NID]])
+
+
+def test_data_of_the_graph_is_read_when_it_is_indexed(graph: PartitionedGraph, same: Any) -> None:
+    feature = graph.nodes["paper"].data["label"]
+    expected = same.nodes["paper"].data["label"]
+    assert feature.shape == expected.shape and feature.dtype == expected.dtype and len(feature) == PAPERS
+    assert feature[[0, 10, 20]].tolist() == expected[[0, 10, 20]].tolist()
+    assert feature[5].item() == expected[5].item() and feature[2:9:3].tolist() == expected[2:9:3].tolist()
+    ids = torch.tensor([[4, 2], [2, 3]])
+    assert torch.equal(feature[ids], expected[ids])
+    mask = graph.nodes["paper"].data["train_mask"]
+    assert torch.equal(torch.nonzero(mask), torch.nonzero(same.nodes["paper"].data["train_mask"]))
+    assert torch.equal(feature[mask[:] != 0], expected[mask[:] != 0])
+    assert np.asarray(feature).tolist() == expected.tolist()
+    with pytest.raises(InvalidIdError, match="out of range"):
+        feature[[PAPERS]]
+    with pytest.raises(UsageError, match="mask does not fit"):
+        feature[torch.ones(3, dtype=torch.bool)]
+    assert set(graph.nodes["paper"].data) == {"feat", "label", "train_mask"}
+    assert "grid" not in graph.nodes["paper"].data and graph.nodes("author").tolist() == list(range(60))
+    assert torch.equal(graph.edges["cites"].data["year"][:], same.edges["cites"].data["year"])
+    assert graph.ndata["grid"]["author"].shape == (60, 2, 3)
+    assert torch.equal(graph.edata["year"][CITES][[1]], same.edges["cites"].data["year"][[1]])
+    assert not graph.is_pinned()
+
+
+def test_functions_of_dgl_that_take_the_graph(graph: PartitionedGraph, same: Any) -> None:
+    seeds = {"paper": torch.arange(50), "venue": torch.tensor([1])}
+    both = [edges_of(dgl.in_subgraph(one, seeds), is_block=False) for one in (graph, same)]
+    assert both[0] == both[1] == edges_of(graph.in_subgraph(seeds), is_block=False)
+    frontier = dgl.sampling.sample_neighbors(graph, seeds, 2, exclude_edges={CITES: torch.arange(99)})
+    assert not (frontier.edges[CITES].data[dgl.EID] < 99).any()
+    years = graph.edges[CITES].data["year"]
+    assert torch.equal(frontier.edges[CITES].data["year"], years[frontier.edges[CITES].data[dgl.EID]])
+    with pytest.raises(UsageError, match="Found: edge_subgraph"):
+        dgl.edge_subgraph(graph, {CITES: torch.arange(3)})
+
+
+@pytest.mark.parametrize("relabel", [True, False])
+def test_node_subgraphs_equal_those_in_memory(graph: PartitionedGraph, same: Any, relabel: bool) -> None:
+    torch.manual_seed(0)
+    nodes = {"paper": torch.randperm(PAPERS)[:70], "author": torch.randperm(60)[:40]}
+    found, expected = (one.subgraph(nodes, relabel_nodes=relabel) for one in (graph, same))
+    for etype in graph.canonical_etypes:
+        one, other = (
+            sorted(
+                zip(*(t.tolist() for t in (*g.edges(etype=etype), g.edges[etype].data[dgl.EID])), strict=True)
+            )
+            for g in (found, expected)
+        )
+        assert one == other
+    assert found.num_edges("cites") > 0
+    if relabel:
+        assert torch.equal(found.nodes["paper"].data[dgl.NID], nodes["paper"])
+        assert torch.equal(found.nodes["paper"].data["label"], expected.nodes["paper"].data["label"])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_labor_and_shadow(graph: PartitionedGraph, same: Any, workers: int) -> None:
+    seeds = {"paper": torch.arange(PAPERS)}
+    options = {"batch_size": 60, "num_workers": workers}
+    samplers = [dgl.dataloading.LaborSampler([3, 3]), dgl.dataloading.LaborSampler([2], prob="year")]
+    for sampler in samplers:
+        for _, _, blocks in dgl.dataloading.DataLoader(graph, seeds, sampler, **options):
+            for etype, edges in edges_of(blocks[0]).items():
+                src, dst, ids = torch.tensor(edges, dtype=torch.int64).reshape(-1, 3).T
+                assert all(map(torch.equal, (src, dst), same.find_edges(ids, etype=etype)))
+            assert blocks[0].num_edges(CITES) > 0
+    shadow = dgl.dataloading.ShaDowKHopSampler([3, 3], prefetch_node_feats={"paper": ["label"]})
+    for inputs, outputs, sub in dgl.dataloading.DataLoader(graph, seeds, shadow, **options):
+        papers = sub.nodes["paper"].data
+        assert torch.equal(papers[dgl.NID], inputs["paper"])
+        assert torch.equal(inputs["paper"][: len(outputs["paper"])], outputs["paper"])
+        assert torch.equal(papers["label"], same.nodes["paper"].data["label"][papers[dgl.NID]])
+        whole = same.subgraph(dict(inputs))
+        assert sub.num_edges(CITES) == whole.num_edges(CITES) > 0
+    # all edges, if the fanout is not a limit
+    every, _ = graph.sample_labors(seeds, PAPERS)
+    assert every.num_edges(CITES) == same.num_edges(CITES)
+
+
+def test_a_block_reads_features_only_where_the_graph_is_open(graph: PartitionedGraph) -> None:
+    block = dgl.to_block(graph.in_subgraph({"paper": torch.arange(5)}), {"paper": torch.arange(5)})
+    sent = pickle.dumps(block)
+    rows = pickle.loads(sent).dstnodes["paper"].data["label"]
+    assert torch.equal(rows, graph.nodes["paper"].data["label"][:5])
+    program = "import pickle, sys; import partition_ops.train; pickle.load(sys.stdin.buffer)"
+    failed = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, check=False)
+    assert b"belongs to a PartitionedGraph that this process has not opened" in failed.stderr
 
 
 @pytest.mark.parametrize("shape", [(10,), (10, 4), (10, 2, 3)])

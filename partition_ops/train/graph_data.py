@@ -1,0 +1,289 @@
+"""Features as the data of a graph, and of the blocks and subgraphs that are sampled from it.
+
+Nothing is read before it is accessed: a block has the features of its nodes, and reads the rows of a feature
+when ``block.srcdata[name]`` asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+from weakref import WeakSet
+
+import numpy as np
+import torch
+
+from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.errors import UsageError
+from partition_ops.system.dgl_import import import_dgl
+from partition_ops.train.feature_rows import FeatureRows
+from partition_ops.train.features import Features
+from partition_ops.train.mapped_files import ResidentLimit
+
+_frame = import_dgl().frame
+_Column: Any = _frame.Column
+
+Kind = Literal["node", "edge"]
+Identity = tuple[Any, ...]
+
+
+class GraphFeature:
+    """A feature of one node type or edge type; rows are read when it is indexed, as from a ``DistTensor``.
+
+    ``feature[ids]`` takes type-wise IDs, new or original as those of the graph: one, a list, a tensor, a
+    slice, or a tensor of booleans. It returns a tensor: (n, ...), or one row for one ID. Functions of torch
+    and NumPy take the feature as a tensor of all rows. Feature values cannot be assigned.
+
+    Attributes:
+        shape: Number of IDs, then the shape of a row.
+        dtype: Dtype of torch; booleans of the input are uint8, as in all of DGL's partitions.
+        device: The CPU.
+
+    Raises:
+        InvalidIdError: On access: there is no such ID, or its partition is not open.
+
+    Peak memory: the rows of an access, twice.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(self, data: GraphData, kind: Kind, type_id: int, name: str) -> None:
+        self._source = (data.identity, kind, type_id, name)
+        self._features = data.features[kind]
+        self._resident = data.resident
+        dtype, shape = self._features.row(name, type_id)
+        self.shape = torch.Size((data.num_ids[kind][type_id], *shape))
+        self.dtype = torch.from_numpy(np.empty(0, dtype)).dtype
+
+    @cached_property
+    def _rows(self) -> FeatureRows:
+        _, _, type_id, name = self._source
+        return self._features.rows(name, type_id)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"GraphFeature({self._source[3]!r}, shape={tuple(self.shape)}, dtype={self.dtype})"
+
+    def __getitem__(self, ids: Any) -> Any:
+        if isinstance(ids, slice):
+            ids = torch.arange(len(self))[ids]
+        ids = torch.as_tensor(ids)
+        if ids.dtype == torch.bool:
+            if len(ids) != len(self):
+                raise UsageError("The mask does not fit the feature", found=len(ids), expected=len(self))
+            ids = ids.nonzero().reshape(-1)
+        wanted = ids.reshape(-1).to(device="cpu", dtype=torch.int64)
+        rows = torch.from_numpy(self._rows.take(wanted.numpy()))
+        self._resident.check()
+        return rows.reshape((*ids.shape, *self.shape[1:]))
+
+    def contiguous(self) -> Any:
+        """Return all rows as a tensor, for DGL's kernels."""
+        return self[:]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self[:].numpy(), dtype)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of torch with all rows."""
+        return function(*_as_tensors(args), **_as_tensors(kwargs or {}))
+
+    def __reduce__(self) -> Any:
+        return _feature_of, self._source
+
+
+def _as_tensors(value: Any) -> Any:
+    if isinstance(value, GraphFeature):
+        return value[:]
+    if isinstance(value, list | tuple):
+        return type(value)(map(_as_tensors, value))
+    return {k: _as_tensors(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _feature_of(identity: Identity, kind: Kind, type_id: int, name: str) -> GraphFeature:
+    """Return a feature of a graph that is open in this process."""
+    data = next((data for data in GraphData.open if data.identity == identity), None)
+    if data is None:
+        raise UsageError(
+            f"The feature {name!r} belongs to a PartitionedGraph that this process has not opened",
+            remedy="Read the feature where the graph is open, or pass the graph to the process first.",
+        )
+    return data.feature(kind, type_id, name)
+
+
+class FeatureColumn(_Column):  # type: ignore[misc]  # dgl has no annotations
+    """A column of DGL's frames whose rows are read on the first access; until then, it is pickled by name.
+
+    DGL slices it like its own columns: only the IDs are sliced.
+    """
+
+    storage: Any  # a `GraphFeature`, or the rows as a tensor
+
+    @property
+    def data(self) -> Any:
+        """Return the rows."""
+        if isinstance(self.storage, GraphFeature):
+            index = self._flat_index()
+            self.storage = self.storage[:] if index is None else self.storage[index]
+            self.index = None
+        return _Column.data.fget(self)
+
+    @data.setter
+    def data(self, values: Any) -> None:
+        _Column.data.fset(self, values)
+
+    def clone(self) -> FeatureColumn:
+        """Return a copy that shares the rows."""
+        return FeatureColumn(self.storage, self.scheme, self.index, self.device, self.deferred_dtype)
+
+    def subcolumn(self, rowids: Any) -> FeatureColumn:
+        """Return some rows, which are not read."""
+        column = super().subcolumn(rowids)
+        return FeatureColumn(
+            column.storage, column.scheme, column.index, column.device, column.deferred_dtype
+        )
+
+    def astype(self, new_dtype: Any) -> Any:
+        """Return a column of another dtype; reads the rows."""
+        column = self.clone()
+        return column if column.data.dtype == new_dtype else _Column(column.data.to(new_dtype))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not isinstance(self.storage, GraphFeature):
+            return super().__reduce_ex__(protocol)
+        return FeatureColumn, (
+            self.storage,
+            self.scheme,
+            self._flat_index(),
+            self.device,
+            self.deferred_dtype,
+        )
+
+    def _flat_index(self) -> Any:
+        return self.index.flatten() if isinstance(self.index, _frame._LazyIndex) else self.index
+
+
+class GraphData:
+    """The features of an open graph.
+
+    Args:
+        book: The partition book.
+        nodes: The features of the nodes.
+        edges: The features of the edges.
+        num_edge_ids: Number of edge IDs by edge type ID.
+        resident: Limits the resident pages.
+        identity: The output, the partitioning and the IDs: graphs with equal ones have the same features.
+
+    Attributes:
+        open: The data of the graphs that are open in this process. Blocks that a worker of a data loader made
+            find theirs by its identity.
+    """
+
+    open: ClassVar[WeakSet[GraphData]] = WeakSet()
+
+    def __init__(
+        self,
+        book: PartitionBook,
+        nodes: Features,
+        edges: Features,
+        num_edge_ids: list[int],
+        resident: ResidentLimit,
+        identity: Identity,
+    ) -> None:
+        self.book = book
+        self.features: dict[Kind, Features] = {"node": nodes, "edge": edges}
+        num_nodes = [book.nodes.count(type_id) for type_id in range(len(book.ntypes))]
+        self.num_ids: dict[Kind, list[int]] = {"node": num_nodes, "edge": num_edge_ids}
+        self.resident = resident
+        self.identity = identity
+        self._found: dict[tuple[Kind, int, str], GraphFeature] = {}
+        GraphData.open.add(self)
+
+    def feature(self, kind: Kind, type_id: int, name: str) -> GraphFeature:
+        """Return a feature.
+
+        Raises:
+            UsageError: The type has no such feature.
+        """
+        key = (kind, type_id, name)
+        if key not in self._found:
+            self._found[key] = GraphFeature(self, kind, type_id, name)
+        return self._found[key]
+
+    def attach(self, graph: Any) -> Any:
+        """Give a ``DGLGraph`` with all nodes and edges the features as data, and return it."""
+        for ntype in graph.ntypes:
+            type_id = self.book.nodes.names.id_of(ntype)
+            graph._node_frames[graph.get_ntype_id(ntype)] = self._frame("node", type_id)
+        for etype in graph.canonical_etypes:
+            type_id = self.book.edges.names.id_of(etype)
+            graph._edge_frames[graph.get_etype_id(etype)] = self._frame("edge", type_id)
+        return graph
+
+    def _frame(self, kind: Kind, type_id: int) -> Any:
+        names = self.features[kind].names(type_id)
+        columns = {name: FeatureColumn(self.feature(kind, type_id, name)) for name in names}
+        return _frame.Frame(columns, self.num_ids[kind][type_id])
+
+
+class TypeData(Mapping[str, Any]):
+    """The features of one type by name; of several types, dicts of features by type.
+
+    Args:
+        data: The features of the graph.
+        kind: Nodes or edges.
+        types: Type ID by type, a name or a triple.
+    """
+
+    def __init__(self, data: GraphData, kind: Kind, types: Mapping[Any, int]) -> None:
+        self._data, self._kind, self._types = data, kind, types
+
+    def __getitem__(self, name: str) -> Any:
+        having = {t: i for t, i in self._types.items() if name in self._data.features[self._kind].names(i)}
+        if not having:
+            raise KeyError(name)
+        found = {key: self._data.feature(self._kind, type_id, name) for key, type_id in having.items()}
+        return found if len(self._types) > 1 else next(iter(found.values()))
+
+    def __iter__(self) -> Iterator[str]:
+        names = [n for i in self._types.values() for n in self._data.features[self._kind].names(i)]
+        return iter(dict.fromkeys(names))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+class TypeViews:
+    """``graph.edges``: ``graph.edges[type].data`` has the features of a type.
+
+    Args:
+        data: The features of the graph.
+        kind: Nodes or edges.
+        types: Type ID by type, a name or a triple.
+        canonical: Returns the key in `types` of a type as users write it.
+    """
+
+    def __init__(
+        self, data: GraphData, kind: Kind, types: Mapping[Any, int], canonical: Callable[[Any], Any]
+    ) -> None:
+        self._data, self._kind, self._types, self._canonical = data, kind, types, canonical
+
+    def __getitem__(self, type_name: Any) -> SimpleNamespace:
+        key = self._canonical(type_name)
+        return SimpleNamespace(data=TypeData(self._data, self._kind, {key: self._types[key]}))
+
+
+class NodeViews(TypeViews):
+    """``graph.nodes``: as `TypeViews`, and ``graph.nodes(type)`` has all IDs of a type."""
+
+    def __call__(self, type_name: Any = None) -> Any:
+        """Return all type-wise IDs of a type, (n,) int64 tensor."""
+        return torch.arange(self._data.num_ids[self._kind][self._types[self._canonical(type_name)]])
