@@ -8,6 +8,7 @@ from __future__ import annotations
 MANIFEST = "manifest.json"
 LATEST = "latest.json"
 LOCK = "lock.json"
+INDEX = "index.json"  # the figures of all runs of a graph; it can be made again from the runs
 RUNS = "runs"  # below the root of a graph: a folder for each run
 BEGINNING = "beginning.json"  # what was published last when the run began; no artifact, as it may differ
 

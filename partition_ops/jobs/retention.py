@@ -12,6 +12,7 @@ from partition_ops.artifacts.latest import latest_run, read_beginning
 from partition_ops.artifacts.lock import read_lock
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RetentionConfig
+from partition_ops.stages.publish.run_index import leave_out
 from partition_ops.storage import Store, StoredObject
 
 MARKS = {  # written first, removed last: a folder without any of them is not a run
@@ -95,8 +96,10 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
             removed.append(name)
         else:
             kept[root.uri_of(_folder(name))] = reason
-    for name in () if config.dry_run else removed:
-        _remove(root, name, runs[name])
+    if not config.dry_run:
+        leave_out(root, removed)  # before they go: a list shows no run that is half removed
+        for name in removed:
+            _remove(root, name, runs[name])
     return Retained(
         kept=kept,
         removed=[root.uri_of(_folder(name)) for name in removed],

@@ -27,6 +27,7 @@ from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.formats.format import main_config
 from partition_ops.stages.publish.gate import enforce_gate
 from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.publish.run_index import add_run
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
@@ -121,6 +122,7 @@ class PublishTask:
             self.destination.write_json(layout.MANIFEST, manifest)
         if self.latest is not None:
             point_at(self.latest, self._pointer(manifest), expected=before)
+            add_run(self.latest, self.destination)
         self.destination.delete_prefix(f"{layout.SCRATCH}/")
         self.destination.delete_unfinished(layout.FOLDERS)
         sizes = [entry["size"] for entry in manifest["artifacts"]]

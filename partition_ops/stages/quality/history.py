@@ -39,7 +39,7 @@ def earlier_entries(previous: Store) -> list[Entry]:
         seconds = seconds_by_stage(run.run)
     except (InvalidInputError, KeyError, TypeError):  # records are no artifacts: nothing depends on them
         seconds = {}
-    own = {**_entry(report), "run": run.uri, "seconds": seconds}
+    own = {**summary(report), "run": run.uri, "seconds": seconds}
     return [*kept_entries(run), own][-LONGEST:]
 
 
@@ -69,11 +69,12 @@ def history_document(report: Report, earlier: Sequence[Entry]) -> dict[str, Any]
     return {
         "version": HISTORY_VERSION,
         "graph_name": report["graph_name"],
-        "entries": [*earlier, _entry(report)],
+        "entries": [*earlier, summary(report)],
     }
 
 
-def _entry(report: Report) -> Entry:
+def summary(report: Report) -> Entry:
+    """Return the figures of ``quality/report.json`` that are compared from run to run."""
     migration = report.get("migration")
     old = sum(one["old"] for one in migration["node_types"].values()) if migration else 0
     moved = sum(one["moved"] for one in migration["node_types"].values()) if migration else 0

@@ -1,0 +1,139 @@
+"""``index.json`` of a graph: the figures of its published runs, for pages that list many graphs and runs.
+
+``publish`` adds a run and ``retain`` leaves removed ones out. The index repeats what the runs themselves
+say, so that it can be made again at any time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_book
+from partition_ops.artifacts.manifest import read_manifest, read_validation_report
+from partition_ops.errors import InvalidInputError
+from partition_ops.formats.format import main_config
+from partition_ops.stages.quality.history import seconds_by_stage, summary
+from partition_ops.storage import Store
+from partition_ops.system.json_documents import check_document
+from partition_ops.system.parallel import map_in_threads
+
+INDEX_VERSION = 1
+READERS = 8  # runs read at a time
+Entry = dict[str, Any]
+
+
+def read_index(root: Store) -> list[Entry]:
+    """Return the figures of the published runs of a graph, oldest first.
+
+    Args:
+        root: Root of the graph, with ``runs/``.
+
+    Returns:
+        Entries as ``schemas/index.schema.json`` describes them. If there is no index, or it is broken, they
+        are read from the runs; nothing is written. An entry of a broken run has only ``run``,
+        ``published`` and ``broken``, the reason.
+    """
+    known = _stored(root)
+    return _from_runs(root) if known is None else known
+
+
+def add_run(root: Store, run: Store) -> None:
+    """Add a run to the index of its graph, or renew its entry. The caller holds the lock of the graph.
+
+    Args:
+        root: Root of the graph.
+        run: Root of the published run, below ``runs/``.
+    """
+    known = _stored(root)
+    if known is None:
+        _write(root, _from_runs(root))
+        return
+    name = _name(run.uri)
+    others = [entry for entry in known if entry["run"] != name]
+    _write(root, sorted([*others, _entry(root, name)], key=_order))
+
+
+def leave_out(root: Store, names: Collection[str]) -> None:
+    """Leave removed runs out of the index; nothing happens if there is none.
+
+    Args:
+        root: Root of the graph.
+        names: Names of the folders of the runs below ``runs/``.
+    """
+    known = _stored(root)
+    if known is not None and not {entry["run"] for entry in known}.isdisjoint(names):
+        _write(root, [entry for entry in known if entry["run"] not in names])
+
+
+def _stored(root: Store) -> list[Entry] | None:
+    if not root.exists(layout.INDEX):
+        return None
+    try:
+        document = root.read_json(layout.INDEX)
+        check_document(document, "index", where=root.uri_of(layout.INDEX))
+    except InvalidInputError:  # it is made again
+        return None
+    entries: list[Entry] = document["runs"]
+    return entries
+
+
+def _write(root: Store, entries: list[Entry]) -> None:
+    document = {"version": INDEX_VERSION, "runs": entries}
+    check_document(document, "index", where=root.uri_of(layout.INDEX))
+    root.write_json(layout.INDEX, document)
+
+
+def _from_runs(root: Store) -> list[Entry]:
+    depth = len(f"{layout.RUNS}/x/{layout.MANIFEST}".split("/"))
+    keys = (entry.key.split("/") for entry in root.list(f"{layout.RUNS}/"))
+    names = [key[1] for key in keys if len(key) == depth and key[-1] == layout.MANIFEST]
+    return sorted(map_in_threads(lambda name: _entry(root, name), names, workers=READERS), key=_order)
+
+
+def _entry(root: Store, name: str) -> Entry:
+    run = root.child(f"{layout.RUNS}/{name}")
+    there = run.stat(layout.MANIFEST)
+    written = datetime.fromtimestamp(there.modified if there else 0, tz=UTC)
+    entry: Entry = {"run": name, "published": written.isoformat(timespec="seconds")}
+    try:
+        return entry | _figures(run)
+    except (InvalidInputError, KeyError, TypeError, ValueError) as error:
+        reason = (
+            error.summary() if isinstance(error, InvalidInputError) else f"{type(error).__name__}: {error}"
+        )
+        return entry | {"broken": reason}
+
+
+def _figures(run: Store) -> Entry:
+    manifest = read_manifest(run)
+    report = run.read_json(layout.QUALITY_REPORT)
+    check_document(report, "quality_report", where=run.uri_of(layout.QUALITY_REPORT))
+    book = read_book(run, manifest["graph_name"])
+    defects: Counter[str] = Counter()
+    for defect in read_validation_report(run)["defects"]:
+        defects[defect["check"]] += defect["count"]
+    options = manifest["options"]
+    return {
+        **summary(report),
+        "engine": options["partition"].get("engine", "unknown"),
+        "formats": [*book.formats],
+        "partition_config": main_config(book),
+        "input": manifest["input"]["uri"],
+        "options": {
+            task: options[task] for task in ("validate", "partition", "convert-plan") if task in options
+        },
+        "defects": {check: count for check, count in defects.items() if count},
+        "seconds": seconds_by_stage(run),
+    }
+
+
+def _name(uri: str) -> str:
+    return uri.rstrip("/").rpartition("/")[2]
+
+
+def _order(entry: Entry) -> tuple[str, str]:
+    return (entry["published"], entry["run"])
