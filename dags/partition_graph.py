@@ -56,6 +56,7 @@ from graph_partitioning.options import Approval, Retention, form, planned_templa
 from graph_partitioning.pods import pod
 
 from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
@@ -130,7 +131,7 @@ with DAG(
         remove_scratch = RemoveScratchOperator(task_id="remove_scratch").as_teardown(setups=[plan, scatter])
         scatter >> gather >> WritePartitionConfigOperator(task_id="config", **OPTIONS) >> remove_scratch
 
-    idmap = ExportIdMapsOperator(task_id="idmap", **pod("idmap"))
+    idmap = ExportIdMapsOperator(task_id="idmap", **templates(IdMapConfig), **pod("idmap"))
     probe = ProbePartitionsOperator(task_id="probe", enabled="{{ params.probe }}", **pod("probe"))
     quality = ReportQualityOperator(task_id="quality", trigger_rule="none_failed", **pod("quality"))
     gate = QualityGateOperator(task_id="gate", **templates(Gate, Approval))

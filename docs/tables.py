@@ -57,7 +57,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     ),
     "options-prepare": partial(options_table, PrepareConfig),
     "options-convert": partial(options_table, ForeignAssignment),
-    "options-idmap-export": partial(options_table, IdMapConfig),
+    "options-idmap-export": partial(options_table, IdMapConfig, form=True),
     "options-idmap-restore": partial(options_table, RemapConfig, OwnIds),
     "options-quality": partial(options_table, EarlierReport),
     "options-probe": partial(options_table, ProbeConfig),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from partition_ops.errors import VerificationError
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
 
@@ -82,6 +83,21 @@ class VerifyReport:
     def passed(self) -> bool:
         """Whether all checks passed."""
         return not self.failed
+
+    def raise_for_failures(self) -> None:
+        """Raise an error if a check failed; `summary` has the details.
+
+        Raises:
+            VerificationError: Names the checks that failed.
+        """
+        if self.failed:
+            raise VerificationError(
+                f"{self.output} breaks {len(self.failed)} of {len(self.checks)} invariants",
+                report=self.to_json(),
+                found=", ".join(check.name for check in self.failed),
+                remedy="Do not train on it. Remove the artifacts that are named and run the job again, which"
+                " rebuilds them; if that does not help, report it.",
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON document."""

@@ -15,6 +15,7 @@ from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option,
 from partition_ops.options.json_schema import form_fields, settings_schema
 from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
 
@@ -82,7 +83,7 @@ class Retention(Options):
     )
 
 
-FORM = (GraphLocation, PreviousOptions, ExpectationSuites, RunConfig, Approval, Retention)
+FORM = (GraphLocation, PreviousOptions, ExpectationSuites, RunConfig, IdMapConfig, Approval, Retention)
 
 
 def form(*classes: type, defaults: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
@@ -17,7 +18,8 @@ from graph_partitioning.operators.convert import (
     ScatterEdgesOperator,
     WritePartitionConfigOperator,
 )
-from graph_partitioning.operators.idmap import ExportIdMapsOperator
+from graph_partitioning.operators.fetch import FetchPartitionsOperator
+from graph_partitioning.operators.idmap import ExportIdMapsOperator, RestoreRowsOperator
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.prepare import PrepareGraphOperator
 from graph_partitioning.operators.probe import ProbePartitionsOperator
@@ -25,12 +27,14 @@ from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
 from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.operators.verify import VerifyRunOperator
 from graph_partitioning.runs import XCOM_KEY, run_root
 
 from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.formats.format import get_format
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import open_store
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verification import verify_output
 from tests.airflow_tasks import TaskInstance
 from tests.format_plugin import NAME, install, on_the_path
@@ -58,7 +62,7 @@ def run_all(
     for part in parts:
         ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **halo, **where))
     ti.run(WritePartitionConfigOperator(task_id="config", **halo, **where))
-    ti.run(ExportIdMapsOperator(task_id="idmap", **where))
+    ti.run(ExportIdMapsOperator(task_id="idmap", vectors="True", part_maps="true", **where))
     if probe:
         ti.run(ProbePartitionsOperator(task_id="probe", **probe, **where))
     ti.run(ReportQualityOperator(task_id="quality", **where))
@@ -77,6 +81,45 @@ def test_a_run_is_whole_and_announced(tmp_path: Path) -> None:
     assert (extra["graph_name"], extra["run"], extra["num_parts"]) == ("small", root, 3)
     assert ti.events[PUBLISHED].added == [(published_graph(out, "small"), extra)]
     assert ti.xcoms[XCOM_KEY]["root"] == root
+    _use_the_run(where, f"{out}/small", root, tmp_path)
+
+
+def _use_the_run(where: dict[str, Any], runs: str, root: str, folder: Path) -> None:
+    """Verify a published run, download a partition of it, and restore rows by its ID maps."""
+    ti, output = TaskInstance(), open_store(root)
+    checked = ti.run(VerifyRunOperator(task_id="verify", **where))
+    assert checked["output"] == root and "edge-ends" in checked["checks"]
+    fetch = FetchPartitionsOperator(
+        task_id="fetch", output_uri=runs, parts="0, 2", folder=str(folder / "data"), formats=""
+    )
+    fetched = ti.run(fetch)
+    assert fetched["parts"] == [0, 2]
+    book = import_dgl().distributed.load_partition_book(fetched["partition_config"], 2)[0]
+    assert book.num_partitions() == 3
+    node_map = np.load(output.local_copy("idmap/nodes/paper.npy"))  # as the option vectors asks for
+    assert len(np.load(output.local_copy("partitions/node_map.npy"))) == sum(library().nodes.values())
+    np.save(folder / "rows.npy", node_map)
+    restore = RestoreRowsOperator(
+        task_id="restore",
+        output_uri=runs,
+        node_type="paper",
+        edge_type="",
+        input_files=str(folder / "rows.npy"),
+        output_file=str(folder / "restored.npy"),
+    )
+    assert ti.run(restore)["rows"] == len(node_map)
+    assert np.load(folder / "restored.npy").tolist() == [*range(len(node_map))]
+    for operator, problem in (
+        (FetchPartitionsOperator(task_id="f", output_uri=runs, parts="x", folder="data"), "parts"),
+        (FetchPartitionsOperator(task_id="f", output_uri=runs, parts=3, folder="data"), "no such partition"),
+        (RestoreRowsOperator(task_id="r", output_uri=runs, input_files="a", output_file="b"), "one type"),
+    ):
+        with pytest.raises(AirflowFailException, match=problem):
+            ti.run(operator)
+    damaged = output.local_copy("partitions/part1/node_feat.dgl")
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
+    with pytest.raises(AirflowFailException, match=r"breaks \d+ of .* invariants"):
+        ti.run(VerifyRunOperator(task_id="verify", **where))
 
 
 def test_without_a_run_id_it_is_the_tree_of_the_command_line(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from partition_ops.system.progress import terminal_progress
 
 if TYPE_CHECKING:
     from partition_ops.stages.idmap.string_ids import StringIds
+    from partition_ops.storage import Store
 
 
 def export(arguments: argparse.Namespace, console: Console) -> Any:
@@ -46,7 +47,10 @@ def restore(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.stages.idmap.restore import restore_rows
 
     def own_ids(stack: ExitStack) -> dict[str, Any]:
-        return {"ids": _open_ids(ids, config, arguments, stack)}
+        def opened(uri: str) -> Store:
+            return stack.enter_context(open_store(uri, settings(arguments)))
+
+        return {"ids": open_own_ids(ids, config, opened)}
 
     return _remap(restore_rows, config, arguments, console, own_ids)
 
@@ -111,22 +115,30 @@ def _remap(
     return result
 
 
-def _open_ids(
-    own: OwnIds, config: RemapConfig, arguments: argparse.Namespace, stack: ExitStack
-) -> StringIds | None:
+def open_own_ids(own: OwnIds, config: RemapConfig, opened: Callable[[str], Store]) -> StringIds | None:
+    """Return the user's own IDs that the options name; None if they name none.
+
+    Args:
+        own: The options.
+        config: Which type.
+        opened: Opens the store of a root, and closes it when the IDs have been read.
+
+    Raises:
+        UsageError: The files are in several folders, or are not named right.
+        InvalidInputError: The graph has no own IDs of the type.
+    """
     from partition_ops.stages.idmap.string_ids import StringIds, ids_of_input
 
     if own.ids_from:
-        source = stack.enter_context(open_store(own.ids_from, settings(arguments)))
         return ids_of_input(
-            source, config.node_type or config.edge_type or "", edges=config.node_type is None
+            opened(own.ids_from), config.node_type or config.edge_type or "", edges=config.node_type is None
         )
     if not own.ids:
         return None
     roots, keys = zip(*(split_file_uri(uri, "--ids") for uri in own.ids), strict=True)
     if len(set(roots)) > 1:
         raise UsageError("The files of --ids are in several folders", found=", ".join(sorted(set(roots))))
-    return StringIds(stack.enter_context(open_store(roots[0], settings(arguments))), keys, own.ids_column)
+    return StringIds(opened(roots[0]), keys, own.ids_column)
 
 
 def _add_remap_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input, add_output, open_input, open_output
 from partition_ops.cli.verb import Verb
-from partition_ops.errors import VerificationError
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import StageConfig
 from partition_ops.system.progress import terminal_progress
@@ -30,15 +29,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         )
     for line in report.summary().splitlines():
         console.line(line)
-    if not report.passed:
-        failed = [check for check in report.checks if not check.passed]
-        raise VerificationError(
-            f"{destination.uri} breaks {len(failed)} of {len(report.checks)} invariants",
-            report=report.to_json(),
-            found=", ".join(check.name for check in failed),  # the lines above have the details
-            remedy="Do not train on it. Remove the artifacts that are named and run the job again, which"
-            " rebuilds them; if that does not help, report it.",
-        )
+    report.raise_for_failures()
     return report.to_json()
 
 

@@ -16,15 +16,15 @@ class IdMapConfig(StageConfig):
         False,
         help="Also write idmap/nodes/<type>.npy and idmap/edges/<src:rel:dst>.npy: original IDs by type-wise"
         " new ID, the vectors that DGL's partition_graph returns with return_mapping=True.",
-        title="Vectors",
-        form=None,
+        title="Vectors of original IDs",
+        section="More",
     )
     part_maps: bool = option(
         False,
         help="Also write partitions/node_map.npy and partitions/edge_map.npy: the partition of every node and"
         " edge, by homogeneous ID of the input.",
         title="Partition maps",
-        form=None,
+        section="More",
     )
 
 

@@ -35,25 +35,15 @@ Config = TypeVar("Config")
 PREFIX = "graph_partitioning"
 
 
-class GraphRunOperator(BaseOperator):
-    """Works on one run of one graph.
+class OptionsOperator(BaseOperator):
+    """Takes declared options as arguments.
 
     A subclass names the dataclasses of its options: ``class MyOperator(GraphStageOperator,
     options=(PartitionConfig,))``. Every declared option becomes an argument, an attribute and a template
     field; `config` makes the configuration from them.
-
-    Args:
-        input_uri: Root of the graph, where its ``metadata.json`` or ParMETIS's text is: a local path or
-            ``s3://…``.
-        output_uri: Where the artifacts go. With a ``run_id`` they go to
-            ``<output_uri>/<graph>/runs/<run>``, without one into this folder itself.
-        graph_name: Used instead of the name in ``metadata.json``; ``""`` means the same as None.
-        run_id: Usually ``"{{ run_id }}"``.
-        storage_conn_id: Airflow connection of type ``aws`` that reaches S3; None or ``""`` leaves it to
-            boto3's own chain.
     """
 
-    template_fields: Sequence[str] = ("input_uri", "output_uri", "graph_name", "run_id", "storage_conn_id")
+    template_fields: Sequence[str] = ()
     ui_color = "#e3eef9"
     declared: ClassVar[Mapping[str, Any]] = {}
     """The arguments that are declared options, with their defaults."""
@@ -69,6 +59,41 @@ class GraphRunOperator(BaseOperator):
         if taken:
             _take_arguments(cls, taken)
 
+    def __init__(self, **kwargs: Any) -> None:
+        declared = {name: kwargs.pop(name, default) for name, default in self.declared.items()}
+        super().__init__(**kwargs)
+        for name, value in declared.items():
+            setattr(self, name, value)
+
+    def config(self, cls: type[Config], **more: Any) -> Config:
+        """Make a configuration from the arguments of the operator.
+
+        Args:
+            cls: Class of the configuration.
+            more: Values of fields that are not arguments of the operator.
+
+        Raises:
+            UsageError: A value is wrong.
+        """
+        return build(cls, {**parse_settings(cls, vars(self)), **more})
+
+
+class GraphRunOperator(OptionsOperator):
+    """Works on one run of one graph.
+
+    Args:
+        input_uri: Root of the graph, where its ``metadata.json`` or ParMETIS's text is: a local path or
+            ``s3://…``.
+        output_uri: Where the artifacts go. With a ``run_id`` they go to
+            ``<output_uri>/<graph>/runs/<run>``, without one into this folder itself.
+        graph_name: Used instead of the name in ``metadata.json``; ``""`` means the same as None.
+        run_id: Usually ``"{{ run_id }}"``.
+        storage_conn_id: Airflow connection of type ``aws`` that reaches S3; None or ``""`` leaves it to
+            boto3's own chain.
+    """
+
+    template_fields: Sequence[str] = ("input_uri", "output_uri", "graph_name", "run_id", "storage_conn_id")
+
     def __init__(
         self,
         *,
@@ -79,10 +104,7 @@ class GraphRunOperator(BaseOperator):
         storage_conn_id: str | None = GraphStorageHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
-        declared = {name: kwargs.pop(name, default) for name, default in self.declared.items()}
         super().__init__(**kwargs)
-        for name, value in declared.items():
-            setattr(self, name, value)
         self.input_uri = input_uri
         self.output_uri = output_uri
         self.graph_name = graph_name
@@ -108,18 +130,6 @@ class GraphRunOperator(BaseOperator):
             check_folder(destination)
             yield source, destination
 
-    def config(self, cls: type[Config], **more: Any) -> Config:
-        """Make a configuration from the arguments of the operator.
-
-        Args:
-            cls: Class of the configuration.
-            more: Values of fields that are not arguments of the operator.
-
-        Raises:
-            UsageError: A value is wrong.
-        """
-        return build(cls, {**parse_settings(cls, vars(self)), **more})
-
     def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
         """Open the root of the graph's runs, above that of a run with a ``run_id``."""
         return GraphStorageHook(self.storage_conn_id).open(destination.uri.rpartition("/runs/")[0])
@@ -131,6 +141,43 @@ class GraphRunOperator(BaseOperator):
             return self.output_uri
         metadata = load_metadata(source, graph_name=self.graph_name or None)
         return run_root(self.output_uri, metadata.graph_name, self.run_id)
+
+
+class FinishedRunOperator(OptionsOperator):
+    """Reads a finished run, and writes nothing to it.
+
+    Args:
+        output_uri: Root of the run, or of a graph's runs, whose newest published run is taken: a local path
+            or ``s3://…``.
+        storage_conn_id: As for `GraphRunOperator`.
+    """
+
+    template_fields: Sequence[str] = ("output_uri", "storage_conn_id")
+
+    def __init__(
+        self,
+        *,
+        output_uri: str,
+        storage_conn_id: str | None = GraphStorageHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.output_uri = output_uri
+        self.storage_conn_id = storage_conn_id
+
+    @contextmanager
+    def opened(self) -> Iterator[Store]:
+        """Open the run, and explain failures inside the block."""
+        from partition_ops.artifacts.latest import run_at
+        from partition_ops.system.temporary_folders import check_tmpdir
+
+        hook = GraphStorageHook(self.storage_conn_id)
+        with explain_failures(self.log):
+            check_tmpdir()
+            with hook.open(self.output_uri) as root:
+                run = run_at(root)
+            with hook.open(run) as store:
+                yield store
 
 
 class GraphStageOperator(GraphRunOperator):
@@ -213,7 +260,7 @@ class GraphStageOperator(GraphRunOperator):
         context["ti"].xcom_push(key=XCOM_KEY, value=run.to_json())
 
 
-def _take_arguments(cls: type[GraphRunOperator], taken: Mapping[str, Any]) -> None:
+def _take_arguments(cls: type[OptionsOperator], taken: Mapping[str, Any]) -> None:
     """Give the constructor a signature with the declared options.
 
     Airflow reads it to apply ``default_args``, to require arguments, and to check those of ``partial`` and
@@ -221,7 +268,7 @@ def _take_arguments(cls: type[GraphRunOperator], taken: Mapping[str, Any]) -> No
     """
     own = cls.__dict__.get("__init__")
 
-    def __init__(self: GraphRunOperator, **kwargs: Any) -> None:
+    def __init__(self: OptionsOperator, **kwargs: Any) -> None:
         (own.__get__(self) if own is not None else super(cls, self).__init__)(**kwargs)
 
     written = inspect.signature(own or __init__).parameters.values()

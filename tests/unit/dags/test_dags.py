@@ -221,6 +221,7 @@ def test_examples_of_the_documentation_are_dags() -> None:
         tasks[names["dag"].dag_id] = names["dag"].task_ids
     assert tasks == {
         "train_on_citations": ["train"],
+        "serve_citations": ["fetch0", "fetch1", "restore", "verify"],
         "partition_citations_weekly": [
             *("validate", "prepare", "partition", "plan", "partitions", "scatter", "gather", "config"),
         ],
