@@ -14,7 +14,7 @@ from pathlib import Path
 
 from graph_partitioning.options import Approval, GraphLocation, Retention, graph_settings_schema
 
-from partition_ops.formats.format import get_format
+from partition_ops.formats.format import format_names, get_formats
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.jobs.options import RetentionConfig, RunConfig
 from partition_ops.options.declare import options_of
@@ -41,7 +41,7 @@ def options_table(*classes: type, command_line: bool = True, form: bool = False)
 
 def verification_table() -> list[str]:
     """Return the table of the checks of ``verify``."""
-    rules = all_checks([get_format("dgl")])
+    rules = all_checks(get_formats(format_names()))
     rows = (
         f"| `{name}` | {rule} |".replace("<", "&lt;").replace(">", "&gt;") for name, rule in rules.items()
     )

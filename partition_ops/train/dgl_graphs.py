@@ -95,6 +95,11 @@ class DglGraphs:
         check_range(ids, len(indptr) - 1, "The node ID")
         return torch.from_numpy(indptr[ids + 1] - indptr[ids])
 
+    def tensors(self, direction: Direction, etype: Any) -> tuple[Any, Any, Any]:
+        """Return read-only tensors over the arrays of `SortedEdges` of a type."""
+        edges = self._by(direction)[self._files.book.edges.names.id_of(etype)]
+        return _tensor(edges.indptr), _tensor(edges.indices), _tensor(edges.eids)
+
     def pairs_without_edge(
         self, count: int, etype: tuple[str, str, str], *, loops: bool, repeat: bool, redundancy: float | None
     ) -> tuple[Any, Any]:

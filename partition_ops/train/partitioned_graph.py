@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -296,6 +296,25 @@ class PartitionedGraph(OpenOutput):
     def out_degrees(self, u: Any = None, etype: Any = None) -> Any:
         """Return the number of out-edges of nodes of the source type, or of all: (n,) int64 tensor."""
         return self._graphs.degrees("out", u, self._etype(etype))
+
+    def adj_tensors(self, fmt: Literal["csc", "csr"], etype: Any = None) -> tuple[Any, Any, Any]:
+        """Return the edges of a type by destination or by source, as ``DGLGraph.adj_tensors``; not copied.
+
+        Args:
+            fmt: ``csc`` or ``csr``.
+            etype: Edge type.
+
+        Returns:
+            int64 tensors over mapped files: (nodes + 1,) where the edges of each node begin, (edges,) the
+            other ends, and (edges,) the edge IDs, ascending for each node.
+
+        Raises:
+            UsageError: Another format is asked for; `find_edges` returns the ends of edges by ID.
+        """
+        if fmt not in ("csc", "csr"):
+            raise UsageError("The graph is not stored in this format", found=repr(fmt), expected="csc or csr")
+        self._resident.check()
+        return self._graphs.tensors("in" if fmt == "csc" else "out", self._etype(etype))
 
     def global_uniform_negative_sampling(
         self,

@@ -1,0 +1,402 @@
+"""A finished output as PyG's feature store and graph store, and a neighbor sampler that needs no extension.
+
+PyG's data loaders take the pair of stores as their ``data``. Importing this module imports torch_geometric
+(the extra ``pyg``); no other module does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import njit
+from torch_geometric.data import EdgeAttr, FeatureStore, GraphStore, TensorAttr
+from torch_geometric.data.graph_store import EdgeLayout
+from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, SamplerOutput
+from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
+
+from partition_ops.errors import UsageError
+from partition_ops.formats.pyg.names import EDGE_NAMES, NODE_NAMES, names_by_type
+from partition_ops.storage import Store
+from partition_ops.train.open_output import EType
+from partition_ops.train.partitioned_graph import PartitionedGraph
+
+Ids = npt.NDArray[np.int64]
+NO_FEATURES = "n_id"  # the one feature of a node type without features, so that PyG's loaders know the type
+LAYOUTS: dict[Any, Literal["csc", "csr"]] = {EdgeLayout.CSC: "csc", EdgeLayout.CSR: "csr"}
+
+
+def open_pyg_stores(
+    output: Store | str, **options: Any
+) -> tuple[PartitionedFeatureStore, PartitionedGraphStore]:
+    """Open a finished output as the ``data`` of PyG's data loaders.
+
+    Args:
+        output: Root of the output, a store or a URI.
+        **options: Options of `PartitionedGraph`. ``ids`` is ``original`` by default, as in the files of the
+            format ``pyg``.
+
+    Returns:
+        The feature store and the graph store, over one `PartitionedGraph`.
+
+    Raises:
+        InvalidInputError: The output is not finished, or a file is damaged.
+        UsageError: An option is wrong.
+
+    Peak memory: as `PartitionedGraph`.
+    """
+    graph = PartitionedGraph(output, **{"ids": "original", **options})
+    return PartitionedFeatureStore(graph), PartitionedGraphStore(graph)
+
+
+class PartitionedFeatureStore(FeatureStore):  # type: ignore[misc]  # torch_geometric is not followed
+    """The features of an output, read when PyG's loaders ask for them.
+
+    Features have the names that the format ``pyg`` gives them: ``x``, ``y``, ``edge_attr``, or their own. A
+    node type without features has one feature ``n_id``, the IDs. In a homogeneous graph the types are None.
+
+    PyG's loaders join node features only; `join_edge_features` adds those of edges.
+
+    Args:
+        graph: The output.
+    """
+
+    def __init__(self, graph: PartitionedGraph) -> None:
+        super().__init__()
+        self.graph = graph
+        nodes = (f"{ntype}/{name}" for ntype in graph.ntypes for name in graph.node_features(ntype))
+        self._node_names = names_by_type(nodes, NODE_NAMES)
+        edges = (f"{':'.join(e)}/{name}" for e in graph.canonical_etypes for name in graph.edge_features(e))
+        self._edge_names = names_by_type(edges, EDGE_NAMES)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.graph,)
+
+    def get_all_tensor_attrs(self) -> list[TensorAttr]:
+        """Return the features of all node types, which PyG's loaders join."""
+        found = []
+        for ntype in self.graph.ntypes:
+            group = None if self.graph.is_homogeneous else ntype
+            names = self._node_names.get(ntype, [NO_FEATURES])
+            found += [TensorAttr(group, name, None) for name in names]
+        return found
+
+    def edge_features(self, edge_type: EType | None = None) -> list[str]:
+        """Return the names of the features of an edge type."""
+        return list(self._edge_names.get(":".join(self.graph.to_canonical_etype(self._etype(edge_type))), []))
+
+    def join_edge_features(self, batch: Any) -> Any:
+        """Add the features of the sampled edges to a batch: the argument ``transform`` of PyG's loaders.
+
+        Args:
+            batch: ``Data`` or ``HeteroData`` with the edge IDs ``e_id``.
+
+        Returns:
+            The batch. Peak memory: the features of its edges.
+        """
+        for store in batch.edge_stores:
+            edge_type = None if self.graph.is_homogeneous else store._key
+            if "e_id" in store:
+                for name in self.edge_features(edge_type):
+                    store[name] = self._rows(edge_type, name, store.e_id)
+        return batch
+
+    def _rows(self, group: Any, name: str, ids: Any) -> torch.Tensor:
+        if isinstance(group, tuple) or (group is None and name in self.edge_features()):
+            etype = self._etype(group)
+            ours = self._edge_names[":".join(etype)][name]
+            rows = self.graph.edge_rows(ours, etype)
+        else:
+            ntype = self.graph.ntypes[0] if group is None else group
+            if name == NO_FEATURES and ntype not in self._node_names:
+                return torch.as_tensor(ids)
+            rows = self.graph.node_rows(self._node_names[ntype][name], ntype)
+        return torch.from_numpy(rows.take(torch.as_tensor(ids).numpy().astype(np.int64, copy=False)))
+
+    def _etype(self, group: Any) -> EType:
+        etypes = self.graph.canonical_etypes
+        return etypes[0] if group is None and len(etypes) == 1 else self.graph.to_canonical_etype(group)
+
+    def _get_tensor(self, attr: TensorAttr) -> torch.Tensor | None:
+        if not self._has(attr):
+            return None
+        index, everything = attr.index, torch.arange(self._count(attr))
+        if index is None or isinstance(index, slice):
+            index = everything if index is None else everything[index]
+        index = torch.as_tensor(index)
+        return self._rows(
+            attr.group_name, attr.attr_name, everything[index] if index.dtype == torch.bool else index
+        )
+
+    def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
+        if not self._has(attr):
+            return None
+        return self._count(attr), *self._rows(attr.group_name, attr.attr_name, torch.arange(0)).shape[1:]
+
+    def _has(self, attr: TensorAttr) -> bool:
+        if isinstance(attr.group_name, tuple):
+            return attr.attr_name in self.edge_features(attr.group_name)
+        known = [(one.group_name, one.attr_name) for one in self.get_all_tensor_attrs()]
+        return (attr.group_name, attr.attr_name) in known or (
+            attr.group_name is None and attr.attr_name in self.edge_features()
+        )
+
+    def _count(self, attr: TensorAttr) -> int:
+        if isinstance(attr.group_name, tuple) or (
+            attr.group_name is None and attr.attr_name in self.edge_features()
+        ):
+            return self.graph.num_edges(self._etype(attr.group_name))
+        return self.graph.num_nodes(attr.group_name)
+
+    def _put_tensor(self, tensor: Any, attr: TensorAttr) -> bool:
+        raise _read_only()
+
+    def _remove_tensor(self, attr: TensorAttr) -> bool:
+        raise _read_only()
+
+
+class PartitionedGraphStore(GraphStore):  # type: ignore[misc]
+    """The edges of an output by destination (CSC) and by source (CSR), as memory-mapped tensors.
+
+    PyG's samplers read from the mapped files what they sample. The edge IDs of a batch, ``e_id``, are those
+    of the output.
+
+    Args:
+        graph: The output.
+    """
+
+    def __init__(self, graph: PartitionedGraph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.graph,)
+
+    def get_all_edge_attrs(self) -> list[EdgeAttr]:
+        """Return CSC and CSR of every edge type."""
+        graph = self.graph
+        return [
+            EdgeAttr(
+                None if graph.is_homogeneous else etype,
+                layout,
+                size=(graph.num_nodes(etype[0]), graph.num_nodes(etype[2])),
+            )
+            for etype in graph.canonical_etypes
+            for layout in LAYOUTS
+        ]
+
+    def _get_edge_index(self, attr: EdgeAttr) -> tuple[torch.Tensor, torch.Tensor] | None:
+        layout = LAYOUTS.get(attr.layout)
+        known = [None] if self.graph.is_homogeneous else self.graph.canonical_etypes
+        if layout is None or attr.edge_type not in known:
+            return None
+        indptr, indices, _ = self.graph.adj_tensors(layout, attr.edge_type)
+        return (indices, indptr) if layout == "csc" else (indptr, indices)
+
+    def _edge_to_layout(self, attr: EdgeAttr, layout: EdgeLayout, store: bool = False) -> Any:
+        """Do what PyG does, and return the edge IDs, which PyG takes for the permutation of a conversion."""
+        if layout == EdgeLayout.COO:
+            indptr, src, ids = self.graph.adj_tensors("csc", attr.edge_type)
+            return src, torch.repeat_interleave(torch.arange(len(indptr) - 1), indptr.diff()), ids
+        indptr, indices, ids = self.graph.adj_tensors(LAYOUTS[layout], attr.edge_type)
+        return (indices, indptr, ids) if layout == EdgeLayout.CSC else (indptr, indices, ids)
+
+    def _put_edge_index(self, edge_index: Any, edge_attr: EdgeAttr) -> bool:
+        raise _read_only()
+
+    def _remove_edge_index(self, edge_attr: EdgeAttr) -> bool:
+        raise _read_only()
+
+
+class PartitionedNeighborSampler(BaseSampler):  # type: ignore[misc]
+    """Samples in-neighbours as PyG's ``NeighborSampler``, without pyg-lib and torch-sparse.
+
+    PyG's ``NodeLoader`` takes it as ``node_sampler``, ``LinkLoader`` as ``link_sampler``. Every node of the
+    last hop gets up to so many of its in-edges of each edge type, uniformly. The output has the numbers of
+    nodes and edges of each hop, which PyG's ``trim_to_layer`` takes.
+
+    Args:
+        store: The graph.
+        num_neighbors: In-edges of each node and edge type by hop, -1 for all; or such a list by edge type.
+        replace: Draw with replacement.
+
+    Peak memory: a multiple of a batch. Reproducible by ``torch.manual_seed``.
+    """
+
+    def __init__(
+        self,
+        store: PartitionedGraphStore,
+        num_neighbors: Sequence[int] | Mapping[EType, Sequence[int]],
+        *,
+        replace: bool = False,
+    ) -> None:
+        self._graph = store.graph
+        self._replace = replace
+        etypes = self._graph.canonical_etypes
+        given = num_neighbors if isinstance(num_neighbors, Mapping) else dict.fromkeys(etypes, num_neighbors)
+        self._fanouts = {
+            self._graph.to_canonical_etype(etype): list(counts) for etype, counts in given.items()
+        }
+        hops = {len(counts) for counts in self._fanouts.values()}
+        if hops != {max(hops, default=0)} or set(self._fanouts) != set(etypes):
+            raise UsageError(
+                "num_neighbors does not fit the graph",
+                found=str(num_neighbors),
+                expected="the same number of hops for every edge type",
+            )
+        self._hops = hops.pop()
+
+    def sample_from_nodes(self, index: Any, **_: Any) -> Any:
+        """Sample around nodes; see ``BaseSampler``."""
+        return node_sample(index, self._sample)
+
+    def sample_from_edges(self, index: Any, neg_sampling: Any = None, **_: Any) -> Any:
+        """Sample around the ends of edges and of negative edges; see ``BaseSampler``."""
+        types = self._graph.ntypes
+        counts = {name: self._graph.num_nodes(name) for name in types}
+        number = counts[types[0]] if self._graph.is_homogeneous else counts
+        return edge_sample(index, self._sample, number, disjoint=False, neg_sampling=neg_sampling)
+
+    def _sample(self, seed: Any, seed_time: Any = None, **_: Any) -> Any:
+        if seed_time is not None:
+            raise UsageError("This sampler does not sample by time", remedy="Use PyG's NeighborLoader.")
+        graph = self._graph
+        seeds = seed if isinstance(seed, dict) else {graph.ntypes[0]: seed}
+        nodes = {name: _Nodes(seeds.get(name)) for name in graph.ntypes}
+        hops: dict[EType, list[tuple[Ids, Ids, Ids]]] = {etype: [] for etype in graph.canonical_etypes}
+        for hop in range(self._hops):
+            frontier = {name: found.next_hop() for name, found in nodes.items()}
+            for etype in graph.canonical_etypes:
+                first, ids = frontier[etype[2]]
+                src, dst, eids = self._in_edges(etype, ids, self._fanouts[etype][hop])
+                hops[etype].append((nodes[etype[0]].add(src), dst + first, eids))
+        for found in nodes.values():
+            found.next_hop()
+        return self._output(nodes, hops)
+
+    def _in_edges(self, etype: EType, ids: Ids, fanout: int) -> tuple[Ids, Ids, Ids]:
+        """Return sources, positions of the destinations in ``ids``, and edge IDs."""
+        indptr, indices, eids = (tensor.numpy() for tensor in self._graph.adj_tensors("csc", etype))
+        draw = int(torch.randint(1 << 62, ()))
+        found: tuple[Ids, Ids, Ids] = _sample_in_edges(
+            indptr, indices, eids, ids, fanout, self._replace, draw
+        )
+        return found
+
+    def _output(self, nodes: dict[str, _Nodes], hops: dict[EType, list[tuple[Ids, Ids, Ids]]]) -> Any:
+        node = {name: torch.from_numpy(found.ids) for name, found in nodes.items()}
+        joined = {
+            etype: [torch.from_numpy(np.concatenate(arrays)) for arrays in zip(*parts, strict=True)]
+            for etype, parts in hops.items()
+        }
+        row, col, edge = ({etype: arrays[i] for etype, arrays in joined.items()} for i in range(3))
+        sampled_nodes = {name: found.counts for name, found in nodes.items()}
+        sampled_edges = {etype: [len(one[0]) for one in parts] for etype, parts in hops.items()}
+        if not self._graph.is_homogeneous:
+            return HeteroSamplerOutput(
+                node, row, col, edge, None, num_sampled_nodes=sampled_nodes, num_sampled_edges=sampled_edges
+            )
+        (ntype,), (etype,) = self._graph.ntypes, self._graph.canonical_etypes
+        return SamplerOutput(
+            node[ntype],
+            row[etype],
+            col[etype],
+            edge[etype],
+            None,
+            num_sampled_nodes=sampled_nodes[ntype],
+            num_sampled_edges=sampled_edges[etype],
+        )
+
+
+class _Nodes:
+    """The sampled nodes of one type, each once, in the order in which they were found.
+
+    Attributes:
+        ids: Their IDs.
+        counts: Numbers of nodes that each hop added.
+    """
+
+    def __init__(self, seeds: Any) -> None:
+        none = np.empty(0, np.int64)
+        self.ids: Ids = none if seeds is None else seeds.numpy().astype(np.int64)
+        self.counts: list[int] = []
+        self._sorted = np.argsort(self.ids, kind="stable")
+
+    def next_hop(self) -> tuple[int, Ids]:
+        """Return the position of the first node since the last call, and all nodes since then."""
+        first = sum(self.counts)
+        self.counts.append(len(self.ids) - first)
+        return first, self.ids[first:]
+
+    def add(self, ids: Ids) -> Ids:
+        """Add nodes, and return their positions."""
+        unique, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        places = np.searchsorted(self.ids, unique, sorter=self._sorted)
+        known = self._sorted[np.minimum(places, max(len(self.ids) - 1, 0))] if len(self.ids) else None
+        is_known = np.zeros(len(unique), np.bool_) if known is None else self.ids[known] == unique
+        new = np.flatnonzero(~is_known)
+        new = new[np.argsort(first[new])]  # in the order in which they were found
+        positions = np.empty(len(unique), np.int64)
+        if known is not None:
+            positions[is_known] = known[is_known]
+        positions[new] = np.arange(len(self.ids), len(self.ids) + len(new))
+        self.ids = np.concatenate([self.ids, unique[new]])
+        self._sorted = np.argsort(self.ids, kind="stable")
+        return positions[inverse]
+
+
+def _read_only() -> UsageError:
+    return UsageError("The stores of a finished output are read-only")
+
+
+@njit(cache=True, nogil=True)
+def _sample_in_edges(
+    indptr: Ids, indices: Ids, eids: Ids, nodes: Ids, fanout: int, replace: bool, draw: int
+) -> tuple[Ids, Ids, Ids]:
+    """Draw in-edges of some nodes.
+
+    Args:
+        indptr: (nodes + 1,) where the in-edges of each node begin.
+        indices: (edges,) sources.
+        eids: (edges,) edge IDs.
+        nodes: (n,) the nodes.
+        fanout: How many for each node, at most; -1 for all.
+        replace: Draw with replacement.
+        draw: Seed of the draw.
+
+    Returns:
+        Sources, positions in ``nodes``, and edge IDs.
+    """
+    np.random.seed(draw % (1 << 32))
+    counts = np.empty(len(nodes), np.int64)
+    for i in range(len(nodes)):
+        degree = indptr[nodes[i] + 1] - indptr[nodes[i]]
+        counts[i] = degree if fanout < 0 or (degree <= fanout and not replace) else fanout
+        if degree == 0:
+            counts[i] = 0
+    total = counts.sum()
+    src, dst, ids = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    chosen = np.empty(max(fanout, 1), np.int64)
+    at = 0
+    for i in range(len(nodes)):
+        begin = indptr[nodes[i]]
+        degree = indptr[nodes[i] + 1] - begin
+        everything = fanout < 0 or (degree <= fanout and not replace)
+        for k in range(counts[i]):
+            place = k
+            if not everything and replace:
+                place = np.random.randint(degree)
+            elif not everything:  # Floyd's algorithm: each set of places is equally likely
+                last = degree - fanout + k
+                place = np.random.randint(last + 1)
+                for j in range(k):
+                    if chosen[j] == place:
+                        place = last
+                        break
+                chosen[k] = place
+            src[at], dst[at], ids[at] = indices[begin + place], i, eids[begin + place]
+            at += 1
+    return src, dst, ids
