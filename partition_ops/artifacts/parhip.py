@@ -58,10 +58,10 @@ def write_header(stream: BinaryIO, offsets: Words) -> None:
         offsets: (n + 1,) int64, position of the first neighbour of each node.
     """
     nodes = len(offsets) - 1
-    np.array([VERSION, nodes, offsets[-1]], np.uint64).tofile(stream)
+    stream.write(np.array([VERSION, nodes, offsets[-1]], np.uint64).data)
     places = offsets * WORD
     places += header_bytes(nodes)
-    places.view(np.uint64).tofile(stream)
+    stream.write(places.view(np.uint64).data)
 
 
 def open_parhip(path: Path) -> ParhipGraph:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.errors import EngineError
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage.store import explain_full_disk
 from partition_ops.system.parallel import cores, map_in_threads
 
 Ids = npt.NDArray[np.int64]
@@ -63,7 +64,7 @@ class DuplicateSearch:
             and their places as homogeneous edge IDs, so that duplicates are found across types.
 
     Raises:
-        EngineError: Two node types have more than 2**62 pairs of nodes.
+        InvalidInputError: Two node types have more than 2**62 pairs of nodes.
     """
 
     def __init__(
@@ -104,11 +105,11 @@ class DuplicateSearch:
             return
         order, ends = _bucket_order(keys, self.buckets)
         rows = np.stack([keys[order], places[order]], axis=1)
-        with self._lock:
+        with self._lock, explain_full_disk(self._scratch):
             for bucket, piece in enumerate(np.split(rows, ends[:-1])):
                 if len(piece):
                     with self._file(type_id, bucket).open("ab") as stream:
-                        piece.tofile(stream)
+                        stream.write(piece.data)  # tofile() does not report every full disk
 
     def overlaps(self) -> Iterator[Overlaps]:
         """Yield the result for each group and bucket, with several threads."""
@@ -126,7 +127,12 @@ class DuplicateSearch:
         first, second = min(ends), max(ends)
         width = max(metadata.num_nodes[second], 1)
         if metadata.num_nodes[first] * width >= 2**62:
-            raise EngineError(f"{edge_type} has too many pairs of nodes for the search for duplicates")
+            raise InvalidInputError(
+                f"The edge type {str(edge_type)!r} joins too many nodes",
+                found=f"{metadata.num_nodes[first]:,} and {metadata.num_nodes[second]:,} nodes",
+                expected="fewer than 2**62 pairs of a source and a destination",
+                remedy="Correct the counts in metadata.json.",
+            )
         group = self._groups.setdefault((first, second), _Group((first, second), width))
         if self._offsets is None or not group.edge_types:
             group.edge_types.append(type_id)

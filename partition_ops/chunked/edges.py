@@ -16,10 +16,12 @@ import pyarrow.csv as pa_csv
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
 from partition_ops.chunked.table_files import (
     PARQUET_BATCH,
+    PlainNumbers,
     csv_layout,
     csv_options,
     first_sentence,
     parquet_file,
+    text_lines,
 )
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
@@ -200,7 +202,10 @@ def _csv_batches(path: Path, file_format: FileFormat, where: str) -> Iterator[pa
     # only an empty field is a null, so that words such as 'null' are errors
     convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.int64()), null_values=[""])
     try:
-        with pa_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as reader:
+        with (
+            PlainNumbers(path, header) as file,
+            pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert) as reader,
+        ):
             yield from reader
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):  # a header without rows
@@ -239,9 +244,9 @@ def _bad_csv_row(
     path: Path, file_format: FileFormat, header: bool, where: str, error: BaseException
 ) -> InvalidInputError:
     """Find the line that pyarrow could not convert, and return an error that names it."""
-    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
-        lines = csv.reader(stream, delimiter=file_format.delimiter)
-        row = -1 - int(header)
+    lines = csv.reader(text_lines(path), delimiter=file_format.delimiter)
+    row = -1 - int(header)
+    try:
         for fields in lines:
             if not fields:
                 continue
@@ -252,6 +257,8 @@ def _bad_csv_row(
                     found=repr(file_format.delimiter.join(fields)[:100]),
                     expected=f"two integers with {file_format.delimiter!r} between them",
                 )
+    except csv.Error as fault:
+        return InvalidInputError(f"{where} cannot be read as CSV", found=f"line {lines.line_num}: {fault}")
     return InvalidInputError(f"{where} cannot be read as CSV: {first_sentence(error)}")
 
 

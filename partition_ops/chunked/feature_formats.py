@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from partition_ops.chunked.metadata import FileFormat
-from partition_ops.chunked.table_files import bad_value, csv_layout, csv_options, first_sentence, parquet_file
+from partition_ops.chunked.table_files import (
+    PlainNumbers,
+    bad_value,
+    csv_layout,
+    csv_options,
+    first_sentence,
+    parquet_file,
+)
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage.store import Store
 from partition_ops.system.temporary_folders import temporary_folder
@@ -99,8 +106,10 @@ def _refusal(found: str, where: str) -> InvalidInputError:
 
 def read_parquet(path: Path, where: str) -> Values:
     with parquet_file(path, where) as file:
+        shape, rows = _written_shape(file.schema_arrow, where), int(file.metadata.num_rows)
+        if shape is not None and rows > math.prod(shape):  # before rows are read that may not fit into memory
+            raise _wrong_shape(shape, rows, where)
         values = _matrix(file.read(), where)
-        shape = _written_shape(file.schema_arrow, where)
     return values if shape is None else _reshaped(values, shape, where)
 
 
@@ -186,11 +195,15 @@ def _reshaped(values: Values, shape: tuple[int, ...], where: str) -> Values:
     try:
         return values.reshape(shape)
     except ValueError as error:
-        raise InvalidInputError(
-            f"{where}: the 'shape' in the metadata of the file does not match the values",
-            found=f"{shape}",
-            expected=f"a shape with {values.size} values",
-        ) from error
+        raise _wrong_shape(shape, values.size, where) from error
+
+
+def _wrong_shape(shape: tuple[int, ...], size: int, where: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{where}: the 'shape' in the metadata of the file does not match the values",
+        found=f"{shape}",
+        expected=f"a shape with {size} values",
+    )
 
 
 def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
@@ -201,7 +214,8 @@ def read_csv(path: Path, file_format: FileFormat, where: str) -> Values:
     read, parse = csv_options(file_format, names, header)
     convert = pa_csv.ConvertOptions(null_values=[""])  # "nan" stays a number, which validation reports
     try:
-        table = pa_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+        with PlainNumbers(path, header) as file:
+            table = pa_csv.read_csv(file, read_options=read, parse_options=parse, convert_options=convert)
     except pa.ArrowInvalid as error:
         if "Empty CSV" not in str(error):
             raise InvalidInputError(

@@ -24,6 +24,7 @@ from partition_ops.chunked.feature_formats import (
     read_parquet,
 )
 from partition_ops.chunked.metadata import Feature, GraphMetadata
+from partition_ops.chunked.table_files import LONGEST_LINE, PARQUET_BATCH
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Store
 from partition_ops.system.memory import drop_pages
@@ -32,6 +33,7 @@ TAKE_BYTES = 1 << 20
 DROP_BYTES = 64 << 20
 FEW_LINES = 64 << 10
 KINDS = "biuf"  # dtypes of DGL's tensor files: booleans, integers and floating-point numbers
+MOST_DIMENSIONS = 32  # of an array; NumPy 2 has more, but not all readers of the output
 TRAINER = "trainer_id"
 
 
@@ -139,7 +141,10 @@ class FeatureReader:
         if data.format.name == "parquet":
             with RangedFile(self._source, key) as file:
                 return parquet_layout(file, where)
-        values = read_csv_head(self._source.read_range(key, 0, FEW_LINES), data.format, where)
+        head = self._source.read_range(key, 0, FEW_LINES)
+        while b"\n" not in head and FEW_LINES <= len(head) < LONGEST_LINE:
+            head = self._source.read_range(key, 0, 4 * len(head))
+        values = read_csv_head(head, data.format, where)
         return values.dtype, values.shape[1:], len(values)
 
     def take(self, ids: npt.NDArray[np.int64]) -> Values:
@@ -239,10 +244,38 @@ class FeatureReader:
         path = self._source.local_copy(self._feature.data.files[index])
         file_format, where = self._feature.data.format, self.where(index)
         if file_format.name == "numpy":
-            return read_numpy(path, where)
-        if file_format.name == "parquet":
-            return read_parquet(path, where)
-        return read_csv(path, file_format, where)
+            values = read_numpy(path, where)
+        elif file_format.name == "parquet":
+            values = read_parquet(path, where)
+        else:
+            values = read_csv(path, file_format, where)
+        if values.ndim > MOST_DIMENSIONS:
+            raise InvalidInputError(
+                f"{where}: the array has too many dimensions",
+                found=f"{values.ndim}",
+                expected=f"at most {MOST_DIMENSIONS}, of which the first are the rows",
+                remedy="Reshape the array.",
+            )
+        return values
+
+    def excess_layout(self, index: int) -> ChunkLayout | None:
+        """Return the layout of a Parquet chunk that claims far more rows than it may have, otherwise None.
+
+        A small file may claim rows that do not fit into memory. Only the footer is read.
+        """
+        data = self._feature.data
+        if data.format.name != "parquet":
+            return None
+        path, where = self._source.local_copy(data.files[index]), self.where(index)
+        per_chunk = self.rows_per_chunk
+        expected = per_chunk[index] if per_chunk and index < len(per_chunk) else self.rows
+        if (
+            parquet_rows(path, where) <= expected + PARQUET_BATCH
+            or parquet_layout(path, where)[2] <= expected
+        ):
+            return None
+        dtype, shape, rows = parquet_layout(path, where)
+        return ChunkLayout(dtype.newbyteorder("="), shape, rows)
 
     def _check_dtype(self, index: int, dtype: np.dtype[Any]) -> None:
         if not is_supported(dtype):

@@ -27,6 +27,8 @@ GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DELIMITER = re.compile(r"[\t !#-*,/:-@\[-^`{-~]")
 LONGEST_NAME = 200  # bytes; with a suffix it must fit into the 255 bytes of common file systems
 LONGEST_PART = 255
+RESERVED = ".partial-"  # in the names of unfinished files
+SHOWN = 100  # characters of a name in a message
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,11 @@ def check_graph_name(name: str, where: str) -> str:
     return name
 
 
+def shortened(name: str) -> str:
+    """Return a name for a message, with quotes."""
+    return repr(name) if len(name) <= SHOWN else f"{name[:SHOWN]!r}… ({len(name):,} characters)"
+
+
 def _edge_type(text: str, node_types: Sequence[str], where: str) -> EdgeType:
     parts = text.split(":")
     if len(parts) != 3 or not all(parts):
@@ -245,10 +252,11 @@ def _check_names(names: Sequence[str], kind: str, where: str) -> None:
     for name in names:
         plain = name.replace(":", "") if kind == "edge type" else name
         bad = "/" in plain or "\\" in plain or ":" in plain or not plain.isprintable() or not plain.strip()
-        if bad or name in (".", "..") or len(name.encode()) > LONGEST_NAME:
+        if bad or name in (".", "..") or RESERVED in name or len(name.encode()) > LONGEST_NAME:
             raise InvalidInputError(
-                f"{where}: the {kind} {name!r} cannot be the name of a file or a key of DGL",
-                expected=f"printable, at most {LONGEST_NAME} bytes, without '/', '\\' and ':'",
+                f"{where}: the {kind} {shortened(name)} cannot be the name of a file or a key of DGL",
+                expected=f"printable, at most {LONGEST_NAME} bytes, without '/', '\\', ':' and {RESERVED!r}",
+                remedy="Rename it in metadata.json.",
             )
     ambiguous = {"node type": "_N", "edge type": "_N:_E:_N"}[kind]
     if ambiguous in names and len(names) > 1:
@@ -289,11 +297,13 @@ class _FileSets:
                     expected=one_of(types),
                 )
             for name, spec in specs.items():
-                if "/" in name or not name.strip() or not name.isprintable():
+                long = len(name.encode(errors="replace")) > LONGEST_NAME
+                if long or "/" in name or not name.strip() or not name.isprintable():
                     raise InvalidInputError(
-                        f"{self.where}: {key!r} of {type_name!r} has a feature name that DGL cannot store",
-                        found=repr(name),
-                        expected="a printable name without '/'",
+                        f"{self.where}: {key!r} of {type_name!r} has a feature name that cannot be stored",
+                        found=shortened(name),
+                        expected=f"a printable name of at most {LONGEST_NAME} bytes without '/'",
+                        remedy="Rename it in metadata.json.",
                     )
                 what = f"feature {name!r} of {type_name!r}"
                 data = self._file_set(spec, what, ("numpy", "parquet", "csv"))

@@ -6,6 +6,7 @@ Messages count rows from 0, as IDs are counted, and lines of CSV files from 1.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from partition_ops.errors import InvalidInputError
 
 CSV_BLOCK = 16 << 20
 PARQUET_BATCH = 1 << 20
-FIRST_LINE = 1 << 16
+LONGEST_LINE = CSV_BLOCK  # bytes; pyarrow reads no longer one
 SHOWN = 100
 VALUE = re.compile(
     r"\s*(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?)|true|false)\s*", re.I
@@ -38,8 +39,14 @@ def csv_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bo
         InvalidInputError: The file is not a text file, not CSV, or its first line is blank.
     """
     with path.open("rb") as stream:
-        first = stream.readline(FIRST_LINE)
+        first = stream.readline(LONGEST_LINE)
         more = not first.strip(b"\r\n") and any(line.strip() for line in stream)
+    if len(first) == LONGEST_LINE:
+        raise InvalidInputError(
+            f"{where}: line 1 is too long",
+            found=f"no line break in the first {LONGEST_LINE:,} bytes",
+            expected="a line for each row, with '\\n' at its end",
+        )
     try:
         text = first.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -66,6 +73,49 @@ def csv_options(
     """Return options for pyarrow's CSV readers, which give the columns the names in ``columns``."""
     read = pa_csv.ReadOptions(column_names=columns, skip_rows=int(header), block_size=CSV_BLOCK)
     return read, pa_csv.ParseOptions(delimiter=file_format.delimiter)
+
+
+class PlainNumbers(io.RawIOBase):
+    """A CSV file for pyarrow's readers, which would decompress it by its name and accept hexadecimal numbers.
+
+    Args:
+        path: The file.
+        header: Whether the first line has names.
+    """
+
+    def __init__(self, path: Path, header: bool) -> None:
+        super().__init__()
+        self._stream = path.open("rb")
+        self._in_header = header
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = values = self._stream.read(size)
+        if self._in_header:
+            _, end, values = data.partition(b"\n")
+            self._in_header = not end
+        if b"x" in values or b"X" in values:
+            raise pa.ArrowInvalid("a value has the letter x")
+        return data
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Yield the lines of a text file for the module ``csv``, with their line breaks.
+
+    Raises:
+        csv.Error: A line is too long.
+    """
+    with path.open(newline="", encoding=encoding, errors="replace") as stream:
+        while line := stream.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                raise csv.Error(f"the next line has more than {LONGEST_LINE:,} characters")
+            yield line
 
 
 @contextmanager
@@ -109,14 +159,13 @@ def bad_value(path: Path, file_format: FileFormat, columns: int, header: bool) -
 
     Blank lines are ignored, as by the reader.
     """
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-        lines = csv.reader(stream, delimiter=file_format.delimiter)
-        try:
-            for index, fields in enumerate(filter(None, lines)):
-                valid = len(fields) == columns and all(map(VALUE.fullmatch, fields))
-                if not valid and index >= int(header):
-                    text = file_format.delimiter.join(fields)
-                    return f"{text[:SHOWN]!r} in line {lines.line_num}"
-        except csv.Error as error:
-            return f"line {lines.line_num}: {error}"
+    lines = csv.reader(text_lines(path, "utf-8-sig"), delimiter=file_format.delimiter)
+    try:
+        for index, fields in enumerate(filter(None, lines)):
+            valid = len(fields) == columns and all(map(VALUE.fullmatch, fields))
+            if not valid and index >= int(header):
+                text = file_format.delimiter.join(fields)
+                return f"{text[:SHOWN]!r} in line {lines.line_num}"
+    except csv.Error as error:
+        return f"line {lines.line_num}: {error}"
     return None

@@ -61,7 +61,7 @@ class Changes:
 def find_changes(source: Store, run: Store, *, wanted: RunConfig | None = None) -> Changes:
     """Compare the input of a finished run with the input now.
 
-    A file with the same size and tag (the ETag on S3, size and modification time on a disk) counts as
+    A file with the same size and tag (the ETag on S3, size and times of the last changes on a disk) counts as
     unchanged. For other files of the same size, the SHA-256 is compared with the one in the manifest. Memory:
     the list of files.
 

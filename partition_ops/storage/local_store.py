@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from stat import filemode
+from stat import S_ISDIR, S_ISREG, filemode
 from typing import Any
 
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
@@ -95,17 +95,21 @@ class LocalStore(Store):
             raise StorageError(f"{self.uri_of(key)} cannot be accessed: {error.strerror}") from error
         if not self.path(key).is_file():
             return None
-        tag = f"{status.st_size}-{status.st_mtime_ns}"
+        # the time of the last change of the inode: unlike the modification time, nobody can set it
+        tag = f"{status.st_size}-{status.st_mtime_ns}-{status.st_ctime_ns}"
         return StoredObject(key, status.st_size, tag, status.st_mtime)
 
     def read_bytes(self, key: str) -> bytes:
         with _explain_read_errors(self.uri_of(key)):
+            _check_regular(self.path(key))
             return self.path(key).read_bytes()
 
     def local_copy(self, key: str) -> Path:
         path = self.path(key)
-        with _explain_read_errors(self.uri_of(key)), path.open("rb"):
-            return path
+        with _explain_read_errors(self.uri_of(key)):
+            _check_regular(path)
+            with path.open("rb"):
+                return path
 
     def is_local(self, key: str) -> bool:
         return True
@@ -192,6 +196,15 @@ class LocalStore(Store):
 
     def close(self) -> None:
         """Do nothing: a local object is its own copy."""
+
+
+def _check_regular(path: Path) -> None:
+    """Raise an error for a FIFO, a socket or a device: opening one may wait forever."""
+    mode = path.stat().st_mode
+    if not S_ISREG(mode) and not S_ISDIR(mode):
+        raise InvalidInputError(
+            f"{path} is not a file", found=f"the mode {filemode(mode)}", expected="a regular file"
+        )
 
 
 @contextmanager

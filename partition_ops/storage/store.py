@@ -38,7 +38,7 @@ class StoredObject:
     Attributes:
         key: Path below the root of the store, with ``/`` between its parts.
         size: Bytes.
-        tag: Changes when the content changes: the ETag on S3, size and modification time on a disk.
+        tag: Changes when the content changes: the ETag on S3, size and times of the last changes on a disk.
         modified: Time of the last write, in seconds since the epoch.
     """
 

@@ -116,8 +116,12 @@ def check_part_folders(findings: Findings, output: Store, form: Format, num_part
     """Check that a format has no files of other partitions."""
     with findings.check("configuration"):
         allowed = tuple(f"{form.part_folder(part)}/" for part in range(num_parts))
-        keys = {entry.key for entry in output.list(f"{form.folder}/part")}
-        extra = sorted(key for key in keys if not key.startswith(allowed))
+        # a graph may be named "part0": its configuration is a file beside the folders
+        extra = sorted(
+            entry.key
+            for entry in output.list(f"{form.folder}/part")
+            if "/" in entry.key.removeprefix(f"{form.folder}/") and not entry.key.startswith(allowed)
+        )
         findings.same("configuration", f"{form.name}: the list of files of other partitions", extra, [])
 
 

@@ -182,12 +182,17 @@ def _table(path: Path, file_format: FileFormat, kind: pa.DataType | None) -> pa.
     header = file_format.header if file_format.header is not None else not any(map(_is_value, fields))
     if not fields or (header and not more):
         return pa.table({name: pa.array([], kind or pa.float64()) for name in names or ("0", "1")})
-    return pa_csv.read_csv(
-        path,
-        read_options=pa_csv.ReadOptions(column_names=names, skip_rows=int(header)),
-        parse_options=pa_csv.ParseOptions(delimiter=file_format.delimiter),
-        convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, kind) if kind else None),
-    )
+    with path.open("rb") as stream:  # not by its name: pyarrow would decompress "edges.gz"
+        return pa_csv.read_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(
+                column_names=names, skip_rows=int(header), block_size=max(1 << 20, 2 * len(first.encode()))
+            ),
+            parse_options=pa_csv.ParseOptions(delimiter=file_format.delimiter),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, kind) if kind else None, null_values=[""]
+            ),
+        )
 
 
 def _first_line(path: Path) -> tuple[str, bool]:

@@ -20,13 +20,18 @@ def inline_picture(figure: Figure, label: str) -> str:
 def picture(figure: Figure, label: str) -> str:
     """Return a picture as a file of its own (SVG)."""
     import matplotlib
+    import matplotlib.text
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     # the viewer of the picture has the fonts: text stays text
     warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
     stream = io.StringIO()
+    for text in figure.findobj(matplotlib.text.Text):
+        text.set_parse_math(False)  # names of types may contain "$"
     # fixed salt and no date: the same report gives the same bytes
-    with matplotlib.rc_context({"svg.hashsalt": label, "svg.fonttype": "none"}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": label, "svg.fonttype": "none", "text.parse_math": False},
+    ):
         FigureCanvasSVG(figure).print_figure(stream, format="svg", metadata={"Date": None, "Creator": None})
     return stream.getvalue()
 

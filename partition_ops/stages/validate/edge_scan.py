@@ -20,7 +20,7 @@ import pyarrow as pa
 from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
-from partition_ops.chunked.table_files import csv_layout
+from partition_ops.chunked.table_files import csv_layout, text_lines
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.check import Check, example
 from partition_ops.stages.validate.checks import CHECKS
@@ -280,11 +280,10 @@ class _TextRows:
         """Yield number, from 1, and fields of every line that is neither blank nor a header."""
         path = self._source.local_copy(self._chunk.key)
         _, header = csv_layout(path, self._format, self._source.uri_of(self._chunk.key))
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-            lines = csv.reader(_without_nul(stream), delimiter=self._format.delimiter)
-            for index, fields in enumerate(filter(None, lines)):
-                if index >= int(header):
-                    yield lines.line_num, fields
+        lines = csv.reader(_without_nul(text_lines(path, "utf-8-sig")), delimiter=self._format.delimiter)
+        for index, fields in enumerate(filter(None, lines)):
+            if index >= int(header):
+                yield lines.line_num, fields
 
     def _note_if_wrong(self, line: int, fields: list[str]) -> bool:
         wrong = False

@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from partition_ops.chunked.duplicate_search import DuplicateSearch, Repeated
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
+from partition_ops.chunked.feature_formats import parquet_rows
 from partition_ops.chunked.feature_reader import ChunkLayout, FeatureReader, feature_readers, is_supported
 from partition_ops.chunked.metadata import METADATA, Feature, GraphMetadata, read_metadata_document
+from partition_ops.chunked.table_files import PARQUET_BATCH
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.check import Check, example
 from partition_ops.stages.validate.checks import CHECKS
@@ -143,7 +145,26 @@ class _Reading:
         return [job for pair in zip_longest(others, scans) for job in pair if job is not None]
 
     def _scan_edges(self, chunk: EdgeChunk, advance: Advance) -> None:
-        self.edge_files[chunk] = self.scan.scan(chunk, advance)
+        excess = self._excess_rows(chunk)
+        file = self.scan.scan(chunk, advance) if excess is None else EdgeFile(chunk, excess)
+        self.edge_files[chunk] = file
+
+    def _excess_rows(self, chunk: EdgeChunk) -> int | None:
+        """Return the number of rows of a Parquet file if it is far above that of the metadata, else None.
+
+        A small file may claim rows that would take hours; the check of the number of rows reports it.
+        """
+        metadata = self.facts.metadata
+        if metadata.edges[chunk.edge_type_id].format.name != "parquet":
+            return None
+        counts = metadata.num_edges_per_chunk[chunk.edge_type_id]
+        known = counts is not None and chunk.index < len(counts)
+        expected = counts[chunk.index] if counts and known else metadata.num_edges[chunk.edge_type_id]
+        try:
+            rows = parquet_rows(self.facts.source.local_copy(chunk.key), chunk.key)
+        except InvalidInputError:
+            return None  # the scan says why
+        return rows if rows > expected + PARQUET_BATCH else None
 
     def _scan_feature(self, feature: Feature, reader: FeatureReader) -> None:
         self.facts.features[feature.key] = scan_feature(feature, reader, self.missing, self.defects)
@@ -210,13 +231,34 @@ def scan_feature(
 def _scan_file(facts: FeatureFacts, index: int, reader: FeatureReader, defects: Defects) -> FeatureFile:
     key = facts.feature.data.files[index]
     try:
+        excess = reader.excess_layout(index)
+        if excess is not None:
+            return FeatureFile(index, key, excess)  # the check of the number of rows reports it
         values = reader.read_chunk(index)
+        _check_booleans(values, reader.where(index))
     except InvalidInputError as error:
         return FeatureFile(index, key, error=str(error))
     layout = ChunkLayout(values.dtype.newbyteorder("="), values.shape[1:], len(values))
     if is_supported(layout.dtype) and values.size:
         _scan_values(facts, index, values, defects)
     return FeatureFile(index, key, layout)
+
+
+def _check_booleans(values: Values, where: str) -> None:
+    """Raise an error if a boolean of a mapped file is neither 0 nor 1: readers would disagree about it."""
+    if values.dtype != np.bool_:
+        return
+    rows = max(VALUES_AT_ONCE * len(values) // max(values.size, 1), 1)
+    for start in range(0, len(values), rows):
+        block = np.ascontiguousarray(values[start : start + rows]).view(np.uint8)
+        if block.size and block.max() > 1:
+            place = np.argwhere(block > 1)[0].tolist()
+            raise InvalidInputError(
+                f"{where}: a boolean is neither 0 nor 1",
+                found=f"the byte {block[tuple(place)]} at {[start + place[0], *place[1:]]}",
+                expected="bytes 0 and 1, as numpy.save writes booleans",
+                remedy="Write the file again, or declare the values as uint8.",
+            )
 
 
 def _scan_values(facts: FeatureFacts, index: int, values: Values, defects: Defects) -> None:

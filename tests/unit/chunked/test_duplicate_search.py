@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from partition_ops.chunked.duplicate_search import MOST_BUCKETS, DuplicateSearch, Keys, find_overlaps
 from partition_ops.chunked.metadata import EdgeType, FileFormat, FileSet, GraphMetadata
-from partition_ops.errors import EngineError
+from partition_ops.errors import InvalidInputError
 
 TYPES = ("a:r:b", "b:s:a", "a:t:b", "a:u:a", "a:v:a")
 Edges = list[tuple[int, int, int]]  # type, source, destination
@@ -105,7 +105,7 @@ def test_more_edges_than_the_metadata_says_do_not_fill_the_memory(tmp_path: Path
 
 
 def test_types_with_too_many_pairs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=r"a:r:a has too many pairs"):
+    with pytest.raises(InvalidInputError, match=r"'a:r:a' joins too many nodes"):
         DuplicateSearch(metadata({"a": 2**31}, [1], ("a:r:a",)), memory=1, scratch=tmp_path)
 
 

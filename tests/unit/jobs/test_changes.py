@@ -33,7 +33,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(finished: Path, tmp_path: Path) -> Path:
-    shutil.copytree(finished, tmp_path / "here")  # with the times of the files
+    shutil.copytree(finished, tmp_path / "here")
+    record = tmp_path / "here" / "out" / layout.record("validate")  # the times of the copies are other ones
+    validated = json.loads(record.read_text())
+    for entry in validated["inputs"]:
+        copy = open_store(str(tmp_path / "here" / "in")).stat(entry["path"])
+        assert copy is not None
+        entry["tag"] = copy.tag
+    record.write_text(json.dumps(validated))
     manifest = tmp_path / "here" / "out" / layout.MANIFEST
     document = json.loads(manifest.read_text())
     document["input"]["uri"] = str(tmp_path / "here" / "in")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from partition_ops.stages.validate.check import Check
 
-INTEGER = re.compile(r"\s*(-?[0-9]{1,25}|0[xX][0-9a-fA-F]{1,16})\s*")  # what pyarrow takes for one
+INTEGER = re.compile(r"\s*-?[0-9]{1,25}\s*")
 
 
 def find(fields: Sequence[str]) -> bool:
@@ -17,7 +17,7 @@ def find(fields: Sequence[str]) -> bool:
 
 def parse_integer(field: str) -> int:
     """Return the integer in a field in which the check finds nothing."""
-    return int(field, 16 if "x" in field.lower() else 10)
+    return int(field)
 
 
 def _is_integer(field: str) -> bool:
