@@ -13,9 +13,24 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
-from tests.graphs import SmallGraph, Values
+from tests.graphs import Edges, SmallGraph, Values, library
 
 dgl = import_dgl()
+
+
+REVERSES = {
+    "paper:cites:paper": "paper:cited_by:paper",
+    "author:writes:paper": "paper:written_by:author",
+}
+
+
+def with_reverses() -> SmallGraph:
+    """A library in which edge e of a type is the reverse of edge e of another."""
+    graph = library(papers=100)
+    for etype, reverse in REVERSES.items():
+        edges = graph.edges[etype]
+        graph.edges[reverse] = Edges(edges.dst, edges.src)
+    return graph
 
 
 def partitioned(graph: SmallGraph, folder: Path, *, num_parts: int = 3, **options: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,25 +10,20 @@ from typing import Any
 import pytest
 import torch
 
+from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.errors import UsageError
+from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
-from partition_ops.train.samplers import ReverseTypes
-from tests.graphs import Edges, SmallGraph, library, social
-from tests.train_graphs import edges_of, in_memory, partitioned
+from partition_ops.train.samplers import FanoutSampler, ReverseTypes
+from tests.graphs import Edges, SmallGraph, social
+from tests.train_graphs import edges_of, in_memory, partitioned, with_reverses
 
 dgl = import_dgl()
 CITES, CITED = ("paper", "cites", "paper"), ("paper", "cited_by", "paper")
 WRITES, WRITTEN = ("author", "writes", "paper"), ("paper", "written_by", "author")
 REVERSE = {CITES: CITED, CITED: CITES, WRITES: WRITTEN, WRITTEN: WRITES}
 IDS = ("new", "original")
-
-
-def with_reverses() -> SmallGraph:
-    graph = library(papers=100)
-    for etype, reverse in ((CITES, CITED), (WRITES, WRITTEN)):
-        edges = graph.edges[":".join(etype)]
-        graph.edges[":".join(reverse)] = Edges(edges.dst, edges.src)
-    return graph
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +122,29 @@ def test_what_is_not_excluded_is_there(pair: Any) -> None:
         gone = set(excluded.get(etype, torch.empty(0)).tolist())
         left = set(every.edges[etype].data[dgl.EID].tolist()) - gone
         assert set(block.edges[etype].data[dgl.EID].tolist()) == left
+
+
+def test_reverse_edges_of_the_same_type_and_a_pickled_book(tmp_path: Path) -> None:
+    """Edge e + E is the reverse of edge e in the input. Processes of a data loader get the book by pickle."""
+    one = social(people=40).edges["_N:_E:_N"]
+    count = len(one.src)
+    graph = SmallGraph({"_N": 40}, {"_N:_E:_N": Edges([*one.src, *one.dst], [*one.dst, *one.src])})
+    uri = partitioned(graph, tmp_path)
+    reverse = torch.cat([torch.arange(count, 2 * count), torch.arange(count)])
+    with open_store(uri) as output, PartitionBook(output) as book:
+        truth = in_memory(graph, book)
+        rule = pickle.loads(pickle.dumps(ReverseTypes(book, {}, {"_E": reverse})))
+        edges = torch.arange(7)
+        src, dst = truth.find_edges(edges)
+        expected = torch.cat([edges, book.eid_orig2new(reverse[book.eid_new2orig(edges, "_E")], "_E")])
+        assert rule.of_batch(truth, edges).tolist() == expected.unique().tolist()
+        ends = torch.stack(truth.find_edges(rule(edges))).T.tolist()
+        assert all([d, s] in ends for s, d in zip(src.tolist(), dst.tolist(), strict=True))
+        shifted = ReverseTypes(book, {}, {"_E": reverse.roll(1)})
+        with pytest.raises(UsageError, match="are not the reverse of edges of _N:_E:_N"):
+            shifted.of_batch(truth, edges)
+        with pytest.raises(UsageError, match="exclude="):
+            FanoutSampler([2], reverse=rule).sample_blocks(truth, torch.arange(3))
 
 
 @pytest.mark.parametrize("pair", BOTH, indirect=True, ids=str)

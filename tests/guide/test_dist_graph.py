@@ -1,0 +1,59 @@
+"""Chapters 6.4 and 7.5 on a ``DistGraph``, and docs/sampling.md: two real servers, and a trainer on each."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from local_stack.processes import free_port
+from tests.e2e.guide import blocks_of, cluster, tools_on_path
+from tests.train_graphs import partitioned, with_reverses
+
+ROOT = Path(__file__).parents[2]
+CLIENT = Path(__file__).with_name("cluster_client.py")
+SECONDS = 240.0
+FETCH = 'partition-ops fetch "$OUTPUT" --part "$MACHINE" --to data'
+SERVER = """
+export DGL_ROLE=server DGL_SERVER_ID="$MACHINE"
+python -c 'import dgl; dgl.distributed.initialize("ip_config.txt")'
+"""
+TRAINER = f"""
+export RANK="$MACHINE"
+python {CLIENT} "$OUTPUT"
+"""
+
+
+def test_samplers_and_link_prediction_on_two_servers(tmp_path: Path) -> None:
+    output = partitioned(with_reverses(), tmp_path, num_parts=2)
+    ports = [free_port() for _ in range(3)]
+    env = {
+        **os.environ,
+        "CLUSTER": f"guide{os.getpid()}",
+        "PATH": tools_on_path(os.environ["PATH"]),
+        "PYTHONPATH": f"{ROOT / 'tests/e2e/one_host'}{os.pathsep}{ROOT}",
+        "DGLBACKEND": "pytorch",
+        "OMP_NUM_THREADS": "1",
+        "OUTPUT": output,
+        "DGL_DIST_MODE": "distributed",
+        "DGL_IP_CONFIG": "ip_config.txt",
+        "DGL_CONF_PATH": "data/small.json",
+        "DGL_GRAPH_FORMAT": "csc",
+        "DGL_NUM_SERVER": "1",
+        "DGL_NUM_CLIENT": "2",
+        "DGL_NUM_SAMPLER": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(ports[2]),
+        "WORLD_SIZE": "2",
+    }
+    with cluster(tmp_path / "machines", 2, env) as machines:
+        machines.write("ip_config.txt", f"127.0.0.1 {ports[0]}\n127.0.0.1 {ports[1]}\n")
+        for block in blocks_of(ROOT / "docs/sampling.md"):
+            machines.write(block.how, block.text)
+        machines.run(FETCH, seconds=SECONDS)
+        servers = machines.start(SERVER)
+        machines.run(TRAINER, seconds=SECONDS)
+        machines.wait(servers, seconds=SECONDS)
+    logs = [path.read_text(errors="replace") for path in (tmp_path / "machines/logs").iterdir()]
+    checked = [int(n) for text in logs for n in re.findall(r"^checked (\d+) batches$", text, re.MULTILINE)]
+    assert len(checked) == 2 and min(checked) > 20
