@@ -23,6 +23,7 @@ from partition_ops.system.json_documents import check_document
 from partition_ops.system.parallel import map_in_threads
 
 BOOK_VERSION = 1
+STATS_VERSION = 1  # of partitions/part<i>/stats.json
 OLD_FORMAT = "dgl"  # the one format of outputs of version 0.1.0, which have no book
 Counts = Mapping[str, tuple[int, ...]]
 

@@ -12,8 +12,6 @@ INDEX = "index.json"  # the figures of all runs of a graph; it can be made again
 RUNS = "runs"  # below the root of a graph: a folder for each run
 BEGINNING = "beginning.json"  # what was published last when the run began; no artifact, as it may differ
 
-INGEST = "ingest"  # root of the graph that was made from tables, with a record of its own
-
 VALIDATION_REPORT = "validation/report.json"
 DROPPED = "dropped"  # kinds of lists of edges, also keys of the report
 DROPPED_SELF_LOOPS = "dropped_self_loops"
@@ -30,6 +28,8 @@ ASSIGNMENT_SIDECAR = "assignment.json"
 MIGRATION = "migration.json"  # what an incremental run moved
 
 BOOK = "convert/book.json"  # the ranges of new IDs, whatever the formats
+
+CONVERTED_TEXT = "convert/text.json"  # the text that `convert-partition` read
 
 PARTITIONS = "partitions"
 

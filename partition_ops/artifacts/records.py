@@ -14,6 +14,7 @@ from partition_ops.system.parallel import map_in_threads
 
 PART_TASK = "convert-part"  # then the number of the partition
 CONFIG_TASK = "convert-config"
+TEXT_TASK = "convert-partition"  # does the work of all tasks of ``convert``, from ParMETIS's output
 Record = dict[str, Any]
 Check = Literal["record", "artifacts", "content"]  # how much of a task's results is looked at
 
@@ -75,9 +76,31 @@ def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
     return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record.get("inputs", [])]
 
 
-def conversion_tasks(num_parts: int) -> list[str]:
+def conversion_tasks(destination: Store, num_parts: int) -> list[str]:
     """Return the names of the tasks that a reader of the partitions comes after."""
-    return [CONFIG_TASK, *map(part_task, range(num_parts))]
+    last = config_task(destination)
+    return [last] if last == TEXT_TASK else [last, *map(part_task, range(num_parts))]
+
+
+def config_task(destination: Store) -> str:
+    """Return the name of the task that wrote the book of an output."""
+    return TEXT_TASK if destination.exists(layout.record(TEXT_TASK)) else CONFIG_TASK
+
+
+def part_artifacts(destination: Store, part: int, folders: Iterable[str]) -> list[dict[str, Any]]:
+    """Return what was written for a partition, as its record lists it.
+
+    Args:
+        destination: Root of the run.
+        part: Number of the partition.
+        folders: Folders of the partition in all formats, to find its files among those of all partitions.
+    """
+    if config_task(destination) != TEXT_TASK:
+        found: list[dict[str, Any]] = read_record(destination, part_task(part))["artifacts"]
+        return found
+    prefixes = tuple(f"{folder}/" for folder in folders)
+    listed = read_record(destination, TEXT_TASK)["artifacts"]
+    return [entry for entry in listed if entry["key"].startswith(prefixes)]
 
 
 def part_task(part: int) -> str:

@@ -101,12 +101,16 @@ class Format(ABC):
 
     @property
     def folder(self) -> str:
-        """Folder of the format below the root of the output."""
+        """Folder of the format below the root of the output; empty if it is the root itself."""
         return f"formats/{self.name}"
 
     def part_folder(self, part: int) -> str:
         """Return the key of the folder of a partition."""
-        return f"{self.folder}/part{part}"
+        return self.key(f"part{part}")
+
+    def key(self, path: str) -> str:
+        """Return the key of a file of the format, below the root of the output."""
+        return f"{self.folder}/{path}" if self.folder else path
 
     def check_options(self, formats: Sequence[str], num_hops: int) -> None:  # noqa: B027
         """Check, before any work, that the format can be written; optional.
@@ -218,7 +222,7 @@ class Format(ABC):
 
 
 def format_names() -> list[str]:
-    """Return the names of all formats that are installed, built-in ones first. Imports none of them."""
+    """Return the names of the formats that ``convert`` can write, built-in ones first. Imports none."""
     return [*dict.fromkeys([*_builtin(), *(entry.name for entry in _plugins())])]
 
 
@@ -228,7 +232,7 @@ def get_format(name: str) -> Format:
     Raises:
         UsageError: No format with that name is installed.
     """
-    if name not in _builtin() and name not in format_names():
+    if name not in _builtin() and name not in format_names() and name not in _other_layouts():
         raise UsageError(
             f"The output format {name!r} is not installed",
             expected="one of " + ", ".join(format_names()),
@@ -273,7 +277,7 @@ def reading_format(book: Book) -> Format:
     Raises:
         UsageError: None of them is installed.
     """
-    known = format_names()
+    known = {*format_names(), *_other_layouts()}
     installed = get_formats(name for name in book.formats if name in known)
     return preferred_reader(installed) or get_format(book.formats[0])
 
@@ -288,7 +292,7 @@ def main_config(book: Book) -> str:
     """Return the key of the file that `reading_format` opens an output by: the book if it has none."""
     form = reading_format(book)
     for name in form.config_files(book):
-        return f"{form.folder}/{name}"
+        return form.key(name)
     return layout.BOOK
 
 
@@ -306,14 +310,23 @@ def _builtin() -> dict[str, str]:
     return found
 
 
+@cache
+def _other_layouts() -> dict[str, str]:
+    """Return ``module:class`` by name of built-in formats that only `convert-partition` writes."""
+    from partition_ops.formats.parmetis import LAYOUT
+
+    return dict([LAYOUT])
+
+
 def _plugins() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=ENTRY_POINTS))
 
 
 @cache
 def _load(name: str) -> Format:
-    if name in _builtin():
-        module, _, attribute = _builtin()[name].partition(":")
+    builtin = {**_builtin(), **_other_layouts()}
+    if name in builtin:
+        module, _, attribute = builtin[name].partition(":")
         found = getattr(import_module(module), attribute)
     else:
         found = next(entry for entry in _plugins() if entry.name == name).load()

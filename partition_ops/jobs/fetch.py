@@ -112,7 +112,7 @@ def _config_keys(book: Book, chosen: Sequence[Format]) -> list[str]:
     """Return the keys of the files that describe all partitions, format by format."""
     keys = []
     for form in chosen:
-        keys += [f"{form.folder}/{name}" for name in form.config_files(book)] or [layout.BOOK]
+        keys += [form.key(name) for name in form.config_files(book)] or [layout.BOOK]
     return keys
 
 
@@ -121,7 +121,7 @@ def _of_all_parts(entries: dict[str, Entry], book: Book, chosen: Sequence[Format
     for form in chosen:
         folders = tuple(f"{form.part_folder(part)}/" for part in range(book.num_parts))
         for key, entry in entries.items():
-            if key.startswith(f"{form.folder}/") and not key.startswith(folders):
+            if form.folder and key.startswith(f"{form.folder}/") and not key.startswith(folders):
                 yield entry
 
 

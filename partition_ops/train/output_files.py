@@ -14,7 +14,7 @@ import numpy.typing as npt
 from partition_ops.artifacts.book import Book, read_book
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.partition_book import PartitionBook
-from partition_ops.artifacts.records import CONFIG_TASK, part_task, read_record
+from partition_ops.artifacts.records import config_task, conversion_tasks, read_record
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
 from partition_ops.formats.columns import Array, StoredArray, in_group
 from partition_ops.formats.format import Format, main_config, reading_format
@@ -226,9 +226,9 @@ def _published(output: Store) -> dict[str, dict[str, Any]]:
 
 def _converted(output: Store) -> dict[str, dict[str, Any]]:
     """Return size and SHA-256 of the artifacts that ``convert`` has recorded, by key."""
-    config = read_record(output, CONFIG_TASK)
-    parts = range(int(config["counters"]["num_parts"]))
-    records = [config, *(read_record(output, part_task(part)) for part in parts)]
+    config = read_record(output, config_task(output))
+    num_parts = int(config["counters"]["num_parts"])
+    records = [read_record(output, name) for name in conversion_tasks(output, num_parts)]
     return {entry["key"]: entry for record in records for entry in record["artifacts"]}
 
 

@@ -14,6 +14,7 @@ from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
+from partition_ops.formats.parmetis.graph_store import TextGraphStore
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
 from partition_ops.verification.artifact_readers import (
@@ -28,8 +29,17 @@ SHOWN = 5
 LISTED_FOLDERS = ("schema/", f"{layout.ASSIGNMENT}/", f"{layout.PARTITIONS}/", "formats/", "idmap/")
 
 
-def check_manifest(findings: Findings, source: Store, output: Store, metadata: GraphMetadata) -> None:
+def check_manifest(
+    findings: Findings, source: Store, output: Store, metadata: GraphMetadata, *, is_text: bool = False
+) -> None:
     """Compare sizes and SHA-256 of every artifact. Memory: that of the list of artifacts.
+
+    Args:
+        findings: Takes the failures.
+        source: Root of the input graph.
+        output: Root of the output.
+        metadata: Metadata of the input graph.
+        is_text: Whether the manifest lists the text that ``convert-partition`` read.
 
     Raises:
         InvalidInputError: The metadata, or most files, differ from those that the output was made from.
@@ -44,11 +54,15 @@ def check_manifest(findings: Findings, source: Store, output: Store, metadata: G
         _check_complete(findings, output, metadata, listed)
     if manifest:
         with findings.check("manifest-input"):
-            files = [{**entry, "key": entry["path"]} for entry in manifest["input"]["files"]]
-            changed = _check_files(findings, "manifest-input", source, files)
-            listed, needed = {entry["key"] for entry in files}, {METADATA, *metadata.files()}
-            findings.same("manifest-input", "the list of input files", sorted(listed), sorted(needed))
             findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)
+            files = [{**entry, "key": entry["path"]} for entry in manifest["input"]["files"]]
+            if is_text:
+                if isinstance(source, TextGraphStore):
+                    changed = _check_files(findings, "manifest-input", source.text, files)
+            else:
+                changed = _check_files(findings, "manifest-input", source, files)
+                listed, needed = {entry["key"] for entry in files}, {METADATA, *metadata.files()}
+                findings.same("manifest-input", "the list of input files", sorted(listed), sorted(needed))
     if METADATA in changed or 2 * len(changed) > len(files):
         raise _another_input(source, output, manifest["input"], changed)
 
@@ -117,10 +131,12 @@ def check_part_folders(findings: Findings, output: Store, form: Format, num_part
     with findings.check("configuration"):
         allowed = tuple(f"{form.part_folder(part)}/" for part in range(num_parts))
         # a graph may be named "part0": its configuration is a file beside the folders
+        others = () if form.folder else (f"{layout.PARTITIONS}/",)
+        start = len(form.key(""))
         extra = sorted(
             entry.key
-            for entry in output.list(f"{form.folder}/part")
-            if "/" in entry.key.removeprefix(f"{form.folder}/") and not entry.key.startswith(allowed)
+            for entry in output.list(form.key("part"))
+            if "/" in entry.key[start:] and not entry.key.startswith((*allowed, *others))
         )
         findings.same("configuration", f"{form.name}: the list of files of other partitions", extra, [])
 

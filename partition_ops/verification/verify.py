@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format, get_formats
+from partition_ops.formats.parmetis import LAYOUT
+from partition_ops.formats.parmetis.graph_store import TextGraphStore
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
@@ -29,6 +31,7 @@ from partition_ops.verification.check_output import (
     read_assignment,
     read_convert_options,
 )
+from partition_ops.verification.converted_text import conversion_options, opened_text
 from partition_ops.verification.expected_graph import ExpectedGraph
 from partition_ops.verification.input_graph import read_edges
 from partition_ops.verification.verification_report import VerifyReport, all_checks, make_report
@@ -59,7 +62,8 @@ def verify_output(
 
     Raises:
         InvalidInputError: The input itself is missing or damaged.
-        UsageError: An output format is not installed.
+        UsageError: An output format is not installed; or the output is that of ``convert-partition``, and
+            has attributes or lacks edges that this input does not tell.
         StorageError: The storage failed.
 
     Peak memory: 22 bytes a node and 17 bytes an edge of the whole graph (with fewer than 2^31 nodes of a
@@ -67,22 +71,35 @@ def verify_output(
     file of the input, one partition twice with its features. Parquet and CSV features are copied into
     temporary files. 1.9 million nodes and 21 million edges in 4 partitions took 25 s within 1.9 GB.
     """
+    converted = conversion_options(destination)
+    with opened_text(source, destination, converted) as graph:
+        return _verify(
+            graph, destination, progress or NoProgress(), graph_name, is_text=converted is not None
+        )
+
+
+def _verify(
+    source: Store, destination: Store, progress: Progress, graph_name: str | None, *, is_text: bool
+) -> VerifyReport:
+    """Run all checks; ``is_text`` says that `convert-partition` wrote the output."""
     metadata, findings = load_metadata(source, graph_name=graph_name), Findings()
+    if is_text and not isinstance(source, TextGraphStore):
+        metadata = replace(metadata, node_features=(), edge_features=())  # the text had none
     check_schema(findings, destination, metadata)
-    check_manifest(findings, source, destination, metadata)
-    options = read_convert_options(findings, destination)
+    check_manifest(findings, source, destination, metadata, is_text=is_text)
+    options = {"formats": [LAYOUT[0]]} if is_text else read_convert_options(findings, destination)
     formats = get_formats(options.get("formats", [OLD_FORMAT]))
-    graph = _expected_graph(findings, source, destination, metadata, options)
+    graph = _expected_graph(findings, source, destination, metadata, options, is_text=is_text)
     if graph is not None:
         book = graph.book(tuple(form.name for form in formats))
         check_book(findings, destination, book)
-        check_id_maps(findings, destination, graph)
+        check_id_maps(findings, destination, graph, any_node_order=is_text)
         check_growth(findings, destination, formats[0], graph)
         with temporary_folder() as folder:
             features = FeatureChecks(findings, source, destination, graph, Path(folder))
             features.check_trainers()
             number = len(formats) * graph.num_parts
-            with (progress or NoProgress()).step("verify", number, "partitions") as advance:
+            with progress.step("verify", number, "partitions") as advance:
                 for form in formats:
                     seen = graph.only_in_edges() if form.only_in_edges else graph
                     checks = _FormatChecks(findings, destination, form, seen, book, options, features)
@@ -109,13 +126,15 @@ def _expected_graph(
     output: Store,
     metadata: GraphMetadata,
     options: Mapping[str, Any],
+    *,
+    is_text: bool,
 ) -> ExpectedGraph | None:
     """Return the expected graph; None without a usable assignment."""
     edges = [read_edges(source, metadata, type_id) for type_id in range(len(metadata.edge_types))]
     assignment = read_assignment(findings, output, metadata)
     if assignment is None:
         return None
-    dropped = find_dropped(metadata, edges, read_actions(findings, output))
+    dropped = find_dropped(metadata, edges, {} if is_text else read_actions(findings, output))
     check_dropped(findings, output, metadata, dropped)
     ids = {type_id: each.ids for type_id, each in dropped.items()}
     hops, out_edges = int(options.get("num_hops", 1)), bool(options.get("out_edges", False))

@@ -300,7 +300,7 @@ CASES: dict[str, Case] = {
         3,
         1,
         "--weights one --attributes feat --attributes year",
-        "--node-attr-dtype float32 --edge-attr-dtype int64",
+        "--node-attr-dtype float32 --edge-attr-dtype int64 --attribute-name attr",
     ),
     "convert-partition of defects": convert_text("defects", 2, 2),
     "convert-partition of a homogeneous graph": convert_text("social", 3, 1),

@@ -146,8 +146,8 @@ def test_attributes_become_features(tmp_path: Path) -> None:
     config = convert(output, tmp_path, node_attr_dtype="torch.float32", edge_attr_dtype="int16")
     check(output, config, attributes=True)
     _, node_feats, edge_feats, *_ = loaded(config, 0)
-    assert set(node_feats) == {f"{name}/attr" for name in library().nodes}
-    assert set(edge_feats) == {f"{name}/attr" for name in library().edges}
+    assert set(node_feats) == {f"{name}/feat" for name in library().nodes}
+    assert set(edge_feats) == {f"{name}/feat" for name in library().edges}
 
 
 def test_attributes_are_passed_over_without_a_dtype(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_features_go_round_as_attributes(
         for expected, ids, features in ((nodes, "orig_nids", "node_feat"), (edges, "orig_eids", "edge_feat")):
             found = load(str(out / f"part{part}" / f"{features}.dgl"))
             for kind, orig in load(str(out / f"part{part}" / f"{ids}.dgl")).items():
-                np.testing.assert_array_equal(found[f"{kind}/attr"].numpy(), expected[kind][orig.numpy()])
+                np.testing.assert_array_equal(found[f"{kind}/feat"].numpy(), expected[kind][orig.numpy()])
                 seen[kind] += orig.tolist()
     for kind, orig in seen.items():
         assert sorted(orig) == list(range({**graph.nodes, **kinds}[kind]))

@@ -158,7 +158,7 @@ SCHEMAS = {
 
 ELSEWHERE = {
     *("metadata", "latest", "expectation_suite", "probe", "migration"),
-    *("lock", "beginning", "graphs", "graph_settings"),
+    *("lock", "beginning", "graphs", "graph_settings", "converted_text"),
 }
 """Schemas of files that a run like this does not write, or removes."""
 

@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ConvertPartitionConfig)
-    from partition_ops.formats.parmetis.convert_partition import convert_parmetis
     from partition_ops.formats.parmetis.schema_metadata import read_schema
+    from partition_ops.jobs.convert_text import convert_text
 
     root, name = split_file_uri(arguments.schema, "--schema")
     with open_store(root, settings(arguments)) as folder:
@@ -58,15 +58,15 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         open_store(arguments.input_dir, settings(arguments)) as source,
         locked_output(arguments) as destination,
     ):
-        result = convert_parmetis(
+        result = convert_text(
             config,
             source,
             schema,
             destination,
             schema_where=arguments.schema,
             progress=terminal_progress(),
+            report=lambda done: console.line(result_line(done)),
         )
-    console.line(result_line(result))
     return result.to_json()
 
 
@@ -95,8 +95,9 @@ VERB = Verb(
     description="""\
 Read p<i>-<graph>_nodes.txt and p<i>-<graph>_edges.txt (or p000-…, with three digits), as ParMETIS's
 pm_dglpart writes them, and write <graph>.json and part<i>/ with graph.dgl, node_feat.dgl, edge_feat.dgl,
-orig_nids.dgl and orig_eids.dgl to --output. If --input-dir has <graph>_removed_edges.txt, which
-'prepare --format parmetis' writes, the edges in it are added again.""",
+orig_nids.dgl and orig_eids.dgl to --output, with the ID maps, the quality report and the manifest of a
+finished output. If --input-dir has <graph>_removed_edges.txt, which 'prepare --format parmetis' writes, the
+edges in it are added again.""",
     add_arguments=add_arguments,
     options=(ConvertPartitionConfig,),
     execute=execute,

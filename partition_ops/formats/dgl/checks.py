@@ -19,8 +19,9 @@ from partition_ops.artifacts.book import Book
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
 from partition_ops.formats.dgl.array_places import ArrayPlace, graph_places, read_file_at, tensor_places
-from partition_ops.formats.dgl.file_names import GRAPH, PARTITION_FILES, partition_config, partition_file
+from partition_ops.formats.dgl.file_names import GRAPH, PARTITION_FILES
 from partition_ops.formats.findings import Findings
+from partition_ops.formats.format import Format
 from partition_ops.storage import Store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.system.temporary_folders import temporary_folder
@@ -54,11 +55,11 @@ def check_complete(path: Path, name: str, where: str) -> None:
         )
 
 
-def check_config(findings: Findings, output: Store, expected: Book) -> None:
-    """Check ``partitions/<graph>.json``."""
+def check_config(findings: Findings, output: Store, key: str, expected: Book) -> None:
+    """Check ``<graph>.json``, which has the key ``key``."""
     config: dict[str, Any] | None = None
     with findings.check("configuration"):
-        found = output.read_json(partition_config(expected.graph_name))
+        found = output.read_json(key)
         if findings.same("configuration", "the type of the partition config", type(found), dict):
             config = found
             _check_values(findings, found, expected)
@@ -74,11 +75,12 @@ def check_config(findings: Findings, output: Store, expected: Book) -> None:
 
 
 def check_partition(
-    findings: Findings, output: Store, part: int, expected: Book, options: Mapping[str, Any]
+    form: Format, findings: Findings, output: Store, part: int, expected: Book, options: Mapping[str, Any]
 ) -> None:
     """Check the fields of ``graph.dgl``, DGL's partition book, and that DGL loads the partition.
 
     Args:
+        form: Knows where the files are.
         findings: Takes the failures.
         output: Root of the output.
         part: Number of the partition.
@@ -88,7 +90,7 @@ def check_partition(
     Peak memory: the partition.
     """
     with temporary_folder() as folder:
-        files = _Files(output, part, expected.graph_name, Path(folder))
+        files = _Files(form, output, part, expected.graph_name, Path(folder))
         _check_fields(findings, files, expected, tuple(options.get("graph_formats", ["coo"])))
         _check_book(findings, files, expected)
         _check_load(findings, files, expected)
@@ -98,23 +100,25 @@ class _Files:
     """The files of a partition and the partition config, on the local disk in the tree that DGL reads.
 
     Args:
+        form: Knows where the files are.
         output: Root of the output.
         part: Number of the partition.
         graph_name: Name of the graph.
         folder: Takes links to the local copies of the files.
     """
 
-    def __init__(self, output: Store, part: int, graph_name: str, folder: Path) -> None:
+    def __init__(self, form: Format, output: Store, part: int, graph_name: str, folder: Path) -> None:
         self.part = part
+        self._part_folder = form.part_folder(part)
         self._output = output
         self._folder = folder
-        self._config = partition_config(graph_name)
+        self._config = form.key(f"{graph_name}.json")
 
     def config(self) -> str:
         return str(self._link(self._config))
 
     def complete(self, name: str) -> str:
-        key = partition_file(self.part, name)
+        key = f"{self._part_folder}/{name}"
         path = self._link(key)
         check_complete(path, name, self._output.uri_of(key))
         return str(path)

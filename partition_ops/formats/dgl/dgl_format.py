@@ -29,7 +29,7 @@ from partition_ops.formats.dgl.binary_format import (
     write_tensor_file,
 )
 from partition_ops.formats.dgl.checks import CHECKS, check_complete, check_config, check_partition
-from partition_ops.formats.dgl.file_names import GRAPH, TENSOR_FILES, partition_file
+from partition_ops.formats.dgl.file_names import GRAPH, TENSOR_FILES
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format, PartitionSize
 from partition_ops.formats.neutral_partition import GRAPH_GROUPS, Partition
@@ -89,21 +89,21 @@ class DGL(Format):
             found |= self._load_graph(output, part)
         for group, name in TENSOR_FILES.items():
             if group in groups:
-                found |= load_tensor_file(output, partition_file(part, name), group)
+                found |= load_tensor_file(output, f"{self.part_folder(part)}/{name}", group)
         return found
 
     def check_config(self, findings: Findings, output: Store, expected: Book) -> None:
         """Check the partition config."""
-        check_config(findings, output, expected)
+        check_config(findings, output, self.key(f"{expected.graph_name}.json"), expected)
 
     def check_partition(
         self, findings: Findings, output: Store, part: int, expected: Book, options: Mapping[str, Any]
     ) -> None:
         """Check fields and sparse formats of ``graph.dgl``, and what DGL makes of the partition."""
-        check_partition(findings, output, part, expected, options)
+        check_partition(self, findings, output, part, expected, options)
 
     def _load_graph(self, output: Store, part: int) -> dict[str, Array]:
-        (graph,), _ = import_dgl().load_graphs(_complete(output, partition_file(part, GRAPH)))
+        (graph,), _ = import_dgl().load_graphs(_complete(output, f"{self.part_folder(part)}/{GRAPH}"))
         src, dst = graph.edges(order="eid")
         found = {"edges/src": src.numpy(), "edges/dst": dst.numpy()}
         for kind, data in (("nodes", graph.ndata), ("edges", graph.edata)):
@@ -112,7 +112,7 @@ class DGL(Format):
         return found
 
     def _graph_arrays(self, output: Store, part: int) -> dict[str, StoredArray]:
-        key = partition_file(part, GRAPH)
+        key = f"{self.part_folder(part)}/{GRAPH}"
         read, where = _open(output, key)
         places = graph_places(read, where)
         found: dict[str, ArrayPlace] = {}
@@ -124,6 +124,16 @@ class DGL(Format):
             else:
                 found |= {f"edges/{sparse}/{name}": a for name, a in zip(SPARSE, arrays, strict=True)}
         return {name: _stored(key, place) for name, place in found.items()}
+
+
+class DGLAtRoot(DGL):
+    """The same files in the root of the output, where DGL's ``convert_partition.py`` writes them."""
+
+    name = "dgl-at-root"
+
+    @property
+    def folder(self) -> str:
+        return ""
 
 
 def tensor_files(partition: Partition) -> dict[str, FileWriter]:

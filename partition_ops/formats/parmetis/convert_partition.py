@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts.book import Book, node_counts
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment_files import write_assignment_files
+from partition_ops.artifacts.book import STATS_VERSION, Book, node_counts
+from partition_ops.artifacts.records import CONFIG_TASK, TEXT_TASK
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import check_graph_name
+from partition_ops.errors import UsageError
 from partition_ops.formats.columns import Column
 from partition_ops.formats.format import get_format
 from partition_ops.formats.neutral_partition import Partition
+from partition_ops.formats.parmetis import LAYOUT
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.output_edges import EdgeLoader, EdgeRows, raise_missing
 from partition_ops.formats.parmetis.output_nodes import read_node_attributes, read_node_order
@@ -23,10 +28,10 @@ from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
-ATTRIBUTE = "attr"
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
 Schema = dict[str, dict[str, list[int]]]
+TEXT_VERSION = 1  # of convert/text.json
 
 
 def convert_parmetis(
@@ -38,11 +43,12 @@ def convert_parmetis(
     schema_where: str = "the schema",
     progress: Progress | None = None,
 ) -> StageResult:
-    """Write ``<graph>.json`` and ``part<i>/``, as ``convert`` does, from ParMETIS's output.
+    """Write ``<graph>.json`` and ``part<i>/``, as DGL's script does, from ParMETIS's output.
 
     New IDs of nodes are those that ParMETIS gave; edges get theirs by partition, type and old ID. Attributes
-    become the features ``<type>/attr``, (nodes or edges, attributes). Edges in ``<graph>_removed_edges.txt``,
-    if it exists, join the partitions of their destinations. ``<graph>.json`` is written last.
+    become the features ``<type>/feat``, (nodes or edges, attributes). Edges in the file of removed edges, if
+    it exists, join the partitions of their destinations. The task also writes what later stages read: book,
+    assignment, schema, and the counts of each partition. ``<graph>.json`` is written last.
 
     Args:
         config: Options.
@@ -64,13 +70,19 @@ def convert_parmetis(
     the DGL guide, chapter 7.1.
     """
     check_graph_name(config.graph_name, "--graph-name")
+    if destination.exists(layout.record(CONFIG_TASK)):
+        raise UsageError(
+            f"{destination.uri} is the output of a run",
+            expected="an empty folder, or one that convert-partition wrote",
+            remedy="Use another --output.",
+        )
     files = OutputFiles(config, source)
 
     def work(writer: ArtifactWriter) -> Counters:
         return _Conversion(config, files, schema, schema_where, writer).run(progress or NoProgress())
 
     options = {**config.options(), "schema": schema}
-    return Task("convert-partition", destination, work, options=options, inputs=files.objects()).run()
+    return Task(TEXT_TASK, destination, work, options=options, inputs=files.objects()).run()
 
 
 class _Conversion:
@@ -95,7 +107,7 @@ class _Conversion:
         self.config = config
         self.files = files
         self.writer = writer
-        self.format = get_format("dgl")
+        self.format = get_format(LAYOUT[0])
         types = node_types_of(schema["nid"])
         self.order = read_node_order(files.node_tables(attributes=False), types)
         removed = files.removed_edges_table(attributes=False)
@@ -113,12 +125,15 @@ class _Conversion:
     def run(self, progress: Progress) -> Counters:
         counts = np.zeros((len(self.metadata.edge_types), self.config.num_parts), np.int64)
         # those of a conversion that left no record: they must not name partitions that are being replaced
-        self.writer.destination.delete(self.format.config_files(self._book(counts)))
+        self.writer.destination.delete([layout.BOOK, *self.format.config_files(self._book(counts))])
         self._write_parts(counts, progress)
         missing = self.loader.checks.missing()
         if missing and self.config.missing_edges == "fail":
             raise_missing(self.loader.checks, self.files.removed_edges)
-        config_files = self.format.config_files(self._book(counts))
+        self._write_neutral(missing)
+        book = self._book(counts)
+        self.writer.write_json(layout.BOOK, book.to_json())
+        config_files = self.format.config_files(book)
         for key, content in config_files.items():
             self.writer.wrote(self.writer.destination.write_bytes(key, content))
         return {
@@ -129,6 +144,26 @@ class _Conversion:
             "edges_put_back": self.loader.num_removed,
             "missing_edges": missing,
         }
+
+    def _write_neutral(self, missing: int) -> None:
+        """Write the assignment, the schema with canonical types, and the list of the files that were read."""
+        assignment = self.order.assignment
+        write_assignment_files(self.writer, self.metadata, assignment, made_by={"engine": "imported"})
+        ranges = {
+            kind: {str(name): list(ends) for name, ends in zip(names, pairwise(offsets), strict=True)}
+            for kind, names, offsets in (
+                ("nid", self.metadata.node_types, self.metadata.node_offsets),
+                ("eid", self.metadata.edge_types, self.metadata.edge_offsets),
+            )
+        }
+        self.writer.write_json(layout.schema_file(self.metadata.graph_name), ranges)
+        text = {
+            "version": TEXT_VERSION,
+            "uri": self.files.source.uri,
+            "files": self.files.digests(),
+            "missing_edges": missing,
+        }
+        self.writer.write_json(layout.CONVERTED_TEXT, text)
 
     def _book(self, edge_counts: Ids) -> Book:
         """Return the book, from the (edge types, partitions) numbers of edges."""
@@ -155,6 +190,7 @@ class _Conversion:
             for part, edges in enumerate(loaded):
                 starts = edges.starts(len(counts))
                 partition = self._partition(part, edges, starts, first_edge_id=int(counts.sum()))
+                self._write_stats(part, partition, edges)
                 for name, file in self.format.partition_files(partition).items():
                     with (
                         self.writer.destination.create(f"part{part}/{name}") as new,
@@ -164,6 +200,26 @@ class _Conversion:
                     self.writer.wrote(new.get_artifact())
                 counts[:, part] = np.diff(starts)
                 advance(1)
+
+    def _write_stats(self, part: int, partition: Partition, edges: EdgeRows) -> None:
+        """Write the counts that the quality report is made from."""
+        metadata, parts = self.metadata, self.order.assignment.parts
+        types = np.concatenate([np.empty(0, np.int32), *partition.columns["nodes/type_id"].blocks()])
+        edge_types = list(map(str, metadata.edge_types))
+        cut = parts[edges.rows[0]] != part
+        counts = [
+            ("inner_nodes", metadata.node_types, types[: partition.num_inner]),
+            ("halo_nodes", metadata.node_types, types[partition.num_inner :]),
+            ("edges", edge_types, edges.rows[3]),
+            ("cut_edges", edge_types, edges.rows[3][cut]),
+        ]
+        stats = {
+            name: dict(zip(names, np.bincount(ids, minlength=len(names)).tolist(), strict=True))
+            for name, names, ids in counts
+        }
+        self.writer.write_json(
+            layout.partition_stats(part), {"version": STATS_VERSION, "part": part, **stats}
+        )
 
     def _partition(self, part: int, edges: EdgeRows, starts: Ids, *, first_edge_id: int) -> Partition:
         """Put a partition together.
@@ -207,8 +263,13 @@ class _Conversion:
         for group, names, values, ends in (
             ("node_orig_ids/{}", metadata.node_types, orig_ids, node_starts),
             ("edge_orig_ids/{}", edge_names, edge_ids, starts),
-            (f"node_features/{{}}/{ATTRIBUTE}", metadata.node_types, self._attributes(part), node_starts),
-            (f"edge_features/{{}}/{ATTRIBUTE}", edge_names, edges.attributes, starts),
+            (
+                f"node_features/{{}}/{self.config.attribute_name}",
+                metadata.node_types,
+                self._attributes(part),
+                node_starts,
+            ),
+            (f"edge_features/{{}}/{self.config.attribute_name}", edge_names, edges.attributes, starts),
         ):
             if values.ndim == 1 or values.shape[1]:
                 rows = pairwise(ends.tolist())

@@ -21,6 +21,7 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import new_folder
 
 if TYPE_CHECKING:
+    from partition_ops.formats.parmetis.schema_metadata import Schema
     from partition_ops.formats.parmetis.text_chunks import TextAttributes
 
 STATS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)_stats\.txt")
@@ -39,6 +40,8 @@ class TextGraphStore(LocalStore):
         text: Folder with ``<graph>_nodes.txt``, ``<graph>_edges.txt`` and ``<graph>_stats.txt``.
         graph_name: Name of the graph in the names of the files.
         attributes: How attributes become features.
+        schema: Names of the types, instead of ``<graph>.json``.
+        removed: Name of the file of removed edges, instead of ``<graph>_removed_edges.txt``.
         progress: Shows the rows read.
 
     Raises:
@@ -55,15 +58,24 @@ class TextGraphStore(LocalStore):
         graph_name: str,
         *,
         attributes: TextAttributes | None = None,
+        schema: Schema | None = None,
+        removed: str | None = None,
         progress: Progress | None = None,
     ) -> None:
         from partition_ops.formats.parmetis.text_chunks import TextAttributes, TextChunks
 
         super().__init__(new_folder())
-        self._text = text
+        self.text = text
         self.uri = text.uri
         try:
-            chunks = TextChunks(text, graph_name, attributes or TextAttributes(), self.root)
+            chunks = TextChunks(
+                text,
+                graph_name,
+                attributes or TextAttributes(),
+                self.root,
+                schema=schema,
+                removed=removed,
+            )
             chunks.write(progress or NoProgress())
         except BaseException:
             self.close()
@@ -73,7 +85,7 @@ class TextGraphStore(LocalStore):
 
     @property
     def canonical_uri(self) -> str:
-        return self._text.canonical_uri
+        return self.text.canonical_uri
 
     def stat(self, key: str) -> StoredObject | None:
         """Return size and tag of a file; the tag is that of the text, so that it lasts."""
@@ -82,7 +94,7 @@ class TextGraphStore(LocalStore):
 
     def close(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        self._text.close()
+        self.text.close()
 
 
 def as_graph(store: Store, *, progress: Progress | None = None) -> Store:

@@ -24,7 +24,7 @@ class ConvertPartitionConfig(StageConfig):
     node_attr_dtype: str | None = option(
         None,
         help="NumPy's name of the dtype of the columns that follow in the node files: they become the feature"
-        " <type>/attr of every node type.",
+        " <type>/feat of every node type.",
         metavar="DTYPE",
         empty="the columns are skipped",
         form=None,
@@ -34,6 +34,20 @@ class ConvertPartitionConfig(StageConfig):
         help="The same for the edge files and the edge types.",
         metavar="DTYPE",
         empty="the columns are skipped",
+        form=None,
+    )
+    attribute_name: str = option(
+        "feat",
+        help="Name of the feature that the columns become, in place of feat.",
+        metavar="NAME",
+        form=None,
+    )
+    removed_edges: str | None = option(
+        None,
+        help="Name of a file in --input-dir with edges that ParMETIS did not get, in the columns of the edge"
+        " file of pm_dglpart's input: they are added again.",
+        metavar="FILE",
+        empty="<graph>_removed_edges.txt, if there is such a file",
         form=None,
     )
     missing_edges: OnMissing = option(

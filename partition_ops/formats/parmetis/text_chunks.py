@@ -15,7 +15,7 @@ from partition_ops.chunked.metadata import METADATA, GraphMetadata, check_graph_
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.output_edges import EdgeRowChecks
 from partition_ops.formats.parmetis.output_nodes import NodeTypes
-from partition_ops.formats.parmetis.schema_metadata import metadata_of, node_types_of, read_schema
+from partition_ops.formats.parmetis.schema_metadata import Schema, metadata_of, node_types_of, read_schema
 from partition_ops.formats.parmetis.text_files import (
     FEATURE,
     REMOVED_EDGE_COLUMNS,
@@ -48,11 +48,13 @@ class TextAttributes:
         name: Name of the feature of every type.
         node_dtype: Dtype of the attributes of nodes; None skips them.
         edge_dtype: Dtype of the attributes of edges; None skips them.
+        weights: Whether weights that differ between nodes of a type become features too.
     """
 
     name: str = FEATURE
     node_dtype: np.dtype[Any] | None = FLOAT64
     edge_dtype: np.dtype[Any] | None = FLOAT64
+    weights: bool = True
 
 
 class TextChunks:
@@ -63,19 +65,32 @@ class TextChunks:
         graph_name: Name of the graph in the names of the files.
         attributes: How attributes become features.
         folder: Gets the files.
+        schema: Names of the types; None for ``<graph>.json``, if there is such a file.
+        removed: Name of the file of removed edges; None for that of ``prepare``.
     """
 
-    def __init__(self, text: Store, graph_name: str, attributes: TextAttributes, folder: Path) -> None:
+    def __init__(
+        self,
+        text: Store,
+        graph_name: str,
+        attributes: TextAttributes,
+        folder: Path,
+        *,
+        schema: Schema | None = None,
+        removed: str | None = None,
+    ) -> None:
         self.text = text
         self.name = check_graph_name(graph_name, stats_file(graph_name))
         self.attributes = attributes
         self.folder = folder
         self.stats = read_text_stats(text, graph_name)
         self.keys = [nodes_file(graph_name), edges_file(graph_name)]
-        self.removed = removed_edges_file(graph_name)
+        self.removed = removed or removed_edges_file(graph_name)
         self.edge_keys = [self.keys[1], *([self.removed] if text.exists(self.removed) else [])]
         self.schema_key = f"{graph_name}.json"
-        self.schema = read_schema(text, self.schema_key) if text.exists(self.schema_key) else None
+        self.schema = schema
+        if schema is None and text.exists(self.schema_key):
+            self.schema = read_schema(text, self.schema_key)
         self.features: dict[str, dict[str, dict[str, Any]]] = {"node_data": {}, "edge_data": {}}
 
     def objects(self) -> list[StoredObject]:
@@ -134,8 +149,10 @@ class TextChunks:
             self._note_weights(block, ranges)
             advance(len(types))
         _check_count(table, int(counts.sum()), self.stats[0], "nodes")
-        varying = {int(i) for least, most in ranges.values() for i in np.flatnonzero(least != most)}
-        return self._named_types(table, counts), sorted(varying)
+        varying = self.attributes.weights and {
+            int(i) for least, most in ranges.values() for i in np.flatnonzero(least != most)
+        }
+        return self._named_types(table, counts), sorted(varying or ())
 
     def _note_weights(self, block: TextBlock, ranges: dict[int, tuple[Ids, Ids]]) -> None:
         if self.stats[2] == 0:

@@ -17,6 +17,7 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.text_table import TextTable
 from partition_ops.storage import Store, StoredObject
+from partition_ops.storage.store import sha256_of
 
 Ids = npt.NDArray[np.int64]
 FEATURE = "feat"  # the name that DGL's convert_partition.py gives to attributes
@@ -116,19 +117,31 @@ class OutputFiles:
     def __init__(self, config: ConvertPartitionConfig, source: Store) -> None:
         name = config.graph_name
         self._config = config
-        self._source = source
+        self.source = self._source = source
         self._node_dtype = attribute_dtype("--node-attr-dtype", config.node_attr_dtype)
         self._edge_dtype = attribute_dtype("--edge-attr-dtype", config.edge_attr_dtype)
-        self.removed_edges = removed_edges_file(name)
+        self.removed_edges = config.removed_edges or removed_edges_file(name)
         parts = range(config.num_parts)
         self._nodes = [find_part_file(source, part, nodes_file(name)) for part in parts]
         self._edges = [find_part_file(source, part, edges_file(name)) for part in parts]
         self._check_last(nodes_file(name))
+        if config.removed_edges is not None and not self._has_removed:
+            raise InvalidInputError(
+                f"There is no file {source.uri_of(self.removed_edges)}",
+                remedy="Check --removed-edges: a name relative to --input-dir.",
+            )
 
     def objects(self) -> list[StoredObject]:
         """Return the identity of every file."""
         keys = [*self._nodes, *self._edges, *([self.removed_edges] if self._has_removed else [])]
         return [found for key in keys if (found := self._source.stat(key)) is not None]
+
+    def digests(self) -> list[dict[str, Any]]:
+        """Return path, size and SHA-256 of every file, as a manifest lists them."""
+        return [
+            {"path": entry.key, "size": entry.size, "sha256": sha256_of(self._source.local_copy(entry.key))}
+            for entry in self.objects()
+        ]
 
     def node_tables(self, *, attributes: bool) -> list[TextTable]:
         """Return the node file of each partition."""

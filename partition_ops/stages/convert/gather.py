@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import STATS_VERSION
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature
@@ -28,7 +29,6 @@ from partition_ops.stages.convert.trainers import trainer_features
 from partition_ops.storage import Artifact, Store
 from partition_ops.system.progress import NoProgress, Progress
 
-STATS_VERSION = 1
 BYTES_A_NODE = 90  # inner or halo: IDs, types and owners, and what making them takes
 BLOCKS_BYTES = 64 << 20  # of what is on its way from one file to another
 ORIG_ID_GROUPS = {"node_orig_ids", "edge_orig_ids"}

@@ -53,10 +53,10 @@ def write_book_of(conversion: Conversion) -> StageResult:
         graph = whole_graph(conversion, book)
         for form in conversion.formats:
             for name, data in form.config_files(book).items():
-                writer.wrote(writer.destination.write_bytes(f"{form.folder}/{name}", data))
+                writer.wrote(writer.destination.write_bytes(form.key(name), data))
             for name, file in form.whole_files(graph).items():
                 with (
-                    writer.destination.create(f"{form.folder}/{name}") as new,
+                    writer.destination.create(form.key(name)) as new,
                     new.path.open("wb") as stream,
                 ):
                     file.write(stream)

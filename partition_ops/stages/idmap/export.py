@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.book import read_book
+from partition_ops.artifacts.book import Book, read_book
 from partition_ops.artifacts.dropped_edges import DroppedEdges, DroppedSelfLoops
-from partition_ops.artifacts.records import CONFIG_TASK, conversion_tasks, read_record
+from partition_ops.artifacts.records import config_task, conversion_tasks, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
@@ -66,9 +66,10 @@ def export_id_maps(
     an incremental run also that of `write_carry_over`.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, CONFIG_TASK)  # says so if convert has not been done
+    read_record(destination, config_task(destination))  # says so if convert has not been done
     book = read_book(destination, metadata.graph_name)
     form = reading_format(book)
+    _check_types(metadata, book, source, destination)
     dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
     migration = read_migration(destination)
 
@@ -88,9 +89,27 @@ def export_id_maps(
         destination,
         work,
         options={**config.options(), "dropped": dropped, **_migration_options(migration)},
-        after=conversion_tasks(book.num_parts),
+        after=conversion_tasks(destination, book.num_parts),
         outputs=[f"{layout.IDMAP}/", layout.NODE_MAP, layout.EDGE_MAP],
     ).run()
+
+
+def _check_types(metadata: GraphMetadata, book: Book, source: Store, destination: Store) -> None:
+    """Reject a graph that has other types than the output.
+
+    Raises:
+        InvalidInputError: It has.
+    """
+    found = [*metadata.node_types, *map(str, metadata.edge_types)]
+    expected = [*book.node_types, *book.edge_types]
+    if found != expected:
+        raise InvalidInputError(
+            f"{source.uri} is not the graph that {destination.uri} was made from",
+            found="the types " + ", ".join(found),
+            expected=", ".join(expected),
+            remedy="Use that graph. If it is ParMETIS's text, put its schema beside it, as"
+            f" {book.graph_name}.json.",
+        )
 
 
 def _migration_options(migration: dict[str, Any] | None) -> dict[str, Any]:

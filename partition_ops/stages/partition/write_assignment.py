@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.assignment import read_assignment
+from partition_ops.artifacts.assignment import Assignment, read_assignment
+from partition_ops.artifacts.assignment_files import write_assignment_files
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.output_nodes import read_parmetis_assignment
@@ -18,13 +19,9 @@ from partition_ops.options.declare import StageConfig
 from partition_ops.stages.partition.multilevel.graph import EdgeCut
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts
-from partition_ops.storage import Artifact, Store
-from partition_ops.system.parallel import map_in_threads
+from partition_ops.storage import Store
 
 logger = logging.getLogger("partition_ops")
-
-DGL_VERSION = "1.0.0"  # of partition_meta.json; DGL's dispatch tool demands it
-SIDECAR_VERSION = 1
 
 
 def write_assignment(
@@ -52,33 +49,11 @@ def write_assignment(
         Figures for the record.
     """
     count = config.num_parts if config else num_parts or 1
-    folder = writer.destination.child(layout.ASSIGNMENT)
-
-    def write_type(node_type: str) -> tuple[Artifact, Artifact]:
-        begin, end = (metadata.node_offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
-        text = folder.write_bytes(layout.assignment_text(node_type), _text(parts[begin:end]))
-        return text, folder.write_array(layout.assignment_binary(node_type), parts[begin:end])
-
-    texts = {}
-    for node_type, written in zip(
-        metadata.node_types, map_in_threads(write_type, metadata.node_types), strict=True
-    ):
-        texts[node_type] = written[0]
-        for artifact in written:
-            _wrote(writer, artifact)
-    meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": dgl_name}
-    _wrote(writer, folder.write_json(layout.ASSIGNMENT_META, meta))
+    made_by = config.options() if config else {"engine": "imported"}
+    cut = {"edge_cut": edge_cut.to_json()} if edge_cut else {}
+    write_assignment_files(writer, metadata, Assignment(count, dgl_name, parts), made_by=made_by, more=cut)
     if config:
         _warn_of_empty(parts, count, metadata, writer.destination.uri)
-    made_by = config.options() if config else {"engine": "imported"}
-    sidecar = {
-        "version": SIDECAR_VERSION,
-        "num_parts": count,
-        "made_by": made_by,
-        "text_sha256": {node_type: text.sha256 for node_type, text in texts.items()},
-        **({"edge_cut": edge_cut.to_json()} if edge_cut else {}),
-    }
-    _wrote(writer, folder.write_json(layout.ASSIGNMENT_SIDECAR, sidecar))
     sizes = np.bincount(parts, minlength=count).tolist()
     return {"engine": made_by["engine"], "num_parts": count, "nodes_per_part": sizes}
 
@@ -183,15 +158,3 @@ def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where:
 def _first_ten(words: Iterable[str]) -> str:
     listed = [*words]
     return ", ".join(listed[:10]) + (", …" if len(listed) > 10 else "")
-
-
-def _wrote(writer: ArtifactWriter, written: Artifact) -> None:
-    """Record an artifact of the assignment's folder under its key below the run's root."""
-    writer.wrote(Artifact(f"{layout.ASSIGNMENT}/{written.key}", written.size, written.sha256))
-
-
-def _text(parts: Parts) -> bytes:
-    """Return the text of an assignment: one number a line."""
-    lines = np.array([f"{part}\n" for part in range(int(parts.max(initial=-1)) + 1)], "S")
-    padded: bytes = lines[parts].tobytes() if len(lines) else b""  # shorter numbers end with zeros
-    return padded.translate(None, b"\0")

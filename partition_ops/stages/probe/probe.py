@@ -13,7 +13,7 @@ import torch
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
-from partition_ops.artifacts.records import CONFIG_TASK, conversion_tasks, read_record
+from partition_ops.artifacts.records import config_task, conversion_tasks, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError, one_of
@@ -91,7 +91,7 @@ def probe_run(
     ``TMPDIR``.
     """
     name = load_metadata(source, graph_name=config.graph_name).graph_name
-    read_record(destination, CONFIG_TASK)  # raises an error if convert has not been done
+    read_record(destination, config_task(destination))  # raises an error if convert has not been done
     num_parts = read_book(destination, name).num_parts
 
     def sample() -> Probed:
@@ -125,7 +125,7 @@ def probe_task(
         destination,
         work,
         options=options,
-        after=conversion_tasks(num_parts),
+        after=conversion_tasks(destination, num_parts),
         outputs=[layout.QUALITY_PROBE],
     )
 

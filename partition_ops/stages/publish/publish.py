@@ -14,8 +14,9 @@ from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.latest import check_still_latest, point_at
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.artifacts.records import (
-    CONFIG_TASK,
+    TEXT_TASK,
     Record,
+    config_task,
     conversion_tasks,
     read_record,
     read_records,
@@ -160,7 +161,7 @@ def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Ma
         InvalidInputError: A task has not been done or is stale, the input changed between two tasks, or an
             artifact is missing or has another size than when it was written.
     """
-    read_record(destination, CONFIG_TASK)  # says so if convert has not been done
+    read_record(destination, config_task(destination))  # says so if convert has not been done
     tasks = _tasks(destination, read_book(destination, graph_name).num_parts)
 
     records = read_records(destination, tasks)
@@ -168,13 +169,12 @@ def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Ma
     for record in records:
         Task.from_record(destination, record).check_done(by_name)
     _check_same_input(input_uri, records)
-    report = read_validation_report(destination)
     written = [entry for record in records for entry in record["artifacts"]]
     kept = [entry for entry in written if not entry["key"].startswith(f"{layout.SCRATCH}/")]
     manifest = {
         "version": MANIFEST_VERSION,
         "graph_name": graph_name,
-        "input": {"uri": input_uri, "files": report["files"]},
+        "input": _input(input_uri, destination),
         "options": {record["task"]: record["options"] for record in records},
         "versions": {"partition_ops": __version__, "python": platform.python_version(), **_versions()},
         "artifacts": sorted(kept, key=lambda entry: str(entry["key"])),
@@ -189,9 +189,20 @@ def _tasks(destination: Store, num_parts: int) -> list[str]:
     prepare, probe = (
         [name] if destination.exists(layout.record(name)) else [] for name in ("prepare", "probe")
     )
-    config, *gathers = conversion_tasks(num_parts)
+    config, *gathers = conversion_tasks(destination, num_parts)
+    if config == TEXT_TASK:
+        return [config, "idmap", *probe, "quality"]
     before = ["validate", "schema", *prepare, "partition", "convert-plan"]
     return [*before, *gathers, config, "idmap", *probe, "quality"]
+
+
+def _input(uri: str, destination: Store) -> dict[str, Any]:
+    """Return URI and files of the input: the graph, or the text that `convert-partition` read."""
+    if config_task(destination) != TEXT_TASK:
+        return {"uri": uri, "files": read_validation_report(destination)["files"]}
+    document: dict[str, Any] = destination.read_json(layout.CONVERTED_TEXT)
+    check_document(document, "converted_text", where=destination.uri_of(layout.CONVERTED_TEXT))
+    return {"uri": document["uri"], "files": document["files"]}
 
 
 def _check_same_input(input_uri: str, records: list[Record]) -> None:

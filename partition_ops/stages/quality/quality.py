@@ -6,11 +6,18 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_all_stats, read_book
-from partition_ops.artifacts.records import CONFIG_TASK, conversion_tasks, forget_task, part_task, read_record
+from partition_ops.artifacts.records import (
+    config_task,
+    conversion_tasks,
+    forget_task,
+    part_artifacts,
+    read_record,
+)
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
+from partition_ops.formats.format import reading_format
 from partition_ops.stages.quality.history import (
     Entry,
     as_input,
@@ -60,7 +67,7 @@ def report_quality(
         InvalidInputError: A partition is missing.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
-    read_record(destination, CONFIG_TASK)  # says so if convert has not been done
+    read_record(destination, config_task(destination))  # says so if convert has not been done
     earlier = earlier_entries(previous) if previous is not None else []
     return _write_report(config, metadata.graph_name, destination, earlier)
 
@@ -75,7 +82,7 @@ def _write_report(
 ) -> StageResult:
     book = read_book(destination, graph_name)
     parts = range(book.num_parts)
-    after = conversion_tasks(book.num_parts)
+    after = conversion_tasks(destination, book.num_parts)
     migration = read_migration(destination)
     probed = ["probe"] if _is_probed(destination) else []
 
@@ -85,7 +92,9 @@ def _write_report(
         from partition_ops.stages.quality.page_sections import speed_chart
 
         stats = read_all_stats(destination, book.num_parts)
-        report = _report(graph_name, stats, [_bytes(destination, part) for part in parts])
+        form = reading_format(book)
+        sizes = [_bytes(destination, part, [form.part_folder(part)]) for part in parts]
+        report = _report(graph_name, stats, sizes)
         if probed:
             report["probe"] = _probe(destination)
         if migration is not None:
@@ -139,9 +148,9 @@ def _probe(destination: Store) -> Stats:
     return {key: document[key] for key in PROBED}
 
 
-def _bytes(destination: Store, part: int) -> int:
+def _bytes(destination: Store, part: int, folders: list[str]) -> int:
     """Return the size of a partition in all output formats."""
-    written = read_record(destination, part_task(part))["artifacts"]
+    written = part_artifacts(destination, part, folders)
     return sum(entry["size"] for entry in written if entry["key"] != layout.partition_stats(part))
 
 
