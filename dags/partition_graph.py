@@ -3,6 +3,8 @@
 The input is a graph in DGL's chunked format. The run writes partitions that `dgl.distributed` loads,
 ID maps, a quality report and a manifest.
 
+If the input is a `graph.yaml` that names tables, **ingest** makes a graph of them first.
+
 1. **validate** checks the input. The run stops if the graph has errors, or if memory or disk are estimated to
    be too small. The log names file, type, position and value.
 2. **schema** writes the ID range of every type.
@@ -39,6 +41,7 @@ from graph_partitioning.operators.convert import (
 )
 from graph_partitioning.operators.gate import QualityGateOperator
 from graph_partitioning.operators.idmap import ExportIdMapsOperator
+from graph_partitioning.operators.ingest import IngestTablesOperator
 from graph_partitioning.operators.lock import (
     LockGraphOperator,
     ReleaseGraphOperator,
@@ -57,6 +60,7 @@ from graph_partitioning.pods import pod
 
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
+from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
@@ -95,8 +99,12 @@ with DAG(
         **GRAPH,
     },
 ) as dag:
+    ingest = IngestTablesOperator(
+        task_id="ingest", **templates(IngestConfig, PreviousOptions), **pod("ingest")
+    )
     validate = ValidateGraphOperator(
         task_id="validate",
+        trigger_rule="none_failed",
         **templates(ValidateConfig, ExpectationSuites, PreviousOptions),
         planned=planned_templates(),
         ignore_estimate="{{ params.ignore_estimate }}",
@@ -139,7 +147,7 @@ with DAG(
     retain = RetainRunsOperator(task_id="retain", **templates(Retention))
     release = ReleaseGraphOperator(task_id="release").as_teardown(setups=lock)
 
-    validate >> lock >> schema >> prepare >> partition >> convert >> [idmap, probe, quality]
+    ingest >> validate >> lock >> schema >> prepare >> partition >> convert >> [idmap, probe, quality]
     probe >> quality
     quality >> gate
     [idmap, gate] >> publish >> retain >> release

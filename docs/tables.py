@@ -21,6 +21,7 @@ from partition_ops.options.declare import options_of
 from partition_ops.options.table import option_table
 from partition_ops.stages.convert.options import ForeignAssignment
 from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
+from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.probe.options import ProbeConfig
@@ -55,6 +56,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "options-airflow": partial(
         options_table, GraphLocation, Approval, Retention, command_line=False, form=True
     ),
+    "options-ingest": partial(options_table, IngestConfig),
     "options-prepare": partial(options_table, PrepareConfig),
     "options-convert": partial(options_table, ForeignAssignment),
     "options-idmap-export": partial(options_table, IdMapConfig, form=True),

@@ -14,7 +14,7 @@ from partition_ops.artifacts.latest import run_at
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.errors import one_of
 from partition_ops.formats.format import main_config
-from partition_ops.formats.parmetis.graph_store import as_graph
+from partition_ops.jobs.open_graph import open_graph
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.options.declare import options_of
@@ -60,8 +60,9 @@ def run(
     have finished and neither their inputs nor their options have changed.
 
     Args:
-        input: URI or path of a graph: in DGL's chunked graph format, with ``metadata.json`` at its root, or
-            ParMETIS's text.
+        input: URI or path of a graph: in DGL's chunked graph format, with ``metadata.json`` at its root,
+            ParMETIS's text, or a ``graph.yaml`` that names tables, which are ingested into ``ingest/`` below
+            the output.
         output: URI or path of the output; it is created.
         num_parts: Number of partitions, 1 to 65536.
         previous: Output of an earlier run, or root of a graph's runs, for an incremental run over the same
@@ -93,14 +94,25 @@ def run(
     """
     config = _config(num_parts=num_parts, **options)
     with ExitStack() as stack:
-        source, destination = _open_input(input, storage, progress, stack), _open(output, storage, stack)
+        destination = _open(output, storage, stack)
         check_folder(destination)
+        earlier = None if previous is None else _open_run(previous, storage, stack)
+        source = stack.enter_context(
+            open_graph(
+                os.fspath(input),
+                storage,
+                output=destination,
+                previous=earlier,
+                config=config.ingest,
+                progress=progress,
+            )
+        )
         results = run_job(
             config,
             source,
             destination,
             expectations=None if expectations is None else _open(expectations, storage, stack),
-            previous=None if previous is None else _open_run(previous, storage, stack),
+            previous=earlier,
             progress=progress,
         )
         quality = destination.read_json(layout.QUALITY_REPORT)
@@ -144,7 +156,9 @@ def verify(
         True
     """
     with ExitStack() as stack:
-        source, destination = _open_input(input, storage, progress, stack), _open(output, storage, stack)
+        destination = _open(output, storage, stack)
+        opened = open_graph(os.fspath(input), storage, output=destination, read_only=True, progress=progress)
+        source = stack.enter_context(opened)
         check_finished(destination)
         return verify_output(source, destination, graph_name=graph_name, progress=progress)
 
@@ -159,14 +173,6 @@ def _config(**options: Any) -> RunConfig:
 
 def _open(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:
     return stack.enter_context(open_store(os.fspath(location), settings))
-
-
-def _open_input(
-    location: str | Path, settings: StorageSettings | None, progress: Progress | None, stack: ExitStack
-) -> Store:
-    """Open a graph in the chunked format, or ParMETIS's text."""
-    store = open_store(os.fspath(location), settings)
-    return stack.enter_context(as_graph(store, progress=progress))
 
 
 def _open_run(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:

@@ -13,7 +13,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
-from tests.graphs import Edges, SmallGraph, Values, library
+from tests.graphs import Edges, SmallGraph, Values, library, social
 
 dgl = import_dgl()
 
@@ -31,6 +31,16 @@ def with_reverses() -> SmallGraph:
         edges = graph.edges[etype]
         graph.edges[reverse] = Edges(edges.dst, edges.src)
     return graph
+
+
+def both_ways() -> tuple[SmallGraph, Any]:
+    """A homogeneous graph, and the edge ID of the reverse of each edge."""
+    edges = social(people=60).edges["_N:_E:_N"]
+    pairs = np.unique(np.sort([edges.src, edges.dst], axis=0), axis=1)
+    one, other, count = *pairs.tolist(), pairs.shape[1]
+    weights = Values("_N:_E:_N", "weight", np.random.default_rng(0).random(2 * count).astype(np.float32))
+    graph = SmallGraph({"_N": 60}, {"_N:_E:_N": Edges(one + other, other + one)}, edge_values=[weights])
+    return graph, torch.arange(2 * count).roll(count)
 
 
 def partitioned(graph: SmallGraph, folder: Path, *, num_parts: int = 3, **options: Any) -> str:

@@ -12,6 +12,8 @@ INDEX = "index.json"  # the figures of all runs of a graph; it can be made again
 RUNS = "runs"  # below the root of a graph: a folder for each run
 BEGINNING = "beginning.json"  # what was published last when the run began; no artifact, as it may differ
 
+INGEST = "ingest"  # root of the graph that was made from tables, with a record of its own
+
 VALIDATION_REPORT = "validation/report.json"
 DROPPED = "dropped"  # kinds of lists of edges, also keys of the report
 DROPPED_SELF_LOOPS = "dropped_self_loops"

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 import sys
+import traceback
 from typing import Any
 
 from partition_ops.errors import PartitionOpsError, VerificationError
+
+CREDENTIALS = re.compile(r"(https?://)[^\s/'\"]*[^\s'\"]*@")
+
+
+def without_credentials(text: str) -> str:
+    """Return a text in which the URLs of servers have no user and no password."""
+    return CREDENTIALS.sub(r"\1", text)
+
+
+class LogFormatter(logging.Formatter):
+    """The format of log lines: the message, without the credentials in URLs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_credentials(super().format(record))
 
 
 class Console:
@@ -26,7 +43,11 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print a line on standard error."""
-        print(text, file=sys.stderr, flush=True)
+        print(without_credentials(text), file=sys.stderr, flush=True)
+
+    def traceback(self) -> None:
+        """Print the traceback of the error that is being handled."""
+        self.note(traceback.format_exc())
 
     def result(self, value: Any) -> None:
         """Print the result, for machines."""
@@ -36,7 +57,7 @@ class Console:
     def failure(self, text: str) -> None:
         """Print an error without details."""
         if self._as_json:
-            print(json.dumps({"error": {"problem": text}}))
+            print(json.dumps({"error": {"problem": without_credentials(text)}}))
         self.note(f"partition-ops: {text}")
 
     def error(self, error: PartitionOpsError) -> None:

@@ -12,14 +12,13 @@ import logging
 import os
 import re
 import sys
-import traceback
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
 from partition_ops import __version__
-from partition_ops.cli.console import Console
+from partition_ops.cli.console import Console, LogFormatter
 from partition_ops.cli.verb import Verb
 from partition_ops.cli.verbs import VERBS
 from partition_ops.errors import PartitionOpsError, StorageError
@@ -139,7 +138,9 @@ def run_verb(words: Sequence[str]) -> int:
     """Run a verb and return the exit code; the caller handles signals."""
     arguments = build_parser().parse_args(_with_default_verb(words))
     level = logging.INFO if arguments.verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
+    log = logging.StreamHandler(sys.stderr)
+    log.setFormatter(LogFormatter("%(message)s"))
+    logging.basicConfig(level=level, handlers=[log])
     console = Console(as_json=arguments.json)
     try:
         check_arguments(arguments)
@@ -167,7 +168,7 @@ def run_verb(words: Sequence[str]) -> int:
 def _report(error: PartitionOpsError, console: Console, arguments: argparse.Namespace) -> int:
     console.error(error)
     if arguments.verbose:
-        traceback.print_exc()
+        console.traceback()
     return error.exit_code
 
 
@@ -185,7 +186,7 @@ def _refusal(error: OSError) -> StorageError:
 def _defect(error: Exception, console: Console, arguments: argparse.Namespace) -> int:
     console.failure(f"unexpected {type(error).__name__}: {error}")
     if arguments.verbose:
-        traceback.print_exc()
+        console.traceback()
     else:
         console.note("This is a defect of ours: please report it with what --verbose prints.")
     return 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from partition_ops.errors import UsageError
+from partition_ops.options.arguments import config_of
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore, check_folder
 from partition_ops.storage.uris import check_spelling
@@ -22,7 +24,8 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "input",
         metavar="INPUT",
-        help="Folder with the graph's metadata.json or with ParMETIS's text, or s3://….",
+        help="Folder with the graph's metadata.json or with ParMETIS's text, or a GRAPH.yaml that names"
+        " tables; a local path or s3://….",
     )
 
 
@@ -47,11 +50,34 @@ def settings(arguments: argparse.Namespace) -> StorageSettings:
     return StorageSettings(endpoint_url=arguments.endpoint_url)
 
 
-def open_input(arguments: argparse.Namespace) -> Store:
-    """Open the graph: in the chunked format, or ParMETIS's text."""
-    from partition_ops.formats.parmetis.graph_store import as_graph
+@contextmanager
+def open_input(arguments: argparse.Namespace, *, read_only: bool = False) -> Iterator[Store]:
+    """Open the graph: in the chunked format, ParMETIS's text, or a GRAPH.yaml, whose tables are ingested.
 
-    return as_graph(open_store(arguments.input, settings(arguments)), progress=terminal_progress())
+    Args:
+        arguments: The parsed arguments.
+        read_only: Do not ingest tables into ``--output`` or OUTPUT.
+    """
+    from partition_ops.jobs.open_graph import open_graph
+
+    with ExitStack() as stack:
+        output = previous = config = None
+        if is_graph_file(arguments.input):
+            config = config_of(arguments, IngestConfig)
+            if getattr(arguments, "output", None):
+                output = stack.enter_context(open_output(arguments))
+            previous = stack.enter_context(open_previous(arguments))
+        yield stack.enter_context(
+            open_graph(
+                arguments.input,
+                settings(arguments),
+                output=output,
+                previous=previous,
+                config=config,
+                read_only=read_only,
+                progress=terminal_progress(),
+            )
+        )
 
 
 def open_output(arguments: argparse.Namespace) -> Store:

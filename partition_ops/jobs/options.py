@@ -10,6 +10,7 @@ from partition_ops.errors import UsageError
 from partition_ops.options.declare import Options, StageConfig, option, option_group
 from partition_ops.options.values import parse_size, parse_time
 from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ValidateConfig
@@ -18,23 +19,24 @@ Stage = TypeVar("Stage", bound=StageConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(ValidateConfig, ConvertConfig, PartitionConfig):
+class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
     """Options of the whole job: those of the stages, and its own.
 
-    The stages' options are inherited, so that a stage declares each of them once. `validate`, `partition` and
-    `convert` are the configurations of the stages. ``docs/options.md`` describes every option.
+    The stages' options are inherited, so that a stage declares each of them once. `ingest`, `validate`,
+    `partition` and `convert` are the configurations of the stages. ``docs/options.md`` describes every
+    option.
     """
 
     memory: int | None = option(
         None,
-        help="Memory for the search for duplicates and for building several partitions at a time, such as"
-        " 512M or 4G. The result does not depend on it.",
+        help="Memory for tables, for the search for duplicates and for building several partitions at a time,"
+        " such as 512M or 4G. The result does not depend on it.",
         title="Memory",
         section="More",
         metavar="SIZE",
         minimum=1,
         parse=parse_size,
-        empty="a quarter of the available memory for the search, three quarters for building",
+        empty="a quarter of the available memory for tables and the search, three quarters for building",
         form=None,
     )
     probe: bool = option(
@@ -68,6 +70,11 @@ class RunConfig(ValidateConfig, ConvertConfig, PartitionConfig):
                 found="--num-hops 0",
                 expected="1 or more",
             )
+
+    @property
+    def ingest(self) -> IngestConfig:
+        """The options of ``ingest``."""
+        return self._of(IngestConfig)
 
     @property
     def validate(self) -> ValidateConfig:

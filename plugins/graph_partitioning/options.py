@@ -25,7 +25,8 @@ class GraphLocation(Options):
     """The roots of the graph and of its runs, and the connection to them."""
 
     input_uri: str = option(
-        help="Folder with the graph's metadata.json: s3://bucket/prefix, or a path on the workers.",
+        help="Folder with the graph's metadata.json, or a graph.yaml that names tables: s3://bucket/prefix,"
+        " or a path on the workers.",
         title="Input graph",
         form={"pattern": ROOT_PATTERN},
     )

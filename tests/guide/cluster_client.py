@@ -1,6 +1,6 @@
 """A trainer on a real ``DistGraph``: samplers of chapter 6.4, and the functions of docs/sampling.md.
 
-``python cluster_client.py OUTPUT`` fails if a sampler returns an edge that the graph in memory does not have.
+``python cluster_client.py OUTPUT KIND`` fails if a sampler returns an edge that the graph does not have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from partition_ops.train.samplers import (
     remote_share,
     sample_neighbors,
 )
-from tests.train_graphs import assert_blocks_equal, edges_of, in_memory, with_reverses
+from tests.train_graphs import assert_blocks_equal, both_ways, edges_of, in_memory, with_reverses
 
 sys.path.insert(0, str(Path.cwd()))  # the functions of docs/sampling.md
 link_prediction, locality, typed_sampling = map(
@@ -131,6 +131,34 @@ def check_link_prediction(graph: Any, truth: Any, output: Any) -> int:
     return batches
 
 
+def check_homogeneous(graph: Any, truth: Any, book: PartitionBook, reverse: Any) -> int:
+    """The same with one type: seeds and edges are tensors, and reverse edges have other IDs."""
+    gpb = graph.get_partition_book()
+    whole = [FullNeighborSampler(2), FanoutSampler([None, -1]), LocalitySampler([None, None])]
+    some = [FanoutSampler([3, 2], prob="weight"), DropoutSampler(0.4, 2), LocalitySampler([2, 3])]
+    batches = 0
+    for sampler in (*whole, *some):
+        seeds = gpb.partid2nids(gpb.partid)
+        for _, outputs, blocks in dgl.dataloading.DistNodeDataLoader(graph, seeds, sampler, batch_size=20):
+            if sampler in whole:
+                own = dgl.dataloading.NeighborSampler([-1, -1], fused=False)
+                assert_blocks_equal(blocks, own.sample(truth, outputs)[2])
+            for block in blocks:
+                check_edges(block, truth, gpb if isinstance(sampler, LocalitySampler) else None)
+            batches += 1
+    sampler = FullNeighborSampler(1, reverse=ReverseTypes(book, {}, {"_E": reverse}))
+    edges = dgl.distributed.edge_split(torch.ones(graph.num_edges(), dtype=torch.bool), gpb)
+    loader = dgl.dataloading.DistEdgeDataLoader(graph, edges, sampler, batch_size=16, exclude="self")
+    for _, positive, (block,) in loader:
+        eids = positive.edata[dgl.EID]
+        gone = {*eids.tolist(), *truth.edge_ids(*reversed(truth.find_edges(eids))).tolist()}
+        assert len(gone) > len(eids)
+        everything = truth.in_edges(block.dstdata[dgl.NID], form="eid").tolist()
+        assert sorted(block.edata[dgl.EID].tolist()) == sorted(set(everything) - gone)
+        batches += 1
+    return batches
+
+
 def check_refusals(graph: Any, book: PartitionBook) -> None:
     """What would leak silently is refused."""
     sampler = FullNeighborSampler(1, reverse=ReverseTypes(book, REVERSE))
@@ -166,18 +194,22 @@ def check_sampling_of_chapter_7_5(graph: Any, truth: Any) -> None:
     assert torch.equal(ids, block.srcnodes["author"].data[dgl.NID])
 
 
-def main(output_uri: str) -> None:
+def main(output_uri: str, kind: str) -> None:
     dgl.distributed.initialize("ip_config.txt")
     torch.distributed.init_process_group("gloo")
     torch.manual_seed(int(os.environ["RANK"]))
     with open_store(output_uri) as output, PartitionBook(output) as book:
         graph = dgl.distributed.DistGraph(book.graph_name, part_config=f"data/{book.graph_name}.json")
-        truth = in_memory(with_reverses(), book)
-        batches = check_samplers(graph, truth, book)
-        check_excluded(graph)
-        batches += check_link_prediction(graph, truth, output)
-        check_refusals(graph, book)
-        check_sampling_of_chapter_7_5(graph, truth)
+        if kind == "homogeneous":
+            source, reverse = both_ways()
+            batches = check_homogeneous(graph, in_memory(source, book), book, reverse)
+        else:
+            truth = in_memory(with_reverses(), book)
+            batches = check_samplers(graph, truth, book)
+            check_excluded(graph)
+            batches += check_link_prediction(graph, truth, output)
+            check_refusals(graph, book)
+            check_sampling_of_chapter_7_5(graph, truth)
         torch.distributed.barrier()
     print(f"checked {batches} batches", flush=True)
 

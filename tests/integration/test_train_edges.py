@@ -16,8 +16,8 @@ from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from partition_ops.train.samplers import FanoutSampler, ReverseTypes
-from tests.graphs import Edges, SmallGraph, social
-from tests.train_graphs import edges_of, in_memory, partitioned, with_reverses
+from tests.graphs import SmallGraph, social
+from tests.train_graphs import both_ways, edges_of, in_memory, partitioned, with_reverses
 
 dgl = import_dgl()
 CITES, CITED = ("paper", "cites", "paper"), ("paper", "cited_by", "paper")
@@ -126,11 +126,8 @@ def test_what_is_not_excluded_is_there(pair: Any) -> None:
 
 def test_reverse_edges_of_the_same_type_and_a_pickled_book(tmp_path: Path) -> None:
     """Edge e + E is the reverse of edge e in the input. Processes of a data loader get the book by pickle."""
-    one = social(people=40).edges["_N:_E:_N"]
-    count = len(one.src)
-    graph = SmallGraph({"_N": 40}, {"_N:_E:_N": Edges([*one.src, *one.dst], [*one.dst, *one.src])})
+    graph, reverse = both_ways()
     uri = partitioned(graph, tmp_path)
-    reverse = torch.cat([torch.arange(count, 2 * count), torch.arange(count)])
     with open_store(uri) as output, PartitionBook(output) as book:
         truth = in_memory(graph, book)
         rule = pickle.loads(pickle.dumps(ReverseTypes(book, {}, {"_E": reverse})))

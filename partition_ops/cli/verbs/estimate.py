@@ -34,7 +34,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.stages.partition.partition import check_options
 
     with (
-        open_input(arguments) as source,
+        open_input(arguments, read_only=True) as source,
         open_output(arguments) if arguments.output else nullcontext() as destination,
     ):
         metadata = load_metadata(source, graph_name=config.graph_name)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from partition_ops.artifacts import layout
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import (
     add_input_and_output,
@@ -21,6 +22,7 @@ from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
+from partition_ops.stages.ingest.options import is_graph_file
 from partition_ops.storage import open_store
 from partition_ops.system.progress import terminal_progress
 
@@ -50,7 +52,10 @@ def restore(arguments: argparse.Namespace, console: Console) -> Any:
         def opened(uri: str) -> Store:
             return stack.enter_context(open_store(uri, settings(arguments)))
 
-        return {"ids": open_own_ids(ids, config, opened)}
+        def ingested() -> Store:
+            return stack.enter_context(open_run(arguments.run, arguments)).child(layout.INGEST)
+
+        return {"ids": open_own_ids(ids, config, opened, ingested)}
 
     return _remap(restore_rows, config, arguments, console, own_ids)
 
@@ -115,13 +120,16 @@ def _remap(
     return result
 
 
-def open_own_ids(own: OwnIds, config: RemapConfig, opened: Callable[[str], Store]) -> StringIds | None:
+def open_own_ids(
+    own: OwnIds, config: RemapConfig, opened: Callable[[str], Store], ingested: Callable[[], Store]
+) -> StringIds | None:
     """Return the user's own IDs that the options name; None if they name none.
 
     Args:
         own: The options.
         config: Which type.
         opened: Opens the store of a root, and closes it when the IDs have been read.
+        ingested: Opens the graph that the run has made of tables, which a GRAPH.yaml stands for.
 
     Raises:
         UsageError: The files are in several folders, or are not named right.
@@ -130,8 +138,9 @@ def open_own_ids(own: OwnIds, config: RemapConfig, opened: Callable[[str], Store
     from partition_ops.stages.idmap.string_ids import StringIds, ids_of_input
 
     if own.ids_from:
+        source = ingested() if is_graph_file(own.ids_from) else opened(own.ids_from)
         return ids_of_input(
-            opened(own.ids_from), config.node_type or config.edge_type or "", edges=config.node_type is None
+            source, config.node_type or config.edge_type or "", edges=config.node_type is None
         )
     if not own.ids:
         return None

@@ -22,7 +22,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, StageConfig)
     from partition_ops.verification import check_finished, verify_output
 
-    with open_input(arguments) as source, open_output(arguments) as destination:
+    with open_input(arguments, read_only=True) as source, open_output(arguments) as destination:
         check_finished(destination)
         report = verify_output(
             source, destination, graph_name=config.graph_name, progress=terminal_progress()

@@ -18,7 +18,7 @@ from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.graph_file import PARTS, FeatureColumn, Split
 from partition_ops.stages.ingest.numbering import KEY
-from partition_ops.stages.ingest.problems import Problem, count_of, shown
+from partition_ops.stages.ingest.problems import SHOWN, Problem, count_of, shown
 from partition_ops.stages.ingest.sources import Source
 from partition_ops.stages.ingest.transforms import Transform, hashes_of, numbers_of, texts_of, transform_of
 
@@ -135,6 +135,7 @@ class ColumnWriter:
         writer: Takes the files.
         problems: Findings are appended to it.
         locate: Returns sentences about the first rows in which a column is null.
+        locate_ids: Returns sentences about the rows of some IDs.
     """
 
     def __init__(
@@ -144,14 +145,17 @@ class ColumnWriter:
         writer: GraphWriter,
         problems: list[Problem],
         locate: Callable[[str], list[str]],
+        locate_ids: Callable[[list[int]], list[str]] = lambda ids: [],
     ) -> None:
         self.columns = columns
         self.buckets = buckets
         self.writer = writer
         self.problems = problems
         self.locate = locate
+        self.locate_ids = locate_ids
         self._nulls: dict[str, int] = {}
         self._overlaps = 0
+        self._overlapping: list[int] = []
         self._seen: set[Any] = set()
         self._seen_in_training: set[Any] = set()
 
@@ -208,6 +212,7 @@ class ColumnWriter:
         label = [columns.label] if columns.label else []
         split = columns.split.columns if columns.split else []
         names = [*(f.column for f in (*unfitted, *strict)), *label, *split]
+        begin = 0
         for block in self.buckets.blocks(self._needed(names), BLOCK) if names else ():
             masks = self._masks(block)
             training = masks["train"] if masks else np.ones(len(block), np.bool_)
@@ -219,7 +224,8 @@ class ColumnWriter:
             if label:
                 self._look_at_labels(block, training)
             if masks:
-                self._look_at_masks(masks)
+                self._look_at_masks(masks, begin)
+            begin += len(block)
         for feature in unfitted:
             columns.transforms[feature.name].finish()
         self._report_nulls()
@@ -285,9 +291,10 @@ class ColumnWriter:
                 remedy="If it is a number to predict, set task: regression.",
             )
 
-    def _look_at_masks(self, masks: Mapping[str, Mask]) -> None:
+    def _look_at_masks(self, masks: Mapping[str, Mask], begin: int) -> None:
         several = np.stack([*masks.values()]).sum(axis=0) > 1
         self._overlaps += int(several.sum())
+        self._overlapping += (begin + np.flatnonzero(several)[:SHOWN]).tolist()
 
     def _report_nulls(self) -> None:
         for column, count in self._nulls.items():
@@ -318,7 +325,7 @@ class ColumnWriter:
                     f" (nodes {self.columns.type_name!r}) in several of train, val and test",
                     self._overlaps,
                     self.columns.actions["overlapping_masks"],
-                    [],
+                    self.locate_ids(self._overlapping[:SHOWN]),
                     "Correct the masks, or set on_defect: {overlapping_masks: warn}.",
                 )
             )

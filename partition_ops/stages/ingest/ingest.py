@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, blocks_of, open_all
 from partition_ops.chunked.metadata import METADATA, check_graph_name
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.stages.ingest.buckets import fill_buckets
+from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
 from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
 from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
@@ -271,7 +272,7 @@ class _Ingestion:
             schema = self._schema(names, columns.source, numbered.as_text)
             folder = self.scratch / f"nodes{index}"
             buckets = fill_buckets(self.engine.batches(rows), schema, folder, numbered.count, chunk_rows)
-            self._write_columns(columns, buckets, node.key)
+            self._write_columns(columns, buckets, node.key, numbered)
         key_type = "text" if numbered.as_text else "int64"
         self.states["node_types"][node.name] = {
             "key": list(node.key),
@@ -350,7 +351,7 @@ class _Ingestion:
         if lost:
             self._report_lost(edge, src, dst)
         if columns.used and not self._failed():
-            known = type(buckets)(buckets.paths, buckets.rows, edges.rows, buckets.schema)
+            known = replace(buckets, count=edges.rows)
             self._write_columns(columns, known, (*edge.src, *edge.dst))
         state = columns.state() if not self._failed() else {}
         self.states["edge_types"][name] = {
@@ -412,11 +413,7 @@ class _Ingestion:
     ) -> None:
         name = str(edge.edge_type)
         source = self.sources[name]
-        keys = self.duckdb.table(
-            "all keys",
-            [numbered.keys],
-            pa.schema([(ORIG_ID, pa.int64()), (KEY, pa.string() if numbered.as_text else pa.int64())]),
-        )
+        keys = self._keys_of(numbered)
         rows = rows_where(
             source,
             lambda t: (
@@ -430,8 +427,8 @@ class _Ingestion:
             Problem(
                 "absent_keys",
                 name,
-                f"{count_of(counts['n'], 'row')} of {source.name} (edges {name!r}) with a {node_type} in"
-                f" {', '.join(columns)} that {self.sources[node_type].name} does not have"
+                f"{count_of(counts['n'], 'row')} of {source.name} (edges {name!r}) whose {node_type} in"
+                f" {', '.join(columns)} is not in {self.sources[node_type].name}"
                 f" ({count_of(counts['keys'], 'key')})",
                 counts["n"],
                 edge.actions["absent_keys"],
@@ -440,13 +437,56 @@ class _Ingestion:
             )
         )
 
-    def _write_columns(self, columns: Columns, buckets: Any, keys: tuple[str, ...]) -> None:
+    def _write_columns(
+        self, columns: Columns, buckets: Buckets, keys: tuple[str, ...], numbered: Numbered | None = None
+    ) -> None:
         def locate(column: str) -> list[str]:
             names = list(dict.fromkeys([*keys, column]))
             rows = rows_where(columns.source, lambda t: t[column].isnull(), names, self.duckdb)
             return sentences(columns.source, rows, names)
 
-        ColumnWriter(columns, buckets, self.writer, self.problems, locate).write()
+        def locate_ids(ids: list[int]) -> list[str]:
+            if numbered is None:
+                return []
+            known = self._keys_of(numbered)
+            wanted = [row[KEY] for row in self.duckdb.rows(known.filter(known[ORIG_ID].isin(ids)))]
+            rows = rows_where(
+                columns.source, lambda t: key_of(t, keys, numbered.as_text).isin(wanted), keys, self.duckdb
+            )
+            return sentences(columns.source, rows, keys)
+
+        self._check_numbers(columns, keys)
+        ColumnWriter(columns, buckets, self.writer, self.problems, locate, locate_ids).write()
+
+    def _check_numbers(self, columns: Columns, keys: tuple[str, ...]) -> None:
+        """Reject a feature of numbers whose column has text, with the first values that are no numbers.
+
+        Raises:
+            InvalidInputError: There is one.
+        """
+        for feature in columns.features:
+            kind = columns.source.schema.field(feature.column).type
+            if feature.transform in ("one-hot", "hash") or not pa.types.is_string(kind):
+                continue
+            names = list(dict.fromkeys([*keys, feature.column]))
+
+            def is_no_number(table: ibis.Table, name: str = feature.column) -> Any:
+                return table[name].notnull() & table[name].try_cast("float64").isnull()
+
+            rows = rows_where(columns.source, is_no_number, names, self.duckdb, 3)
+            raise InvalidInputError(
+                f"{columns.where}: feature {feature.name!r}: the column {feature.column!r} has text",
+                found=sentences(columns.source, rows, names) or "numbers, written as text",
+                expected="numbers",
+                remedy="Correct the rows, use the transform one-hot or hash, or list the column under 'text'."
+                if rows
+                else f"Set its type in graph.yaml: types: {{{feature.column}: float64}}.",
+            )
+
+    def _keys_of(self, numbered: Numbered) -> ibis.Table:
+        """Return the keys of a type for DuckDB, which finds rows for messages whatever the engine is."""
+        kind = pa.string() if numbered.as_text else pa.int64()
+        return self.duckdb.table("all keys", [numbered.keys], pa.schema([(ORIG_ID, pa.int64()), (KEY, kind)]))
 
     def _schema(self, names: list[str], source: Source, as_text: bool) -> pa.Schema:
         own = {ORIG_ID: pa.int64(), KEY: pa.string() if as_text else pa.int64()}

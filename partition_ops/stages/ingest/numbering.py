@@ -156,8 +156,8 @@ class Numbering:
         num_old = sum(pq.read_metadata(file).num_rows for file in old)
         count = self._write(path, _old_batches(old), self.engine.batches(keys.order_by(KEY)), as_text)
         table = self.engine.table(f"keys {index}", [path], _schema(as_text))
-        if own is not None and self.engine is not self.duckdb:
-            self.duckdb.table(f"keys {index}", [path], _schema(as_text))
+        if own is not None and before is None and count > in_table:
+            self._report_added(node, own, table, count - in_table, as_text)
         return Numbered(path, table, as_text, count, in_table, num_old, unique)
 
     def _keys(self, end: Ends, as_text: bool) -> ibis.Table:
@@ -252,6 +252,13 @@ class Numbering:
                 expected="every old node: their IDs stay, so they cannot be left out",
                 remedy="Add their rows, or ingest without --previous.",
             )
+
+    def _report_added(self, node: NodeTable, own: Ends, keys: ibis.Table, count: int, as_text: bool) -> None:
+        """Report the nodes that only edges name."""
+        added = keys.anti_join(self._keys(own, as_text), KEY).order_by(ORIG_ID).limit(10)
+        examples = [f"{node.name} {shown(row[KEY])}" for row in self.engine.rows(added)]
+        sentence = f"{count_of(count, 'key')} of {node.name!r} named by edges and not in {own.source.name}"
+        self.problems.append(Problem("absent_keys", node.name, sentence, count, "add", examples))
 
     def _add(
         self, check: str, node: NodeTable, sentence: str, count: int, examples: list[str], remedy: str

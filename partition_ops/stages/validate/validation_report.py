@@ -33,7 +33,10 @@ EDGE_ACTIONS = ("drop", "exclude", "warn")  # the first applies if an edge has f
 
 def defects_of(found: Measurement, evaluation: Evaluation | None, actions: Mapping[str, str]) -> list[Defect]:
     """Return every defect with the action that is chosen for its check."""
-    defects = [replace(defect, action=actions.get(defect.check, "fail")) for defect in found.defects.all()]
+    defects = [
+        replace(defect, action=actions.get(defect.check, CHECKS[defect.check].actions[0]))
+        for defect in found.defects.all()
+    ]
     return defects + (unmet_expectations(evaluation) if evaluation is not None else [])
 
 

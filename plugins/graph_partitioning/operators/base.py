@@ -20,6 +20,7 @@ from graph_partitioning.options import COMMON
 from graph_partitioning.runs import XCOM_KEY, GraphRun, run_root
 from partition_ops.options.declare import REQUIRED, options_of
 from partition_ops.options.values import build, parse_settings
+from partition_ops.stages.ingest.options import is_graph_file
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -82,8 +83,8 @@ class GraphRunOperator(OptionsOperator):
     """Works on one run of one graph.
 
     Args:
-        input_uri: Root of the graph, where its ``metadata.json`` or ParMETIS's text is: a local path or
-            ``s3://…``.
+        input_uri: Root of the graph, where its ``metadata.json`` or ParMETIS's text is, or a
+            ``graph.yaml`` that names tables: a local path or ``s3://…``.
         output_uri: Where the artifacts go. With a ``run_id`` they go to
             ``<output_uri>/<graph>/runs/<run>``, without one into this folder itself.
         graph_name: Used instead of the name in ``metadata.json``; ``""`` means the same as None.
@@ -114,7 +115,6 @@ class GraphRunOperator(OptionsOperator):
     @contextmanager
     def opened(self, progress: Progress | None = None) -> Iterator[tuple[Store, Store]]:
         """Open the input and the root of the run, and explain failures inside the block."""
-        from partition_ops.formats.parmetis.graph_store import as_graph
         from partition_ops.storage.local_store import check_folder
         from partition_ops.system.temporary_folders import check_tmpdir
 
@@ -123,12 +123,41 @@ class GraphRunOperator(OptionsOperator):
             check_tmpdir()
         with (
             explain_failures(self.log),
-            hook.open(self.input_uri, progress=progress) as root,
-            as_graph(root, progress=progress) as source,
+            self._source(hook, progress) as source,
             hook.open(self._root(source), progress=progress) as destination,
         ):
             check_folder(destination)
             yield source, destination
+
+    @contextmanager
+    def _source(self, hook: GraphStorageHook, progress: Progress | None) -> Iterator[Store]:
+        """Open the graph: chunks, ParMETIS's text, or what ``ingest`` has made of tables in this run."""
+        from partition_ops.artifacts.layout import INGEST
+        from partition_ops.formats.parmetis.graph_store import as_graph
+
+        if is_graph_file(self.input_uri):
+            with self.graph_file(hook) as (folder, name), hook.open(self._table_root(folder, name)) as root:
+                yield root.child(INGEST)
+            return
+        with (
+            hook.open(self.input_uri, progress=progress) as root,
+            as_graph(root, progress=progress) as source,
+        ):
+            yield source
+
+    @contextmanager
+    def graph_file(self, hook: GraphStorageHook) -> Iterator[tuple[Store, str]]:
+        """Open the folder of a ``graph.yaml``, and return it and the name of the file."""
+        folder, _, name = self.input_uri.rpartition("/")
+        with hook.open(folder or ("/" if self.input_uri.startswith("/") else ".")) as store:
+            yield store, name
+
+    def _table_root(self, folder: Store, name: str) -> str:
+        """Return the root of a run whose input is a ``graph.yaml``, which has the name of the graph."""
+        from partition_ops.stages.ingest.graph_file import read_graph_file
+
+        graph = read_graph_file(folder, name, graph_name=self.graph_name or None)
+        return run_root(self.output_uri, graph.graph_name, self.run_id) if self.run_id else self.output_uri
 
     def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
         """Open the root of the graph's runs, above that of a run with a ``run_id``."""

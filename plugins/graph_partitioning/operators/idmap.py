@@ -71,6 +71,7 @@ class RestoreRowsOperator(FinishedRunOperator, options=(RemapConfig, OwnIds)):
         self.output_file = output_file
 
     def execute(self, context: Context) -> Any:
+        from partition_ops.artifacts.layout import INGEST
         from partition_ops.cli.locations import split_file_uri
         from partition_ops.cli.verbs.idmap import open_own_ids
         from partition_ops.stages.idmap.restore import restore_rows
@@ -94,6 +95,6 @@ class RestoreRowsOperator(FinishedRunOperator, options=(RemapConfig, OwnIds)):
                 run,
                 [file(uri, "input_files") for uri in listed],
                 file(self.output_file, "output_file"),
-                ids=open_own_ids(own, config, opened),
+                ids=open_own_ids(own, config, opened, lambda: run.child(INGEST)),
                 progress=LineProgress(self.log.info),
             )

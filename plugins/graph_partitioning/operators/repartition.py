@@ -12,6 +12,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import LATEST_RUN, explain_failures
 from graph_partitioning.options import graph_settings_schema, is_true, run_config
 from graph_partitioning.runs import graph_root
+from partition_ops.stages.ingest.options import is_graph_file
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 REASON = "reason"
 VARIABLE = "variable:"
+MOST_NODES = 200_000  # values of a list of graphs
 
 
 class ListGraphsOperator(BaseOperator):
@@ -76,6 +78,8 @@ class LookForChangesOperator(BaseOperator):
         from partition_ops.chunked.metadata import load_metadata
 
         hook = GraphStorageHook(self.graph["storage_conn_id"])
+        if is_graph_file(self.graph["input_uri"]):  # a table may have changed whose files say nothing
+            return True, "The input is a graph.yaml: its tables are read again", LATEST_RUN
         with explain_failures(self.log), hook.open(self.graph["input_uri"]) as source:
             metadata = load_metadata(source, graph_name=self.graph.get("graph_name"))
             with hook.open(graph_root(self.graph["output_uri"], metadata.graph_name)) as root:
@@ -106,16 +110,32 @@ def read_graph_list(place: str, storage_conn_id: str | None) -> list[dict[str, A
         InvalidInputError: There is no such list, or it violates ``schemas/graphs.schema.json`` or
             ``schemas/graph_settings.schema.json``.
     """
+    from partition_ops.errors import InvalidInputError
     from partition_ops.system.json_documents import check_document
 
-    document = _parsed(_read(place, storage_conn_id), place)
-    check_document(document, "graphs", where=place)
-    defaults = document.get("defaults", {})
-    graphs = [{**defaults, **graph} for graph in document["graphs"]]
-    for graph in graphs:
-        check_document(graph, "graph_settings", where=place, definition=graph_settings_schema())
-    _check_once(graphs, place)
-    return graphs
+    def graphs_of(text: str | bytes) -> list[dict[str, Any]]:
+        document = _parsed(text, place)
+        check_document(document, "graphs", where=place)
+        defaults = document.get("defaults", {})
+        graphs = [{**defaults, **graph} for graph in document["graphs"]]
+        for graph in graphs:
+            check_document(graph, "graph_settings", where=place, definition=graph_settings_schema())
+        _check_once(graphs, place)
+        return graphs
+
+    text = _read(place, storage_conn_id)
+    try:
+        return graphs_of(text)
+    except InvalidInputError:
+        if not place.startswith(VARIABLE):
+            raise
+    # outside of the handler: the log has no traceback with the content of the Variable
+    raise InvalidInputError(
+        f"The Airflow Variable {place.removeprefix(VARIABLE)!r} is not a valid list of graphs",
+        found="its content is not shown, because a Variable may hold secrets",
+        expected="the YAML that docs/growth.md describes",
+        remedy="To see the mistake, put the list into a file, and give the path of the file.",
+    )
 
 
 def _read(place: str, storage_conn_id: str | None) -> str | bytes:
@@ -142,9 +162,36 @@ def _parsed(text: str | bytes, place: str) -> Any:
     from partition_ops.errors import InvalidInputError
 
     try:
+        _count_nodes(yaml.compose(text, yaml.SafeLoader), {}, place)
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise InvalidInputError(f"{place} is not valid YAML: {error}", remedy="Correct the file.") from error
+
+
+def _count_nodes(node: Any, known: dict[int, int], place: str) -> int:
+    """Return the number of nodes of a YAML document in which each alias counts as what it stands for.
+
+    Raises:
+        InvalidInputError: It is too large: a few aliases of aliases stand for more than fits into memory.
+    """
+    from partition_ops.errors import InvalidInputError
+
+    if node is None or isinstance(node.value, str):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = MOST_NODES  # an alias of something around itself
+        children = [
+            child for entry in node.value for child in (entry if isinstance(entry, tuple) else [entry])
+        ]
+        known[id(node)] = 1 + sum(_count_nodes(child, known, place) for child in children)
+    if known[id(node)] > MOST_NODES:
+        raise InvalidInputError(
+            f"{place} is too large",
+            found="more values than that, with what its aliases stand for",
+            expected=f"at most {MOST_NODES:,} values",
+            remedy="Write the list without aliases of aliases; common settings belong into 'defaults'.",
+        )
+    return known[id(node)]
 
 
 def _check_once(graphs: list[dict[str, Any]], place: str) -> None:

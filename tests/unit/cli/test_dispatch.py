@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,20 @@ def test_a_tmpdir_that_is_none_is_not_passed_over(
     assert done.returncode == 2
     assert f"TMPDIR cannot be used: {tmp_path / name}\n  found:    {why}" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:s3cret@server:9000", "https://me:s3/cr@et@server/", "http://s3cret@server?x=1"]
+)
+def test_the_password_of_a_url_is_not_printed(
+    url: str, called: Called, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> None:
+        logging.getLogger("partition_ops").info("connecting to %s", url)
+        raise OSError(f"no answer from '{url}'")
+
+    monkeypatch.setattr("partition_ops.cli.dispatch.check_tmpdir", fail)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    done = called("schema", "in", "--output", "out", "--verbose")
+    assert "connecting to http" in done.stderr and "Traceback" in done.stderr and "server" in done.stderr
+    assert "s3cret" not in done.stderr and "cr@et" not in done.stderr

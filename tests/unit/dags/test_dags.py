@@ -31,9 +31,10 @@ def read_dag(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
 
 
 def test_nothing_is_written_before_validation_and_the_lock(dag: DAG) -> None:
-    assert dag.roots == [dag.get_task("validate")]
+    assert dag.roots == [dag.get_task("ingest")]
+    assert dag.get_task("validate").trigger_rule == "none_failed"  # a graph needs no ingest
     after_lock = dag.get_task("lock").get_flat_relative_ids(upstream=False)
-    assert after_lock == {*dag.task_ids} - {"validate", "lock"}
+    assert after_lock == {*dag.task_ids} - {"ingest", "validate", "lock"}
 
 
 @pytest.mark.parametrize(

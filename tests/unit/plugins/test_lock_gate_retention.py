@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import traceback
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +268,28 @@ def test_the_example_of_the_documentation_is_a_list(tmp_path: Path) -> None:
 def test_the_list_may_be_an_airflow_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_VAR_MY_GRAPHS", LIST)
     assert len(read_graph_list("variable:my_graphs", None)) == 2
+
+
+@pytest.mark.parametrize("text", ["s3cret: [", "version: 1\ngraphs: [s3cret]", "s3cret", "s3cret: &a [*a]"])
+def test_the_content_of_a_variable_is_not_shown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_OTHER", text)
+    with pytest.raises(InvalidInputError, match="'OTHER' is not a valid list of graphs") as caught:
+        read_graph_list("variable:OTHER", None)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefghijk")),
+        "graphs: &a [*a]",
+    ],
+)
+def test_aliases_of_aliases_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "graphs.yaml").write_text(text)
+    with pytest.raises(InvalidInputError, match="is too large"):
+        read_graph_list(str(tmp_path / "graphs.yaml"), None)
 
 
 @pytest.mark.parametrize(

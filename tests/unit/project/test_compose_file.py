@@ -150,3 +150,20 @@ def test_made_secrets_are_kept_and_differ(tmp_path: Path) -> None:
     assert {line for line in kept.splitlines() if "=" in line} == {
         line for line in first.read_text().splitlines() if "=" in line
     }
+
+
+def test_workers_lack_the_secrets_that_only_servers_need() -> None:
+    for name in ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__CORE__FERNET_KEY", "AIRFLOW_ADMIN_PASSWORD"):
+        assert name in services()["api-server"]["environment"]
+        assert name not in services()["worker"]["environment"]
+
+
+def test_the_logs_are_outside_of_the_allowed_roots() -> None:
+    environment = services()["worker"]["environment"]
+    logs = environment["AIRFLOW__LOGGING__REMOTE_BASE_LOG_FOLDER"].replace("${S3_BUCKET:-graphs}", "graphs")
+    for listed in (
+        environment["PARTITION_OPS_ALLOWED_ROOTS"].partition(":-")[2].rstrip("}"),
+        example()["ALLOWED_ROOTS"],
+    ):
+        assert len(listed.split()) == 2
+        assert not any(f"{logs}/".startswith(f"{root}/") for root in listed.split())

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from partition_ops.cli import main
 from partition_ops.errors import UsageError
+from partition_ops.stages.partition.mpi.mpirun import mpirun_command
+from partition_ops.stages.partition.options import MpiOptions
 from partition_ops.storage import open_store, s3_store
 from partition_ops.storage.uris import VARIABLE
 
@@ -129,3 +131,13 @@ def test_pages_of_airflow_serve_nothing_from_outside(tree: Path) -> None:
         GraphStorageHook(None).stream(str(tree / "i"), "manifest.json")
     with pytest.raises(UsageError, match="outside"):
         GraphStorageHook(None).stream("s3://graphs-evil/in", "manifest.json")
+
+
+def test_a_hostfile_outside_of_the_roots_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hosts").write_text("localhost\n")
+    options = MpiOptions(ranks=1, mpirun="true", hostfile=str(tmp_path / "hosts"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert mpirun_command(options)[1:3] == ["--hostfile", str(tmp_path / "hosts")]
+    monkeypatch.setenv(VARIABLE, "s3://graphs")
+    with pytest.raises(UsageError, match="outside of the allowed roots"):
+        mpirun_command(options)

@@ -19,6 +19,8 @@ from typing import IO, Any
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
 from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_installed, find_library
 from partition_ops.stages.partition.options import MpiOptions
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.uris import check_allowed
 
 ERROR_MARK = "@partition-ops-error "
 COMMANDS = ("mpirun.openmpi", "mpirun")
@@ -84,12 +86,13 @@ def mpirun_command(options: MpiOptions) -> list[str]:
 
     Raises:
         EngineError: There is no mpirun.
-        UsageError: There is no such hostfile.
+        UsageError: There is no such hostfile, or it is outside of the allowed roots.
     """
     command = shlex.split(options.mpirun) if options.mpirun else _own_mpirun(local=options.hostfile is None)
     if shutil.which(command[0]) is None:
         raise EngineError(f"There is no command {command[0]!r} to start MPI's ranks with", remedy=REMEDY)
     if options.hostfile is not None:
+        check_allowed(LocalStore(Path(options.hostfile)))
         if not Path(options.hostfile).is_file():
             raise UsageError(
                 "There is no such hostfile", found=options.hostfile, expected="a file on this machine"

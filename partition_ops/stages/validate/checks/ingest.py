@@ -1,0 +1,30 @@
+"""What ``ingest`` found in the tables that the graph was made from, and did not reject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from partition_ops.stages.validate.check import Check, Finding, example
+
+if TYPE_CHECKING:
+    from partition_ops.stages.validate.graph_facts import GraphFacts
+
+
+def find(facts: GraphFacts) -> Iterable[Finding]:
+    made = facts.document.get("ingest")
+    for found in facts.source.read_json(made["data"])["findings"] if made else ():
+        sentence = f"{found['check']} ({found['action']}): {found['sentence']}"
+        examples = [example(f"{sentence}: {one}") for one in found["examples"]] or [example(sentence)]
+        yield Finding(found["about"], examples, found["count"])
+
+
+CHECK = Check(
+    name="ingest",
+    severity="warning",
+    actions=("warn",),
+    finding="a table had rows without a key, with a key that another row has or with a key that no node has,"
+    " masks that overlap, or a class without a training node; graph.yaml says what was done about it",
+    harm="nodes or edges are missing unnoticed, or a model is tested on what it was trained on",
+    graph=find,
+)

@@ -1,0 +1,96 @@
+"""The stage ``ingest``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, explain_failures, report_metrics
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
+from partition_ops.stages.partition.options import PreviousOptions
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from partition_ops.artifacts.tasks import StageResult
+    from partition_ops.storage import Store
+    from partition_ops.system.progress import Progress
+
+
+class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOptions)):
+    """Makes a graph from the tables that a ``graph.yaml`` names, below ``ingest/`` of the run.
+
+    It comes before ``validate``, whose trigger rule must accept a skipped task: if the input is a graph, the
+    task is skipped. The other operators take the same ``input_uri``, and work on the graph that was made.
+
+    Example::
+
+        IngestTablesOperator(
+            task_id="ingest",
+            input_uri="s3://warehouse/shop/graph.yaml",
+            output_uri="s3://partitioned",
+            run_id="{{ run_id }}",
+        )
+
+    Args:
+        kwargs: As for `GraphStageOperator`, and the options of `IngestConfig`. ``previous`` is an earlier run
+            that was made from tables: its nodes keep their IDs.
+    """
+
+    def execute(self, context: Context) -> Any:
+        from partition_ops.artifacts.layout import INGEST
+        from partition_ops.system.progress import LineProgress
+        from partition_ops.system.temporary_folders import check_tmpdir
+
+        if not is_graph_file(self.input_uri):
+            raise AirflowSkipException("Skipped because the input is a graph, and not a graph.yaml")
+        hook = GraphStorageHook(self.storage_conn_id)
+        with explain_failures(self.log), self.graph_file(hook) as (folder, name):
+            check_tmpdir()
+            with hook.open(self._table_root(folder, name)) as root:
+                target = root.child(INGEST)
+                self._push_run(context, target.uri)
+                result = self.run_stage(folder, target, LineProgress(self.log.info))
+                self._push_run(context, target.uri, result.record)
+                report_metrics(result, target)
+        return result.to_json()
+
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.jobs.open_graph import ingested_graph_of
+        from partition_ops.stages.ingest.ingest import ingest_tables
+        from partition_ops.storage import open_store
+
+        hook = GraphStorageHook(self.storage_conn_id)
+
+        def open_root(uri: str) -> Store:
+            return open_store(uri, hook.settings if uri.startswith("s3://") else None)
+
+        with self._open_earlier(destination) as run:
+            return ingest_tables(
+                self.config(IngestConfig),
+                source,
+                destination,
+                graph_file=self.input_uri.rpartition("/")[2],
+                previous=None if run is None else ingested_graph_of(run),
+                open_root=open_root,
+                progress=progress,
+            )
+
+    @contextmanager
+    def _open_earlier(self, destination: Store) -> Iterator[Store | None]:
+        """Open the earlier run; ``latest`` means the newest published one now, if there is one.
+
+        The graph is not locked yet, so there is no record of the newest run.
+        """
+        from partition_ops.artifacts.latest import latest_run
+
+        previous = self.config(PreviousOptions).previous or ""
+        if previous == LATEST_RUN:
+            with self.graph_of(destination) as graph:
+                previous = latest_run(graph) or ""
+        with self.open_previous(destination, previous) as run:
+            yield run

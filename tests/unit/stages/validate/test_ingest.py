@@ -1,0 +1,33 @@
+"""The check ``ingest``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from partition_ops.artifacts import layout
+from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.validate import validate_graph
+from partition_ops.storage import open_store
+from tests.tables import RATINGS, SHOP, USERS, ingest, write_shop
+
+LENIENT = SHOP + "on_defect: {null_keys: drop, duplicate_keys: drop, absent_keys: drop}\n"
+
+
+def test_the_report_says_what_was_dropped(tmp_path: Path) -> None:
+    users = [*USERS, {**USERS[0], "user_id": None}, {**USERS[0], "age": 99}]
+    ratings = [*RATINGS, {**RATINGS[0], "sku": "zz"}]
+    write_shop(tmp_path / "tables", users=users, ratings=ratings, graph=LENIENT)
+    ingest(tmp_path / "tables", tmp_path / "graph")
+    run = open_store(str(tmp_path / "run"))
+    validate_graph(ValidateConfig(on_defect="warn"), open_store(str(tmp_path / "graph")), run)
+    defects = run.read_json(layout.VALIDATION_REPORT)["defects"]
+    found = {one["name"]: one for one in defects if one["check"] == "ingest"}
+    assert {name: (one["count"], one["action"]) for name, one in found.items()} == {
+        "user": (2, "warn"),
+        "user:rated:item": (1, "warn"),
+    }
+    assert found["user:rated:item"]["examples"][0]["sentence"] == (
+        "absent_keys (drop): 1 row of ratings.jsonl (edges 'user:rated:item') whose item in sku is not in"
+        " items.csv (1 key): sku 'zz' in ratings.jsonl, row 4"
+    )
+    assert not [one for one in defects if one["check"] == "unknown_keys"]
