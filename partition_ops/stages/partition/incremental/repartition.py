@@ -20,6 +20,7 @@ from partition_ops.stages.partition.multilevel.graph import EdgeCut, Graph, edge
 from partition_ops.stages.partition.multilevel.refine import NOWHERE
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.stages.partition.small_graphs import even_out, is_small
 from partition_ops.system.json_documents import check_document
 
 MOST_RENUMBERED = 4096  # partitions; the table of overlaps grows with the square
@@ -68,7 +69,7 @@ def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) 
     Peak memory: that of the engine, and 24 bytes a node.
     """
     if previous is None:
-        parts = engine.partition(problem)
+        parts = _partition(problem, engine)
         return Outcome(parts, None, False, None, _cut(problem, engine, parts), None, None)
     return _Repartition(problem, engine, previous).run()
 
@@ -108,7 +109,7 @@ class _Repartition:
         """Partition from scratch, and number the partitions so that most old nodes stay in theirs."""
         if reason:
             logger.info("partition: a full run, because %s", reason)
-        parts = self.engine.partition(self.problem)
+        parts = _partition(self.problem, self.engine)
         if before is not None:
             machines = renumber(parts // self.trainers, before, self.problem.config)
             parts = machines * self.trainers + parts % self.trainers
@@ -143,6 +144,13 @@ class _Repartition:
 
     def _of_machines(self, homes: Parts) -> Parts:
         return np.where(homes == NOWHERE, NOWHERE, homes // self.trainers).astype(np.int32)
+
+
+def _partition(problem: Problem, engine: Engine) -> Parts:
+    parts = engine.partition(problem)
+    if not engine.needs_graph or not is_small(problem.config, len(parts)):
+        return parts
+    return even_out(problem.config, problem.graph, problem.weights, parts)
 
 
 def _cut(problem: Problem, engine: Engine, parts: Parts) -> EdgeCut | None:

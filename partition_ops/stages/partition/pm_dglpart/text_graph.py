@@ -28,6 +28,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import (
 )
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Weights, can_be_shared, shares, tolerances
+from partition_ops.stages.partition.small_graphs import even_out
 
 Ids = npt.NDArray[np.int64]
 BLOCK_BYTES = 16 << 20
@@ -327,4 +328,5 @@ def _tiny(config: PartitionConfig, graph: ParhipGraph, weights: Weights) -> npt.
         return (np.arange(graph.num_nodes) % config.num_parts).astype(np.int32)  # nothing to cut
     used = weights.any(axis=0)
     weights = weights[:, used] if used.any() else np.ones((graph.num_nodes, 1), np.int64)
-    return cut_graph(config, graph, np.ascontiguousarray(weights))
+    weights = np.ascontiguousarray(weights)
+    return even_out(config, graph, weights, cut_graph(config, graph, weights))

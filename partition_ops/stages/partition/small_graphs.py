@@ -1,0 +1,83 @@
+"""Small graphs: every partition gets its share of each class, to the node.
+
+Engines let a partition exceed its share by 3 % or by one node, whichever is more. That is little in a large
+graph, but of four nodes, two partitions may get one and three.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Parts, Weights, shares
+
+NODES_OF_A_PART = 20  # a graph with fewer for each partition is small
+ROUNDING = 1e-9
+Counts = npt.NDArray[np.int64]
+
+
+def is_small(config: PartitionConfig, nodes: int) -> bool:
+    """Return whether `even_out` may move nodes of a graph with so many nodes."""
+    small = nodes < NODES_OF_A_PART * config.num_parts
+    return small and config.tolerance is None and config.num_trainers_per_machine == 1
+
+
+def even_out(config: PartitionConfig, graph: ParhipGraph, weights: Weights, parts: Parts) -> Parts:
+    """Move nodes of a small graph until every partition has its share of each class, rounded down or up.
+
+    Nothing moves in other graphs, if the weights are not classes of nodes (one column is 1, all others are
+    0), if the options have a tolerance, or if machines have several trainers.
+
+    Args:
+        config: Partitions, their shares, tolerance.
+        graph: Symmetric.
+        weights: (nodes, constraints) int64.
+        parts: (nodes,) int32.
+
+    Returns:
+        (nodes,) int32. Each move cuts the fewest edges; ties go to the lower IDs.
+    """
+    of_classes = weights.max(initial=0) <= 1 and (weights.sum(axis=1) == 1).all()
+    if not is_small(config, graph.num_nodes) or not of_classes:
+        return parts
+    parts, classes = parts.copy(), weights.argmax(axis=1)
+    for which in range(weights.shape[1]):
+        _even_out_class(config, graph, np.flatnonzero(classes == which), parts)
+    return parts
+
+
+def _even_out_class(config: PartitionConfig, graph: ParhipGraph, nodes: Counts, parts: Parts) -> None:
+    """Move nodes of one class; ``nodes`` are their IDs, ascending."""
+    wanted = len(nodes) * shares(config)
+    least = np.floor(wanted + ROUNDING).astype(np.int64)
+    most = np.ceil(wanted - ROUNDING).astype(np.int64)
+    counts = np.bincount(parts[nodes], minlength=config.num_parts)
+    while True:
+        givers, takers = counts > most, counts < least
+        if not givers.any() and not takers.any():
+            return
+        givers = givers if givers.any() else counts > least
+        takers = takers if takers.any() else counts < most
+        node, part = _best_move(graph, nodes[givers[parts[nodes]]], takers, parts)
+        counts[parts[node]] -= 1
+        counts[part] += 1
+        parts[node] = part
+
+
+def _best_move(
+    graph: ParhipGraph, nodes: Counts, takers: npt.NDArray[np.bool_], parts: Parts
+) -> tuple[int, int]:
+    """Return the node and the partition whose move cuts the fewest edges."""
+    any_taker = int(np.argmax(takers))
+    moves = []
+    for node in nodes.tolist():
+        near = parts[np.asarray(graph.neighbours[graph.offsets[node] : graph.offsets[node + 1]])]
+        known, edges = np.unique(near, return_counts=True)
+        joined = dict(zip(known.tolist(), edges.tolist(), strict=True))
+        part = max(
+            (one for one in joined if takers[one]), key=lambda one: (joined[one], -one), default=any_taker
+        )
+        moves.append((joined.get(int(parts[node]), 0) - joined.get(part, 0), node, part))
+    return min(moves)[1:]
