@@ -23,7 +23,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch or dgl is imported
 BUCKET = "test-bucket"
 E2E = "tests/e2e/"
 LONG = "tests/long/"
-PROGRAMS = ("ParMETIS", "mpi4py", "Chromium")  # in the reasons of tests that are skipped without them
+PROGRAMS = (
+    "ParMETIS",
+    "mpi4py",
+    "Chromium",
+    "DGL 2.1",
+)  # in the reasons of tests that are skipped without them
 
 
 def pytest_configure(config: pytest.Config) -> None:
