@@ -367,16 +367,17 @@ class PartitionedGraph(OpenOutput):
         """The index of the graph, for functions of DGL that take it in place of a ``DGLGraph``.
 
         Other functions need COO or CSR, mix up rows and columns, or sort the mapped files in place, which
-        ends the process.
+        ends the process. So does a node ID that does not exist, which is why IDs are checked here.
         """
-        caller = sys._getframe(1).f_code.co_name
-        if caller not in READERS:
+        caller = sys._getframe(1)
+        if caller.f_code.co_name not in READERS:
             raise UsageError(
                 "A function of DGL does not take a PartitionedGraph",
-                found=caller,
+                found=caller.f_code.co_name,
                 expected="dgl.in_subgraph, dgl.sampling.sample_neighbors or dgl.sampling.sample_labors",
                 remedy="If PartitionedGraph has a method of that name, call it.",
             )
+        self._check_nodes(caller.f_locals["nodes"])
         return self._in._graph
 
     @property

@@ -170,6 +170,9 @@ def test_functions_of_dgl_that_take_the_graph(graph: PartitionedGraph, same: Any
     assert not (frontier.edges[CITES].data[dgl.EID] < 99).any()
     years = graph.edges[CITES].data["year"]
     assert torch.equal(frontier.edges[CITES].data["year"], years[frontier.edges[CITES].data[dgl.EID]])
+    for function in (dgl.in_subgraph, dgl.sampling.sample_neighbors, dgl.sampling.sample_labors):
+        with pytest.raises(InvalidIdError, match=r"node type 'paper' is out of range.*Found: 120"):
+            function(graph, {"paper": [3, 120]}, *(() if function is dgl.in_subgraph else (2,)))
     with pytest.raises(UsageError, match="Found: edge_subgraph"):
         dgl.edge_subgraph(graph, {CITES: torch.arange(3)})
 
