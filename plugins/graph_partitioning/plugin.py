@@ -11,7 +11,7 @@ from graph_partitioning.links import PREFIX, base_path
 
 
 class GraphPartitioningPlugin(AirflowPlugin):
-    """The page with the artifacts of runs. The operators have the links to it.
+    """The pages of graphs and of the artifacts of runs. The operators have links to the latter.
 
     Every process of Airflow makes an instance, but only the API server needs the application. The web
     framework is therefore imported when the application is asked for.
@@ -23,16 +23,17 @@ class GraphPartitioningPlugin(AirflowPlugin):
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
         from graph_partitioning.page.app import make_app
 
-        return [{"app": make_app(), "url_prefix": PREFIX, "name": "Graph partitions"}]
+        return [{"app": make_app(), "url_prefix": PREFIX, "name": "Graphs"}]
 
     @cached_property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        page = f"{base_path()}{PREFIX}/"
         return [
+            {"name": "Graphs", "href": page, "destination": "nav", "url_route": "graphs"},
             {
-                "name": "Graph partitions",
-                "href": f"{base_path()}{PREFIX}/",
-                "destination": "nav",
-                "category": "browse",
-                "url_route": "graph-partitions",
-            }
+                "name": "Graphs",
+                "href": f"{page}?dag_id={{DAG_ID}}",
+                "destination": "dag",
+                "url_route": "graphs-of-dag",
+            },
         ]

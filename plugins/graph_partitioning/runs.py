@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 XCOM_KEY = "graph_run"
+FAILURE_KEY = "graph_failure"  # XCom with the problem of a failed task, for the page of all graphs
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST = 120
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from graph_partitioning.runs import run_folder
 
 from local_stack.airflow import USER
 from tests.e2e.airflow_site import DAG_ID, INPUT, OUTPUT, Run, Site, wait_until
@@ -53,7 +54,34 @@ def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser:
     (started,) = wait_until(
         lambda: [run for run in _runs(site) if run["dag_run_id"] not in before], seconds=30
     )
-    site.wait(Run(started["dag_run_id"], OUTPUT), "success")
+    _watch(browser, site, Run(started["dag_run_id"], OUTPUT))
+
+
+def _watch(browser: Browser, site: Site, run: Run) -> None:
+    """The page of all graphs follows the run until it is published, without being loaded again."""
+    browser.open(site.url("/graph-partitioning/"))
+    browser.wait_for_text("Worst imbalance")
+    browser.evaluate("window.loadedOnce = true")
+    browser.wait_for_text("small", "tasks")
+    site.wait(run, "success")
+    of_graph = "document.querySelector('tr[data-search^=small]')"
+    wait_until(lambda: browser.evaluate(f"{of_graph}.querySelector('progress') === null"), seconds=60)
+    assert browser.evaluate("window.loadedOnce") is True
+    browser.click("th a", "small")
+    browser.wait_for_text(run_folder(run.run_id))
+
+
+def test_graphs_are_sorted_searched_and_kept_fresh(site: Site, published: Run, browser: Browser) -> None:
+    browser.open(site.url("/graph-partitioning/"))
+    log_in(browser, site)
+    browser.wait_for_text("Worst imbalance", "small")
+    browser.click("th button", "Edges")
+    browser.evaluate("document.activeElement.blur(); document.querySelector('tbody').dataset.old = '1'")
+    is_fresh = "document.querySelector('tbody').dataset.old === undefined"
+    wait_until(lambda: browser.evaluate(is_fresh), seconds=60)
+    assert browser.evaluate("document.querySelector('[aria-sort]').innerText.trim()") == "Edges"
+    browser.type_into("#search", "no such graph")
+    assert browser.evaluate("[...document.querySelectorAll('tbody tr')].every(row => row.hidden)")
 
 
 def _runs(site: Site) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
+from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.format import main_config
 from partition_ops.stages.quality.history import seconds_by_stage, summary
@@ -128,7 +129,13 @@ def _figures(run: Store) -> Entry:
         },
         "defects": {check: count for check, count in defects.items() if count},
         "seconds": seconds_by_stage(run),
+        **_previous(run),
     }
+
+
+def _previous(run: Store) -> Entry:
+    migration = read_migration(run)
+    return {} if migration is None else {"previous": migration["previous"]["run"]}
 
 
 def _name(uri: str) -> str:

@@ -6,18 +6,18 @@ import inspect
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.observability.stats import gauge, incr, timing
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
 from graph_partitioning.options import COMMON
-from graph_partitioning.runs import XCOM_KEY, GraphRun, run_root
+from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, run_root
 from partition_ops.options.declare import REQUIRED, options_of
 from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.ingest.options import is_graph_file
@@ -323,6 +323,8 @@ def explain_failures(log: Logger) -> Iterator[None]:
             raise
         for line in error.lines():  # Airflow shows each as a line of its own
             log.error("%s", line)
+        with suppress(RuntimeError):  # called outside of a task
+            get_current_context()["ti"].xcom_push(key=FAILURE_KEY, value=error.summary())
         raise AirflowFailException(error.summary()) from None
 
 

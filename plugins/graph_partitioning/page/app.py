@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
+from importlib.resources import files
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -17,33 +20,64 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import PREFIX, base_path, task_path
+from graph_partitioning.page.charts import line_chart, sparkline
+from graph_partitioning.page.comparison import compare_runs
+from graph_partitioning.page.graphs import (
+    Graph,
+    RunKey,
+    add_figures,
+    add_states,
+    visible_graphs,
+    with_run,
+)
 from graph_partitioning.page.lookup import (
     FINDINGS,
     TaskKey,
     graph_run,
     media_type,
-    published_runs,
     read_findings,
     read_listing,
     tasks_of_run,
 )
 from graph_partitioning.runs import GraphRun
+from partition_ops.artifacts.layout import QUALITY_REPORT
 from partition_ops.errors import InvalidInputError, PartitionOpsError
 
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
+GRAPH = "/graphs/{key}"
+SCRIPT = "/static/graphs.js"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'self'"
 )
+GRAPHS_POLICY = (
+    POLICY.replace("form-action 'none'", "form-action 'self'") + "; script-src 'self'; connect-src 'self'"
+)
 FILE_POLICY = POLICY + "; sandbox"  # files run no scripts and have an origin of their own
 readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
+COLUMNS = (
+    ("Graph", False),
+    ("Published", False),
+    ("Partitions", True),
+    ("Engine", False),
+    ("Edge cut", True),
+    ("Worst imbalance", True),
+    ("Replication", True),
+    ("Nodes", True),
+    ("Edges", True),
+    ("Size", True),
+    ("Now", False),
+)
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def make_app() -> FastAPI:
     """Return the application that Airflow's server mounts below the plugin's prefix."""
-    app = FastAPI(title="Graph partitions", docs_url=None, redoc_url=None, openapi_url=None)
-    app.get("/", response_class=HTMLResponse)(show_published)
+    app = FastAPI(title="Graphs", docs_url=None, redoc_url=None, openapi_url=None)
+    app.get("/", response_class=HTMLResponse)(show_graphs)
+    app.get(SCRIPT)(send_script)
+    app.get(GRAPH, response_class=HTMLResponse)(show_graph)
+    app.get(GRAPH + "/compare", response_class=HTMLResponse)(show_comparison)
     app.get(TASK, dependencies=[readable], response_class=HTMLResponse)(show_task)
     app.get(TASK + "/files/{key:path}", dependencies=[readable])(send_file)
     app.add_exception_handler(HTTPException, refuse)
@@ -51,10 +85,68 @@ def make_app() -> FastAPI:
     return app
 
 
-def show_published(session: SessionDep, user: GetUserDep) -> Response:
-    """Show the newest published runs of the DAGs that the user may read."""
-    dag_ids = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    return _page("published.html", runs=published_runs(session, dag_ids))
+def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "") -> Response:
+    """Show the graphs of the DAGs that the user may read, or of one of them."""
+    graphs = _visible(session, user)
+    if dag_id:
+        graphs = [graph for graph in graphs if any(run.dag_id == dag_id for run in graph.runs)]
+    add_states(session, graphs)
+    add_figures(graphs)
+    return _page("graphs.html", policy=GRAPHS_POLICY, graphs=graphs, columns=COLUMNS)
+
+
+def show_graph(key: str, session: SessionDep, user: GetUserDep) -> Response:
+    """Show the runs of a graph."""
+    graph = _graph(key, session, user)
+    add_states(session, [graph])
+    return _page("graph.html", policy=GRAPHS_POLICY, graph=graph, charts=_charts(graph))
+
+
+def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = "", b: str = "") -> Response:
+    """Show two runs of a graph side by side."""
+    graph = _graph(key, session, user)
+    runs = {entry["run"]: entry for entry in graph.good}
+    if a not in runs or b not in runs:
+        raise HTTPException(404, "Choose two runs of this graph that are published and not damaged.")
+    reports = [with_run(graph, name, lambda store: store.read_json(QUALITY_REPORT)) for name in (a, b)]
+    tables, moved = compare_runs((runs[a], runs[b]), (reports[0], reports[1]))
+    return _page("compare.html", graph=graph, a=runs[a], b=runs[b], tables=tables, moved=moved)
+
+
+def send_script() -> Response:
+    """Send the script of the pages of graphs."""
+    text = files("graph_partitioning.page").joinpath("static", "graphs.js").read_text()
+    return Response(text, media_type="text/javascript", headers={"X-Content-Type-Options": "nosniff"})
+
+
+def _visible(session: SessionDep, user: GetUserDep) -> list[Graph]:
+    return visible_graphs(session, get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
+
+
+def _graph(key: str, session: SessionDep, user: GetUserDep) -> Graph:
+    for graph in _visible(session, user):
+        if graph.key == key:
+            add_figures([graph])
+            return graph
+    raise HTTPException(404, "There is no such graph, or you may not read a DAG that has run over it.")
+
+
+def _charts(graph: Graph) -> list[Any]:
+    names = [f"{moment(entry['published'])}, {entry['run']}" for entry in graph.good]
+    if len(names) < 2:
+        return []
+    seconds = [sum(entry["seconds"].values()) for entry in graph.good]
+    defects = [float(sum(entry["defects"].values())) for entry in graph.good]
+    drawn = {
+        "Edges cut": (column(graph.good, "edge_cut"), percent),
+        "Worst type imbalance": (column(graph.good, "worst_imbalance"), "{:.3f}".format),
+        "Old nodes moved": (column(graph.good, "moved"), percent),
+        "Edges": (column(graph.good, "num_edges"), "{:,.0f}".format),
+        "Size of the partitions": (column(graph.good, "bytes"), readable_size),
+        "Seconds of all stages": (seconds, "{:,.1f}".format),
+        "Findings of validation": (defects, "{:,.0f}".format),
+    }
+    return [line_chart(title, values, names, show) for title, (values, show) in drawn.items()]
 
 
 def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Response:
@@ -105,8 +197,8 @@ def _run_of(task: TaskKey, session: SessionDep) -> GraphRun:
     return run
 
 
-def _page(template: str, status_code: int = 200, **values: object) -> Response:
-    return HTMLResponse(render(template, **values), status_code, headers=_headers(POLICY))
+def _page(template: str, status_code: int = 200, policy: str = POLICY, **values: object) -> Response:
+    return HTMLResponse(render(template, **values), status_code, headers=_headers(policy))
 
 
 def _headers(policy: str) -> dict[str, str]:
@@ -132,7 +224,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(task_url=task_url, file_url=file_url, run_url=run_url, size=readable_size)
+    environment.filters.update(graph_url=graph_url, task_page_url=task_page_url)
+    environment.filters.update(moment=moment, percent=percent, column=column, spark=sparkline)
     environment.globals["home"] = f"{base_path()}{PREFIX}/"
+    environment.globals["script"] = f"{base_path()}{PREFIX}{SCRIPT}"
+    environment.globals["dag_url"] = f"{base_path()}/dags/partition_graph"
     return environment
 
 
@@ -146,9 +242,35 @@ def file_url(key: str, task: TaskKey) -> str:
     return f"{task_url(task)}/files/{quote(key)}"
 
 
-def run_url(task: TaskKey) -> str:
-    """Return the URL of Airflow's page of the DAG run."""
-    return f"{base_path()}/dags/{quote(task.dag_id, safe='')}/runs/{quote(task.run_id, safe='')}"
+def run_url(run: TaskKey | RunKey) -> str:
+    """Return the URL of Airflow's page of a DAG run."""
+    return f"{base_path()}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}"
+
+
+def task_page_url(task: TaskKey) -> str:
+    """Return the URL of Airflow's page of a task, with its log."""
+    mapped = f"/mapped/{task.map_index}" if task.map_index >= 0 else ""
+    return f"{run_url(task)}/tasks/{quote(task.task_id, safe='')}{mapped}"
+
+
+def graph_url(graph: Graph) -> str:
+    """Return the URL of the page of a graph."""
+    return f"{base_path()}{PREFIX}/graphs/{graph.key}"
+
+
+def moment(published: str) -> str:
+    """Return a time in ISO format as text."""
+    return f"{datetime.fromisoformat(published):%Y-%m-%d %H:%M} UTC"
+
+
+def percent(share: float) -> str:
+    """Return a share as text."""
+    return f"{share:.1%}"
+
+
+def column(entries: Sequence[Mapping[str, Any]], name: str) -> list[float | None]:
+    """Return a figure of every run."""
+    return [entry[name] for entry in entries]
 
 
 def readable_size(size: float) -> str:

@@ -24,7 +24,6 @@ from partition_ops.storage import StoredObject
 from partition_ops.system.json_documents import check_document
 
 PUBLISHING = "PublishRunOperator"
-LISTED = 50
 RECORD = re.compile(r"records/[A-Za-z0-9_.-]+\.json")
 FINDINGS = re.compile(r"validation/(report\.json|data_docs/([a-z_]+/)?[a-z_]+\.html)")
 """Files that ``validate`` writes before it fails, when no record lists them."""
@@ -47,19 +46,6 @@ class TaskKey:
     map_index: int
 
 
-@dataclass(frozen=True)
-class PublishedRun:
-    """A line of the list of published runs."""
-
-    task: TaskKey
-    root: str
-    when: str
-
-    @property
-    def graph_name(self) -> str:
-        return self.root.split("/")[-3]
-
-
 def graph_run(session: Session, task: TaskKey) -> GraphRun | None:
     """Return the XCom of the task, if its root can only be that of this DAG run.
 
@@ -75,7 +61,7 @@ def graph_run(session: Session, task: TaskKey) -> GraphRun | None:
             XComModel.key == XCOM_KEY,
         )
     )
-    return None if value is None else _checked(XComModel.deserialize_value(value), task.run_id)
+    return None if value is None else checked_run(XComModel.deserialize_value(value), task.run_id)
 
 
 def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:
@@ -95,36 +81,8 @@ def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:
     return [TaskKey(dag_id, run_id, task_id, map_index) for task_id, map_index in rows]
 
 
-def published_runs(session: Session, dag_ids: set[str]) -> list[PublishedRun]:
-    """Return the newest published runs of these DAGs."""
-    rows = session.scalars(
-        select(XComModel)
-        .join(
-            TaskInstance,
-            (XComModel.dag_id == TaskInstance.dag_id)
-            & (XComModel.run_id == TaskInstance.run_id)
-            & (XComModel.task_id == TaskInstance.task_id)
-            & (XComModel.map_index == TaskInstance.map_index),
-        )
-        .where(
-            XComModel.key == XCOM_KEY,
-            XComModel.dag_id.in_(dag_ids),
-            TaskInstance.operator == PUBLISHING,
-            TaskInstance.state == "success",
-        )
-        .order_by(XComModel.timestamp.desc())
-        .limit(LISTED)
-    )
-    listed = []
-    for row in rows:
-        run = _checked(XComModel.deserialize_value(row), row.run_id)
-        if run is not None:
-            key = TaskKey(row.dag_id, row.run_id, row.task_id, row.map_index)
-            listed.append(PublishedRun(key, run.root, f"{row.timestamp:%Y-%m-%d %H:%M:%S} UTC"))
-    return listed
-
-
-def _checked(value: Any, run_id: str) -> GraphRun | None:
+def checked_run(value: Any, run_id: str) -> GraphRun | None:
+    """Return the XCom of a task as a `GraphRun`, or None if it is not that of this DAG run."""
     try:
         run = GraphRun(**value)
     except TypeError:

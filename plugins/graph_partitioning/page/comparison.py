@@ -1,0 +1,96 @@
+"""Two runs of a graph side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graph_partitioning.page.graphs import flat
+
+Entry = Mapping[str, Any]
+Table = tuple[str, list[str], list[list[str]]]
+FIGURES = {
+    "partitions": ("num_parts", "{:,.0f}"),
+    "nodes": ("num_nodes", "{:,.0f}"),
+    "edges": ("num_edges", "{:,.0f}"),
+    "edges cut": ("edge_cut", "{:.2%}"),
+    "worst type imbalance": ("worst_imbalance", "{:.3f}"),
+    "replication factor": ("replication_factor", "{:.3f}"),
+    "bytes": ("bytes", "{:,.0f}"),
+}
+
+
+def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> tuple[list[Table], str]:
+    """Return tables of what differs between two runs, and a sentence about what moved.
+
+    Args:
+        entries: Their entries in the index of the graph.
+        reports: Their ``quality/report.json``.
+    """
+    tables = [
+        _figures(entries),
+        (
+            "Options that differ",
+            ["option", "A", "B"],
+            _differences(*(flat(one["options"]) for one in entries)),
+        ),
+        _seconds(entries),
+        _types("Node types: imbalance", "node_types", "imbalance", "{:.3f}", reports),
+        _types("Edge types: share cut", "edge_types", "cut_fraction", "{:.2%}", reports),
+        _partitions(reports),
+    ]
+    return tables, _moved(entries, reports)
+
+
+def _figures(entries: tuple[Entry, Entry]) -> Table:
+    rows = []
+    for title, (name, form) in FIGURES.items():
+        a, b = (one[name] for one in entries)
+        rows.append([title, form.format(a), form.format(b), f"{(b - a) / a:+.1%}" if a else ""])
+    return "Figures", ["figure", "A", "B", "change"], rows
+
+
+def _differences(a: Mapping[str, str], b: Mapping[str, str]) -> list[list[str]]:
+    names = [*a, *(name for name in b if name not in a)]
+    return [[name, a.get(name, ""), b.get(name, "")] for name in names if a.get(name) != b.get(name)]
+
+
+def _seconds(entries: tuple[Entry, Entry]) -> Table:
+    a, b = (one["seconds"] for one in entries)
+    names = [*a, *(name for name in b if name not in a)]
+    rows = [[name, *(f"{one[name]:.1f}" if name in one else "" for one in (a, b))] for name in names]
+    return "Seconds by stage", ["stage", "A", "B"], rows
+
+
+def _types(title: str, group: str, figure: str, form: str, reports: tuple[Entry, Entry]) -> Table:
+    a, b = (report[group] for report in reports)
+    names = [*a, *(name for name in b if name not in a)]
+    rows = [
+        [name, *(form.format(one[name][figure]) if name in one else "" for one in (a, b))] for name in names
+    ]
+    return title, ["type", "A", "B"], rows
+
+
+def _partitions(reports: tuple[Entry, Entry]) -> Table:
+    a, b = (report["partitions"] for report in reports)
+    head = ["partition", "inner nodes A", "B", "halo nodes A", "B", "edges cut A", "B"]
+    rows = []
+    for part in range(max(len(a), len(b))):
+        cells = [str(part)]
+        for name in ("inner_nodes", "halo_nodes", "cut_edges"):
+            cells += [f"{one[part][name]:,}" if part < len(one) else "" for one in (a, b)]
+        rows.append(cells)
+    return "Partitions", head, rows
+
+
+def _moved(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> str:
+    for this, other, names in ((1, 0, "BA"), (0, 1, "AB")):
+        migration = reports[this].get("migration")
+        previous = str(entries[this].get("previous", ""))
+        if migration and previous.rstrip("/").rpartition("/")[2] == entries[other]["run"]:
+            types = migration["node_types"].items()
+            moved = ", ".join(
+                f"{one['moved']:,} of {one['old']:,} old nodes of {name!r}" for name, one in types
+            )
+            return f"{names[0]} continues {names[1]}: {moved} have another partition."
+    return "Neither run continues the other, so this was not recorded: all nodes may have another partition."

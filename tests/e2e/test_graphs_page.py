@@ -1,0 +1,86 @@
+"""The page of all graphs, and of one graph. What a browser does with them is in `test_ui`."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+import requests
+
+from partition_ops.storage import open_store
+from tests.e2e.airflow_site import Run, Site
+
+pytestmark = pytest.mark.e2e
+HOME = "/graph-partitioning/"
+
+
+def read(site: Site, path: str = HOME) -> requests.Response:
+    return site.session(cookie=True).get(site.url(path), timeout=60)
+
+
+def graph_path(site: Site) -> str:
+    """The path of the page of the graph 'small'."""
+    (path,) = re.findall(r'<th scope="row"><a href="([^"]*)">small</a>', read(site).text)[:1]
+    return unescape(path)
+
+
+def test_a_published_graph_has_its_figures(site: Site, published: Run) -> None:
+    page = read(site)
+    assert page.status_code == 200
+    with open_store(published.root, site.s3.settings()) as store:
+        report = store.read_json("quality/report.json")
+    for figure in (f"{report['edge_cut']['fraction']:.1%}", f"{report['num_edges']:,}"):
+        assert figure in page.text
+
+
+def test_a_failed_run_says_where_and_why(site: Site, refused: Run) -> None:
+    text = read(site).text
+    assert "The newest run failed" in text
+    assert "edges/0-0.csv" in text
+
+
+def test_a_graph_shows_its_runs_and_how_to_train(site: Site, published: Run) -> None:
+    text = read(site, graph_path(site)).text
+    assert f"PartitionedGraph(&#34;{published.root}&#34;)" in text
+    assert "partition-ops fetch" in text
+    assert published.root.rpartition("/")[2] in text
+    (report,) = re.findall(r'<a href="([^"]*report\.html)">quality</a>', text)[:1]
+    assert read(site, unescape(report)).status_code == 200
+
+
+def test_two_runs_side_by_side(site: Site, published: Run) -> None:
+    run = published.root.rpartition("/")[2]
+    answer = read(site, f"{graph_path(site)}/compare?a={run}&b={run}")
+    assert answer.status_code == 200
+    assert "author:writes:paper" in answer.text
+    assert "Options that differ</h2>\n<p>None.</p>" in answer.text
+    assert read(site, f"{graph_path(site)}/compare?a={run}&b=../x").status_code == 404
+
+
+def test_graphs_need_a_login_and_a_known_key(site: Site, published: Run) -> None:
+    for path in (HOME, graph_path(site)):
+        assert requests.get(site.url(path), timeout=30).status_code == 401
+    assert read(site, f"{HOME}graphs/0123456789abcdef").status_code == 404
+
+
+def test_the_policy_allows_our_script_only(site: Site, published: Run) -> None:
+    policy = read(site).headers["Content-Security-Policy"].split("; ")
+    assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'"} <= set(policy)
+    assert "<script>" not in read(site).text
+
+
+def test_a_broken_run_shows_as_broken(site: Site, published: Run) -> None:
+    root, _, name = published.root.rpartition("/runs/")
+    with open_store(root, site.s3.settings()) as store:
+        kept = {key: store.read_bytes(key) for key in ("index.json", f"runs/{name}/quality/report.json")}
+        store.delete(["index.json"])
+        store.write_bytes(f"runs/{name}/quality/report.json", b"<script>")
+        try:
+            answer = read(site, graph_path(site))
+            assert answer.status_code == 200
+            assert "quality/report.json" in answer.text
+            assert 'class="bad"' in answer.text
+        finally:
+            for key, content in kept.items():
+                store.write_bytes(key, content)

@@ -1,0 +1,50 @@
+"""Charts and comparison of the page of graphs."""
+
+from __future__ import annotations
+
+from graph_partitioning.page.charts import line_chart, sparkline
+from graph_partitioning.page.comparison import compare_runs
+
+ENTRY = {
+    **{"run": "a", "num_parts": 2, "num_nodes": 10, "num_edges": 20, "edge_cut": 0.5, "bytes": 100},
+    **{"worst_imbalance": 1.0, "replication_factor": 1.5, "seconds": {"validate": 1.0}},
+    "options": {"partition": {"seed": 0, "engine": "metis"}},
+}
+REPORT = {
+    "node_types": {"n": {"imbalance": 1.0}},
+    "edge_types": {"n:to:n": {"cut_fraction": 0.5}},
+    "partitions": [{"inner_nodes": 5, "halo_nodes": 2, "cut_edges": 10}] * 2,
+}
+
+
+def test_a_line_needs_two_values() -> None:
+    assert sparkline([None, 1.0], "cut") == ""
+    assert "polyline" in sparkline([1.0, None, 2.0], "cut")
+
+
+def test_names_are_escaped() -> None:
+    drawn = line_chart("<b>", [1.0, 2.0], ["<script>", "&"], str)
+    assert "<script>" not in drawn
+    assert "&lt;script&gt;: 1.0" in drawn
+
+
+def test_a_figure_that_does_not_change_has_one_tick() -> None:
+    assert line_chart("cut", [0.5, 0.5], ["a", "b"], str).count("<text") == 1
+    assert line_chart("cut", [0.5, 0.7], ["a", "b"], str).count("<text") == 2
+
+
+def test_only_options_that_differ_are_compared() -> None:
+    other = {**ENTRY, "run": "b", "edge_cut": 0.25, "options": {"partition": {"seed": 7, "engine": "metis"}}}
+    tables, moved = compare_runs((ENTRY, other), (REPORT, {**REPORT, "partitions": REPORT["partitions"] * 2}))
+    by_title = {title: rows for title, _, rows in tables}
+    assert by_title["Options that differ"] == [["partition.seed", "0", "7"]]
+    assert ["edges cut", "50.00%", "25.00%", "-50.0%"] in by_title["Figures"]
+    assert by_title["Partitions"][3] == ["3", "", "5", "", "2", "", "10"]
+    assert "Neither run continues the other" in moved
+
+
+def test_what_moved_between_a_run_and_the_one_that_continues_it() -> None:
+    migration = {"node_types": {"n": {"moved": 3, "old": 10}}}
+    later = {**ENTRY, "run": "b", "previous": "s3://x/g/runs/a"}
+    _, moved = compare_runs((ENTRY, later), (REPORT, {**REPORT, "migration": migration}))
+    assert moved == "B continues A: 3 of 10 old nodes of 'n' have another partition."
