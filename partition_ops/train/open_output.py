@@ -1,4 +1,4 @@
-"""The types, counts and features of an open output, without what samples from it."""
+"""The types, counts and features of an open output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Tensors = Any  # a tensor, or a dict of tensors by type
 
 
 class OpenOutput:
-    """What `PartitionedGraph` says of its output: types, counts, partitions and features.
+    """The types, counts, partitions and features of the output of a `PartitionedGraph`.
 
     It has the attributes of ``DGLGraph`` for them. `PartitionedGraph` documents the arguments.
     """

@@ -22,7 +22,7 @@ class PartitionedGraph(OpenOutput):
 
     It has the methods of ``DGLGraph`` that they call in dgl 1.1.3, with the same arguments and results, and
     its data: ``ndata``, ``edata``, ``nodes[type].data`` and ``edges[type].data`` are features whose rows are
-    read when they are indexed. What is sampled has the features as data too, and reads them on access.
+    read when they are indexed. Frontiers, subgraphs and blocks have them too, and read them on access.
     ``dgl.in_subgraph``, ``dgl.sampling.sample_neighbors`` and ``dgl.sampling.sample_labors`` take it as their
     graph, for in-edges; instead of other functions of DGL, call its method of that name.
 

@@ -232,7 +232,7 @@ def sample_neighbors(
     """Sample in-edges of each node, as ``dgl.sampling.sample_neighbors``.
 
     ``DistGraph.sample_neighbors`` of dgl 1.1.3 ignores ``exclude_edges``. Here, excluded edges are removed
-    from what was drawn from a ``DistGraph``, so that a node may have fewer edges than the fanout.
+    after drawing from a ``DistGraph``, so that a node may have fewer edges than the fanout.
 
     Args:
         g: The graph.
@@ -321,7 +321,7 @@ def _keep(frontier: Any, kept: Mapping[Any, Any]) -> Any:
 
 
 def _all_types(graph: Any, frontier: Any) -> Any:
-    """Return what was sampled from a ``DistGraph``, also with the edge types of which it has no edges."""
+    """Return a frontier of a ``DistGraph`` with all edge types; it lacks those without edges."""
     if len(graph.canonical_etypes) == 1 and dgl.EID in frontier.edata:
         return frontier
     none = torch.empty(0, dtype=torch.int64)
