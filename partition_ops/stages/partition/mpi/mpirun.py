@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +23,7 @@ from partition_ops.stages.partition.options import MpiOptions
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import check_allowed
 
+PRINTED = "partition-ops: error: "
 ERROR_MARK = "@partition-ops-error "
 COMMANDS = ("mpirun.openmpi", "mpirun")
 GRACE_SECONDS = 10
@@ -54,6 +56,27 @@ def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
         text = output.read().decode(errors="replace")
     if status != 0:
         raise _failure(status, text)
+
+
+def run_program(arguments: Sequence[str], options: MpiOptions, folder: Path) -> str:
+    """Run a program of the command line on every rank, and return what it prints.
+
+    Args:
+        arguments: The program and its arguments.
+        options: Number of ranks, and their hosts.
+        folder: The folder to start it in; all hosts share it.
+
+    Raises:
+        PartitionOpsError: Something is not installed, or a rank failed, which ends all others.
+    """
+    check_installed(options.library)
+    with tempfile.TemporaryFile() as output:
+        status = _run([*mpirun_command(options), *arguments], b"", output, folder)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if status != 0:
+        raise _program_failure(status, text)
+    return text
 
 
 def run_rank(work: Callable[[Any], None]) -> None:
@@ -132,13 +155,14 @@ def mpi_environment() -> dict[str, str]:
     return environment
 
 
-def _run(command: list[str], job: bytes, output: IO[bytes]) -> int:
+def _run(command: list[str], job: bytes, output: IO[bytes], folder: Path | None = None) -> int:
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,
         env=mpi_environment(),
+        cwd=folder,
         start_new_session=True,
     )
     try:
@@ -171,6 +195,17 @@ def _failure(status: int, text: str) -> PartitionOpsError:
         + "\n".join(lines[-SHOWN_LINES:]),
         remedy="If it ran out of memory, use more hosts or --engine metis.",
     )
+
+
+def _program_failure(status: int, text: str) -> PartitionOpsError:
+    """Return the error that a rank has printed as the command line does."""
+    lines = iter(text.splitlines())
+    problem = next((line.removeprefix(PRINTED) for line in lines if line.startswith(PRINTED)), None)
+    if problem is None:
+        return _failure(status, text)
+    details = [line.strip() for line in itertools.takewhile(lambda line: line.startswith("  "), lines)]
+    kinds = {InvalidInputError.exit_code: InvalidInputError, UsageError.exit_code: UsageError}
+    return kinds.get(status, EngineError)(problem, remedy=" ".join(details) or None)
 
 
 def _own_error(described: dict[str, Any]) -> PartitionOpsError:

@@ -1,0 +1,107 @@
+"""``pm-dglpart`` as a task: partition the text in ``prepare/`` of a run under mpirun."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.errors import UsageError
+from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, read_text_stats, stats_file
+from partition_ops.stages.partition.mpi.mpirun import run_program
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.storage import Artifact, Store
+from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.store import sha256_of
+from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.system.temporary_folders import temporary_folder
+
+TASK = "pm-dglpart"
+TEXT_TASK = "prepare-parmetis"
+
+
+def partition_text(
+    config: PartitionConfig, graph_name: str, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Partition ``prepare/<graph>_{nodes,edges,stats}.txt`` into ``prepare/p<i>-<graph>_….txt``.
+
+    The ranks run in that folder, or, if the run is on S3, in a temporary folder of this machine.
+
+    Args:
+        config: Number of partitions, tolerance, seed, ranks, hosts and library.
+        graph_name: Name of the graph.
+        destination: Root of the run, where the text has been written.
+        progress: Shows that the ranks work.
+
+    Returns:
+        Numbers of partitions, nodes and edges.
+
+    Raises:
+        UsageError: The number of partitions is not a multiple of that of the ranks.
+        InvalidInputError: The text has not been written, or has a wrong row.
+        EngineError: MPI or ParMETIS is missing, or failed.
+
+    Peak memory: that of the ranks; see `dglpart`.
+    """
+    ranks, rest = config.mpi.ranks, config.num_parts % config.mpi.ranks
+    if rest:
+        raise UsageError(
+            "Every rank of pm-dglpart writes the same number of partitions",
+            found=f"--num-parts {config.num_parts} and --mpi-ranks {ranks}",
+            expected="a number of partitions that is a multiple of that of the ranks",
+        )
+    text = destination.child(layout.PARMETIS_TEXT)
+
+    def work(writer: ArtifactWriter) -> Counters:
+        nodes, edges, _ = read_text_stats(text, graph_name)
+        with (progress or NoProgress()).step("Partitioning the text", 1, "graphs") as advance:
+            _partition(config, graph_name, text, writer)
+            advance(1)
+        return {"num_parts": config.num_parts, "nodes": nodes, "edges": edges}
+
+    options = {
+        "num_parts": config.num_parts,
+        "tolerance": config.tolerance,
+        "seed": config.seed,
+        "ranks": ranks,
+    }
+    outputs = [f"{layout.PARMETIS_TEXT}/p"]
+    return Task(TASK, destination, work, options=options, after=[TEXT_TASK], outputs=outputs).run()
+
+
+def _partition(config: PartitionConfig, name: str, text: Store, writer: ArtifactWriter) -> None:
+    output = re.compile(rf"p[0-9]+-{name}_(nodes|edges|stats)\.txt")
+    text.delete([entry.key for entry in text.list("p") if output.fullmatch(entry.key)])
+    kinds = (nodes_file, edges_file, stats_file)
+    if isinstance(text, LocalStore):
+        run_program(_command(config, name), config.mpi, text.root)
+        for path in sorted(path for path in text.root.iterdir() if output.fullmatch(path.name)):
+            key = f"{layout.PARMETIS_TEXT}/{path.name}"
+            writer.wrote(Artifact(key, path.stat().st_size, sha256_of(path)))
+        return
+    with temporary_folder() as scratch:
+        folder = Path(scratch)
+        for kind in kinds:
+            (folder / kind(name)).symlink_to(text.local_copy(kind(name)))
+        run_program(_command(config, name), config.mpi, folder)
+        for path in sorted(path for path in folder.iterdir() if output.fullmatch(path.name)):
+            key = f"{layout.PARMETIS_TEXT}/{path.name}"
+            with writer.destination.create(key) as new:
+                shutil.copyfile(path, new.path)
+            writer.wrote(new.get_artifact())
+            path.unlink()
+
+
+def _command(config: PartitionConfig, name: str) -> list[str]:
+    library = config.mpi.library
+    words = [sys.executable, "-m", "partition_ops.cli", TASK, name, str(config.num_parts // config.mpi.ranks)]
+    words += ["--seed", str(config.seed)]
+    if config.tolerance is not None:
+        words += ["--tolerance", str(config.tolerance)]
+    if library.path is not None:
+        path = str(Path(library.path).absolute())
+        words += ["--parmetis-library", path, "--parmetis-index-bits", str(library.index_bits)]
+    return words

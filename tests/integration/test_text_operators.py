@@ -1,0 +1,122 @@
+"""The operators of the text route, in the order of the example DAG, on a local folder and on S3."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+from graph_partitioning.assets import PARTITIONED_GRAPHS
+from graph_partitioning.operators.parmetis_text import (
+    ConvertPartitionOperator,
+    PartitionTextOperator,
+    WriteTextOperator,
+)
+from graph_partitioning.operators.publish import PublishRunOperator
+from graph_partitioning.operators.verify import VerifyRunOperator
+from graph_partitioning.runs import run_root
+
+from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.store import upload_folder
+from partition_ops.system.dgl_import import import_dgl
+from partition_ops.verification import verify_output
+from tests.airflow_tasks import TaskInstance, connect
+from tests.graphs import library
+from tests.mpi import needs_parmetis
+
+DAG_FILE = Path(__file__).parents[2] / "examples" / "dags" / "partition_text.py"
+RUN_ID = "manual__2026-01-02T03:04:05+00:00"
+
+
+def run_all(where: dict[str, Any], ti: TaskInstance, ranks: str = "2") -> list[Any]:
+    """Run the operators with what the templates of the DAG render to, and return their results."""
+    operators = [
+        WriteTextOperator(task_id="text", attributes=["feat"], **where),
+        PartitionTextOperator(task_id="pm_dglpart", num_parts=4, mpi_ranks=ranks, **where),
+        ConvertPartitionOperator(task_id="convert", num_parts=4, node_attr_dtype="float32", **where),
+        PublishRunOperator(task_id="publish", **where),
+    ]
+    return [ti.run(operator) for operator in operators]
+
+
+@needs_parmetis
+def test_a_graph_goes_the_text_route(tmp_path: Path) -> None:
+    graph = library(papers=200)
+    source, out = str(graph.write(tmp_path / "in")), str(tmp_path / "out")
+    where = {"input_uri": source, "output_uri": out, "run_id": RUN_ID, "storage_conn_id": ""}
+    ti = TaskInstance()
+    results = run_all(where, ti)
+    root = run_root(out, "small", RUN_ID)
+    assert [result["skipped"] for result in results] == [False, False, False, True]  # it is published already
+    assert ti.events[PARTITIONED_GRAPHS].extra["partition_config"] == f"{root}/small.json"
+    assert open_store(f"{out}/small").read_json("latest.json")["run"] == root
+    part, feats, *_ = import_dgl().distributed.load_partition(f"{root}/small.json", 3)
+    inner = part.ndata["inner_node"].bool() & (part.ndata["_TYPE"] == 1)
+    papers = part.ndata["orig_id"][inner].numpy()
+    expected = next(v.array for v in graph.node_values if (v.type_name, v.name) == ("paper", "feat"))
+    found = feats["paper/feat"].numpy()[:, : expected.shape[1]]
+    np.testing.assert_array_equal(found, expected[papers].astype(np.float32))
+    report = verify_output(open_store_text(f"{root}/prepare"), open_store(root))
+    assert report.passed, report.failed
+    assert all(result["skipped"] for result in run_all(where, ti))
+    _fails(where, root)
+
+
+def open_store_text(uri: str) -> Any:
+    from partition_ops.formats.parmetis.graph_store import as_graph
+
+    return as_graph(open_store(uri))
+
+
+def _fails(where: dict[str, Any], root: str) -> None:
+    ti = TaskInstance()
+    with pytest.raises(AirflowFailException, match="writes the same number of partitions"):
+        ti.run(PartitionTextOperator(task_id="p", num_parts="3", mpi_ranks=2, **where))
+    with pytest.raises(AirflowFailException, match="which only the text has"):
+        ti.run(VerifyRunOperator(task_id="verify", **where))
+    path = Path(root) / "prepare" / "small_edges.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:-1], "0 x 0 0"]) + "\n")
+    with pytest.raises(AirflowFailException, match=rf"line {len(lines)}: <dst_id> is not int64 but 'x'"):
+        ti.run(PartitionTextOperator(task_id="p", num_parts=2, mpi_ranks=2, **where))
+
+
+@needs_parmetis
+def test_on_object_storage(
+    tmp_path: Path, s3_root: str, s3_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(
+        monkeypatch,
+        login=s3_settings.access_key,
+        password=s3_settings.secret_key,
+        extra={"endpoint_url": s3_settings.endpoint_url, "region_name": "us-east-1"},
+    )
+    with open_store(f"{s3_root}/in", s3_settings) as store:
+        upload_folder(library().write(tmp_path / "in"), store)
+    where = {"input_uri": f"{s3_root}/in", "output_uri": f"{s3_root}/out", "storage_conn_id": "graphs"}
+    results = run_all(where, TaskInstance(), ranks="1")
+    assert results[1]["counters"] == {"num_parts": 4, "nodes": 65, "edges": 285}
+    with open_store(f"{s3_root}/out", s3_settings) as out:
+        assert [
+            key for key in ("small.json", "part3/graph.dgl", "manifest.json") if not out.exists(key)
+        ] == []
+        assert out.exists("prepare/p3-small_stats.txt")
+
+
+def test_the_example_dag_chains_them() -> None:
+    dag: DAG = runpy.run_path(str(DAG_FILE))["dag"]
+    assert [task.task_id for task in dag.topological_sort()] == [
+        "text",
+        "pm_dglpart",
+        "convert_partition",
+        "publish",
+    ]
+    partition, convert = dag.get_task("pm_dglpart"), dag.get_task("convert_partition")
+    assert partition.num_parts == convert.num_parts == "{{ params.num_parts }}"
+    for task in dag.tasks:
+        assert {"input_uri", "num_parts"} & {*task.template_fields}
+        assert task.run_id == "{{ run_id }}"
