@@ -19,6 +19,11 @@ import pyarrow.parquet as pq
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError, UsageError
 
 BATCH = 1 << 16  # rows
+SPARK_SQL = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+}
 LEAST_MEMORY = 256 << 20
 SHARE = 0.6  # of the memory for DuckDB; Python, Arrow and what DuckDB does not count take the rest
 
@@ -121,7 +126,7 @@ class Spark(TableEngine):
     """PySpark: a cluster, or processes of this machine.
 
     Results are sorted by the executors and written to a folder below ``scratch``, which all of them and this
-    process must see; from there they are read in order.
+    process must see; from there they are read in order. A session that is active already is used as it is.
 
     Args:
         scratch: Folder for results.
@@ -143,21 +148,21 @@ class Spark(TableEngine):
         settings = {
             "spark.ui.enabled": "false",
             "spark.driver.memory": f"{max(memory, 1 << 30) // (1 << 20)}m",
-            "spark.sql.caseSensitive": "true",
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
             "spark.ui.showConsoleProgress": "false",
         }
         for name, value in settings.items():
             session = session.config(name, value)
         try:
-            self.session = session.master(master).getOrCreate()
+            self.owned = SparkSession.getActiveSession() is None
+            self.session = session.master(master).getOrCreate() if self.owned else SparkSession.active()
         except Exception as error:  # py4j and Java have many
             raise PartitionOpsError(
                 f"Spark does not start with SPARK_MASTER={master}",
                 found=str(error).splitlines()[0],
                 remedy="Check that Java 17 or newer is installed, and that the cluster can be reached.",
             ) from error
+        for name in SPARK_SQL:  # also in a session that was there already
+            self.session.conf.set(name, SPARK_SQL[name])
 
     def _register(self, name: str, files: Sequence[Path]) -> None:
         self.session.read.parquet(*(f"file://{file.resolve()}" for file in files)).createOrReplaceTempView(
@@ -175,7 +180,8 @@ class Spark(TableEngine):
         shutil.rmtree(folder)
 
     def close(self) -> None:
-        self.session.stop()
+        if self.owned:
+            self.session.stop()
 
 
 ENGINES: dict[str, type[DuckDB] | type[Spark]] = {"duckdb": DuckDB, "spark": Spark}

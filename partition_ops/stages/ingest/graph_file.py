@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -235,7 +236,14 @@ def _load(data: bytes, where: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Rejects a key that is there twice: YAML would take the last one."""
+        """Rejects a key that is there twice; ``no`` and ``2024-01-01`` are text, as in YAML 1.2."""
+
+    names = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in names]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver(names[0], re.compile("true|false"), ["t", "f"])
 
     def mapping(loader: Any, node: Any) -> dict[Any, Any]:
         keys = [loader.construct_object(key) for key, _ in node.value]

@@ -229,7 +229,7 @@ class _Ingestion:
             folder.mkdir()
             source = open_table(self.found[name], columns, keys, folder, self.duckdb, where)
             self.sources[name] = source
-            self.tables[name] = self.engine.table(f"table {index}", source.paths, source.schema)
+            self.tables[name] = self.engine.table(f"table_{index}", source.paths, source.schema)
         self.ends = ends_of(self.graph, self.sources, self.tables)
 
     def _number(self, index: int, node: NodeTable) -> Numbered:
@@ -486,7 +486,7 @@ class _Ingestion:
     def _keys_of(self, numbered: Numbered) -> ibis.Table:
         """Return the keys of a type for DuckDB, which finds rows for messages whatever the engine is."""
         kind = pa.string() if numbered.as_text else pa.int64()
-        return self.duckdb.table("all keys", [numbered.keys], pa.schema([(ORIG_ID, pa.int64()), (KEY, kind)]))
+        return self.duckdb.table("all_keys", [numbered.keys], pa.schema([(ORIG_ID, pa.int64()), (KEY, kind)]))
 
     def _schema(self, names: list[str], source: Source, as_text: bool) -> pa.Schema:
         own = {ORIG_ID: pa.int64(), KEY: pa.string() if as_text else pa.int64()}

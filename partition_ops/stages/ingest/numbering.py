@@ -155,7 +155,7 @@ class Numbering:
         path = self.scratch / f"keys{index}.parquet"
         num_old = sum(pq.read_metadata(file).num_rows for file in old)
         count = self._write(path, _old_batches(old), self.engine.batches(keys.order_by(KEY)), as_text)
-        table = self.engine.table(f"keys {index}", [path], _schema(as_text))
+        table = self.engine.table(f"keys_{index}", [path], _schema(as_text))
         if own is not None and before is None and count > in_table:
             self._report_added(node, own, table, count - in_table, as_text)
         return Numbered(path, table, as_text, count, in_table, num_old, unique)
@@ -187,7 +187,7 @@ class Numbering:
                 expected="text" if was_text else "whole numbers",
                 remedy="Set the type of the columns of keys with 'types'.",
             )
-        return self.engine.table(f"old keys {index}", old, _schema(as_text))
+        return self.engine.table(f"old_keys_{index}", old, _schema(as_text))
 
     def _check_table(self, node: NodeTable, own: Ends, as_text: bool) -> tuple[int, bool]:
         """Look for null keys and for keys that are there twice; return the number of distinct keys."""

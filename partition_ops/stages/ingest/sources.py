@@ -142,7 +142,7 @@ def _matching(path: str, source: Store, open_root: OpenRoot) -> list[FoundFile]:
     store, pattern = _split(path, source, open_root)
     base = "" if store is source else f"{store.uri}/"
     if not re.search(r"[*?\[]", pattern):
-        entry = store.stat(pattern) if pattern else None
+        entry = store.stat(pattern) if pattern and not pattern.endswith("/") else None
         if entry is not None:
             return [FoundFile(store, entry, base + pattern, _folders(pattern))]
         pattern = f"{pattern.rstrip('/')}/**" if pattern else "**"

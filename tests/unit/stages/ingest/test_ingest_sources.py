@@ -1,0 +1,172 @@
+"""Tables in every format: the same rows make the same graph."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from partition_ops.errors import InvalidInputError
+from tests.tables import edges, feature, ingest, keys, write_csv, write_json_lines
+
+PLACES = [{"id": n, "name": f"place {n}", "size": float(n * n)} for n in (30, 4, 200)]
+ROADS = [{"a": 30, "b": 4, "km": 7.5}, {"a": 4, "b": 200, "km": 1.0}, {"a": 200, "b": 30, "km": 2.0}]
+GRAPH = """\
+graph_name: map
+nodes:
+  place: {{table: {places}, key: id, features: {{size: }}, text: [name]}}
+edges:
+  place:road:place: {{table: {roads}, src: a, dst: b, weight: km}}
+"""
+
+
+def as_parquet(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    for index, row in enumerate(rows):
+        pq.write_table(pa.Table.from_pylist([row]), folder / f"{name}-{index}.parquet")
+    return f"'{name}-*.parquet'"
+
+
+def as_partitioned_folder(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    first = next(iter(rows[0]))
+    for row in rows:
+        part = folder / name / f"{first}={row[first]}"
+        part.mkdir(parents=True)
+        rest = {key: value for key, value in row.items() if key != first}
+        pq.write_table(pa.Table.from_pylist([rest]), part / "part-0.parquet")
+    (folder / name / "_SUCCESS").touch()
+    return f"{name}/"
+
+
+def as_csv(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    write_csv(folder / f"{name}.csv", rows)
+    ints = ", ".join(f"{key}: int64" for key, value in rows[0].items() if isinstance(value, int))
+    return f"{{path: {name}.csv, types: {{{ints}}}}}"
+
+
+def as_packed_tsv(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
+    (folder / f"{name}.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    return as_csv(folder, name, rows).replace(".csv", ".tsv.gz")
+
+
+def as_json(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    write_json_lines(folder / f"{name}.jsonl", rows)
+    return f"{name}.jsonl"
+
+
+def as_arrow(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    feather.write_feather(pa.Table.from_pylist(rows), folder / f"{name}.arrow")
+    return f"{name}.arrow"
+
+
+def as_arrow_stream(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    table = pa.Table.from_pylist(rows)
+    with pa.ipc.new_stream(str(folder / f"{name}.arrows"), table.schema) as writer:
+        writer.write_table(table)
+    return f"{name}.arrows"
+
+
+def as_duckdb(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    table = pa.Table.from_pylist(rows)
+    with duckdb.connect(str(folder / "all.duckdb")) as connection:
+        connection.register("rows", table)
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows")
+    return f"{{sql: SELECT * FROM {name}, database: all.duckdb}}"
+
+
+def as_sqlite(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    with sqlite3.connect(folder / "all.sqlite") as connection:
+        connection.execute(f"CREATE TABLE {name} ({', '.join(rows[0])})")
+        marks = ", ".join("?" for _ in rows[0])
+        connection.executemany(f"INSERT INTO {name} VALUES ({marks})", [[*row.values()] for row in rows])
+    connection.close()
+    return f"{{sql: SELECT * FROM {name}, database: all.sqlite}}"
+
+
+FORMATS: list[Callable[[Path, str, list[dict[str, Any]]], str]] = [
+    as_parquet,
+    as_partitioned_folder,
+    as_csv,
+    as_packed_tsv,
+    as_json,
+    as_arrow,
+    as_arrow_stream,
+    as_duckdb,
+    as_sqlite,
+]
+
+
+@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
+def test_formats(tmp_path: Path, write: Callable[..., str]) -> None:
+    specs = {"places": write(tmp_path, "places", PLACES), "roads": write(tmp_path, "roads", ROADS)}
+    (tmp_path / "graph.yaml").write_text(GRAPH.format(**specs))
+    ingest(tmp_path, tmp_path / "graph")
+    assert keys(tmp_path / "graph", "place") == [4, 30, 200]  # in the order of numbers
+    assert feature(tmp_path / "graph", "place", "size").tolist() == [16.0, 900.0, 40000.0]
+    assert edges(tmp_path / "graph", "place:road:place") == [(0, 2), (1, 0), (2, 1)]
+    assert feature(tmp_path / "graph", "place:road:place", "weight", edges=True).tolist() == [1.0, 7.5, 2.0]
+
+
+def write_graph(folder: Path, places: str, **changes: str) -> None:
+    graph = GRAPH.format(places=places, roads=as_parquet(folder, "roads", ROADS))
+    for old, new in changes.items():
+        graph = graph.replace(old, new)
+    (folder / "graph.yaml").write_text(graph)
+
+
+def test_a_query_reads_its_database_only(tmp_path: Path) -> None:
+    as_duckdb(tmp_path, "places", PLACES)
+    write_json_lines(tmp_path / "secret.jsonl", PLACES)
+    secret = f"SELECT * FROM read_json('{tmp_path}/secret.jsonl')"
+    write_graph(tmp_path, f'{{sql: "{secret}", database: all.duckdb}}')
+    with pytest.raises(InvalidInputError, match="Permission Error"):
+        ingest(tmp_path, tmp_path / "graph")
+    as_sqlite(tmp_path, "places", PLACES)
+    write_graph(tmp_path, "{sql: DELETE FROM places, database: all.sqlite}")
+    with pytest.raises(InvalidInputError, match="not authorized"):
+        ingest(tmp_path, tmp_path / "graph")
+
+
+def test_a_column_of_several_types_is_rejected(tmp_path: Path) -> None:
+    places = as_parquet(tmp_path, "places", [*PLACES, {"id": "x", "name": "n", "size": 1.0}])
+    write_graph(tmp_path, places)
+    with pytest.raises(
+        InvalidInputError, match=r"'id' of places-\*.parquet has values of several types"
+    ) as raised:
+        ingest(tmp_path, tmp_path / "graph")
+    assert raised.value.found == ["int64 in places-0.parquet", "string in places-3.parquet"]
+    as_sqlite(tmp_path, "places", [*PLACES, {"id": "x", "name": "n", "size": 1.0}])
+    write_graph(tmp_path, "{sql: SELECT * FROM places, database: all.sqlite}")
+    with pytest.raises(
+        InvalidInputError, match=r"'id' of the query on all.sqlite has values of several types"
+    ):
+        ingest(tmp_path, tmp_path / "graph")
+
+
+def test_a_broken_csv_is_rejected_with_its_line(tmp_path: Path) -> None:
+    write_csv(tmp_path / "places.csv", [*PLACES, {"id": 5, "name": "n", "size": "big"}])
+    write_graph(tmp_path, "{path: places.csv, types: {id: int64, size: float64}}")
+    with pytest.raises(InvalidInputError, match=r"places.csv cannot be read.*Line: 5.*big"):
+        ingest(tmp_path, tmp_path / "graph")
+
+
+def test_keys_of_several_columns(tmp_path: Path) -> None:
+    flats = [{"street": "a|b", "no": 1}, {"street": "a", "no": 11}, {"street": "a", "no": 2}]
+    near = [{"s": "a", "n": 2, "t": "a|b", "m": 1}]
+    as_parquet(tmp_path, "flats", flats)
+    as_parquet(tmp_path, "near", near)
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: g\nnodes:\n  flat: {table: 'flats-*.parquet', key: [street, no]}\n"
+        "edges:\n  flat:near:flat: {table: 'near-*.parquet', src: [s, n], dst: [t, m]}\n"
+    )
+    ingest(tmp_path, tmp_path / "graph")
+    assert keys(tmp_path / "graph", "flat") == ["a%7Cb|1", "a|11", "a|2"]
+    assert edges(tmp_path / "graph", "flat:near:flat") == [(2, 0)]
