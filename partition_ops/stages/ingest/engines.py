@@ -143,6 +143,7 @@ class Spark(TableEngine):
             ) from error
         self.scratch = scratch
         self._results = 0
+        _set_ibis_options()
         session = SparkSession.builder.appName("partition-ops ingest")
         master = os.environ.get("SPARK_MASTER", "local[*]")
         settings = {
@@ -182,6 +183,17 @@ class Spark(TableEngine):
     def close(self) -> None:
         if self.owned:
             self.session.stop()
+
+
+def _set_ibis_options() -> None:
+    """Set the options of Ibis that its compiler for Spark reads, and that only its backend registers."""
+    from ibis.config import Config
+
+    class SparkOptions(Config):  # type: ignore[misc]
+        treat_nan_as_null: bool = False
+
+    if ibis.options.pyspark is None:
+        ibis.options.pyspark = SparkOptions()
 
 
 ENGINES: dict[str, type[DuckDB] | type[Spark]] = {"duckdb": DuckDB, "spark": Spark}
