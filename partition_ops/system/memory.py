@@ -5,24 +5,44 @@ from __future__ import annotations
 import mmap
 import resource
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy.typing as npt
 import psutil
 
-CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def memory_limit() -> int:
-    """Return the memory of this machine, or the limit of this process's cgroup if it is lower, in bytes."""
+    """Return the memory of this machine, or the lowest limit of this process's cgroups, in bytes."""
     limit = int(psutil.virtual_memory().total)
-    for path in CGROUP_LIMITS:
+    for path in _limit_files():
         try:
-            limit = min(limit, int(Path(path).read_text()))
+            limit = min(limit, int(path.read_text()))
         except (OSError, ValueError):  # no such cgroup, or "max"
             continue
     return limit
+
+
+def _limit_files() -> Iterator[Path]:
+    """Yield the files with the limits of this process's memory cgroup and of those around it."""
+    try:
+        lines = OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        lines = []
+    groups = [(CGROUPS, "memory.max", "/"), (CGROUPS / "memory", "memory.limit_in_bytes", "/")]
+    for number, kinds, place in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        if number == "0" and not kinds:
+            groups.append((CGROUPS, "memory.max", place))
+        elif "memory" in kinds.split(","):
+            groups.append((CGROUPS / "memory", "memory.limit_in_bytes", place))
+    for root, name, place in groups:
+        group = PurePosixPath(place.lstrip("/"))
+        for above in (group, *group.parents):
+            yield root / above / name
 
 
 def peak_memory() -> int:

@@ -70,7 +70,7 @@ def killed_locally(engine: str, attempt: Attempt) -> Verdict:
     out = attempt.folder / "out"
     words = ["run", known.graph, out, *options(engine, docs)]
     _kill_and_repeat(attempt, partial(Command, words, attempt.folder / "log"), known.seconds)
-    _compare(known, open_store(str(out)))
+    compare(known, open_store(str(out)))
     return Verdict.SAME
 
 
@@ -86,7 +86,7 @@ def killed_on_s3(engine: str, attempt: Attempt) -> Verdict:
     )
     _kill_and_repeat(attempt, start, known.seconds + 2)
     with open_store(f"{root}/out", settings) as output:
-        _compare(known, output)
+        compare(known, output)
     with open_store(root, settings) as everything:
         everything.delete([entry.key for entry in everything.list()])
     return Verdict.SAME
@@ -114,7 +114,12 @@ def kill(command: Command, whom: str, chance: random.Random) -> None:
         command.kill_group()
 
 
-def _compare(known: Reference, output: Store) -> None:
+def compare(known: Reference, output: Store) -> None:
+    """Compare an output with the reference.
+
+    Raises:
+        Defect: Files are missing, new or different.
+    """
     found = content(output)
     differing = [key for key in {*known.files, *found} if known.files.get(key) != found.get(key)]
     if differing:
