@@ -33,6 +33,9 @@ def begin_run(destination: Store, root: Store, holder: Holder) -> dict[str, Any]
     """
     known = read_beginning(destination)
     if known is not None:
+        if known["holder"] != dict(holder):  # a run of the same ID in another Airflow began it
+            known = {**known, "holder": dict(holder)}
+            destination.write_json(layout.BEGINNING, known)
         return known
     latest = latest_run(root)
     beginning = {"version": BEGINNING_VERSION, "latest": latest, "holder": dict(holder)}

@@ -5,6 +5,9 @@ The tree is the contract with users, with DGL and with later stages; ``docs/arti
 
 from __future__ import annotations
 
+import re
+
+MARKER = "partition-ops.json"  # says that a root is ours
 MANIFEST = "manifest.json"
 LATEST = "latest.json"
 LOCK = "lock.json"
@@ -54,7 +57,7 @@ FOLDERS = (
     "records",
 )
 # everything directly below an output's root that a run writes or removes
-OURS = {*FOLDERS, SCRATCH, MANIFEST, BEGINNING, LOCK}
+OURS = {*FOLDERS, SCRATCH, MANIFEST, BEGINNING, LOCK, MARKER}
 RECORDS = "records"
 TIMES = "records/seconds.svg"  # a picture of the times in the records
 SPEEDS = "records/batches.svg"  # a picture of the speed that the probe recorded
@@ -75,9 +78,20 @@ def edge_list(kind: str, edge_type: str) -> str:
     return f"validation/{kind}/{edge_type}.npy"
 
 
-def validation_folders() -> list[str]:
-    """Return the prefixes of everything that validation writes beside its report."""
-    return [f"validation/{kind}/" for kind in ("data_docs", DROPPED, DROPPED_SELF_LOOPS, EXCLUDED)]
+LEFTOVERS = re.compile(
+    rf"validation/({DROPPED}|{DROPPED_SELF_LOOPS}|{EXCLUDED})/[^/:]+:[^/:]+:[^/:]+\.npy"
+    r"|validation/data_docs/(index\.html|(expectations|validations)/[^/]+\.html)"
+    r"|scratch/convert/(plan\.json|buckets/group\d+/(edges|features)\.(bin|json))"
+    r"|scratch/parmetis/(parts|classes|homes)\.npy"
+)
+
+
+def is_leftover(key: str) -> bool:
+    """Return whether a key is one of those that a killed task leaves and no later task overwrites.
+
+    No record lists them, so they are known by the exact form of their keys.
+    """
+    return LEFTOVERS.fullmatch(key) is not None
 
 
 def data_docs(name: str) -> str:

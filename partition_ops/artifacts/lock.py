@@ -1,39 +1,56 @@
-"""``lock.json``: only one run at a time works on a graph or an output."""
+"""``lock.json``: only one run at a time works on a graph or an output, and only its holder changes it.
+
+Every lock has a token, which grows. A `Fence` makes a store check, immediately before each change, that the
+lock in storage still has the token of this process; a process that was suspended and has lost its lock stops
+there.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import secrets
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psutil
-
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.marker import check_own, claimed
 from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document, explain_damage
 from partition_ops.system.signals import register_cleanup
+from partition_ops.system.temporary_folders import has_ended, start_time, system_id
 
 logger = logging.getLogger("partition_ops")
 
-LOCK_VERSION = 1
-DAG_RUN_TIMEOUT = timedelta(hours=24)  # the lock of a DAG run is never renewed
-PROCESS_TIMEOUT = timedelta(minutes=10)  # since a process renewed its lock last
+LOCK_VERSION = 2
+DAG_RUN_TIMEOUT = timedelta(hours=24)  # its tasks renew the lock, but nothing does while they are queued
+# S3 rejects requests that were signed more than 15 minutes ago: if a process is suspended after the check of
+# its lock and before it sends a request, the request is rejected once another process may have the lock
+PROCESS_TIMEOUT = timedelta(minutes=20)  # since a process renewed its lock last
+OLD_PROCESS_TIMEOUT = timedelta(minutes=10)  # of locks of version 1
 RENEWAL_INTERVAL = timedelta(minutes=1)
+RUN_ROOT = re.compile(rf"/{layout.RUNS}/[^/]+$")
 Lock = dict[str, Any]
 Holder = Mapping[str, str | int]
 CALLS: dict[str, tuple[Store, Holder]] = {}  # locks that this process holds, or is about to take
 
 
 def take_lock(
-    root: Store, holder: Holder, *, abandoned: Callable[[Lock], str | None] | None = None
+    root: Store,
+    holder: Holder,
+    *,
+    abandoned: Callable[[Lock], str | None] | None = None,
+    timeout: timedelta = DAG_RUN_TIMEOUT,
 ) -> Lock | None:
     """Take the lock of a root, unless another holder has it.
 
@@ -43,7 +60,8 @@ def take_lock(
         root: Root to lock: of a graph's runs, or of an output.
         holder: Identifies the holder, with the same values each time that the same run asks.
         abandoned: Returns why the lock of another holder no longer counts, or None if it counts; the default
-            is `expiry_reason`.
+            is `end_reason`.
+        timeout: The lock expires if it has not been renewed for so long.
 
     Returns:
         None if the holder has the lock now; otherwise the lock of the other holder.
@@ -55,7 +73,7 @@ def take_lock(
     if found is not None and found["holder"] == dict(holder):
         return None
     if found is not None:
-        reason = (abandoned or expiry_reason)(found)
+        reason = (abandoned or end_reason)(found)
         if reason is None:
             return found
         logger.warning("Taking over the lock of %s from %s: %s", root.uri, describe_lock(found), reason)
@@ -63,12 +81,19 @@ def take_lock(
         "version": LOCK_VERSION,
         "holder": dict(holder),
         "since": _now(),
-        "token": secrets.token_hex(16),  # no two are alike
+        "timeout_seconds": int(timeout.total_seconds()),
+        "token": _next_token(found),
     }
     expected = json_bytes(found) if found is not None else None
-    if root.compare_and_set(layout.LOCK, json_bytes(lock), expected=expected):
+    if root.compare_and_set(layout.LOCK, json_bytes(lock), expected=expected, fenced=False):
         return None
     return read_lock(root) or lock
+
+
+def _next_token(found: Lock | None) -> int:
+    """Return a token greater than every earlier one: locks that were released leave none behind."""
+    before = found["token"] if found is not None and found["version"] == LOCK_VERSION else 0
+    return max(before + 1, time.time_ns())
 
 
 def release_lock(root: Store, holder: Holder) -> bool:
@@ -77,10 +102,15 @@ def release_lock(root: Store, holder: Holder) -> bool:
     Raises:
         InvalidInputError: ``lock.json`` is broken.
     """
-    held = holds_lock(root, holder)
-    if held:
-        root.delete([layout.LOCK])
-    return held
+    found = read_lock(root)
+    if found is None or found["holder"] != dict(holder):
+        return False
+    # the lock may just have been renewed
+    while not root.compare_and_delete(layout.LOCK, expected=json_bytes(found)):
+        found = read_lock(root)
+        if found is None or found["holder"] != dict(holder):
+            return False
+    return True
 
 
 def holds_lock(root: Store, holder: Holder) -> bool:
@@ -118,46 +148,212 @@ def read_lock(root: Store) -> Lock | None:
     return lock
 
 
+class Fence:
+    """Keeps a holder from changing anything once its lock has another token, or is gone.
+
+    Args:
+        root: Root of the lock.
+        lock: The lock that the holder has.
+    """
+
+    def __init__(self, root: Store, lock: Lock) -> None:
+        self.root = root
+        self.token = lock["token"]
+        self.holder = lock["holder"]
+        self.lost = False
+
+    def check(self) -> None:
+        """Check that the lock still has the token; only its bytes are read.
+
+        Raises:
+            ConflictError: It does not.
+        """
+        if self.lost or self._token() != self.token:
+            self.lost = True
+            raise self.conflict()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Check the lock; where the system has file locks, nobody takes it over before the block ends.
+
+        Raises:
+            ConflictError: It is lost.
+        """
+        with self.root.without_takeover():
+            self.check()
+            yield
+
+    def conflict(self) -> ConflictError:
+        """Return the error for a lost lock."""
+        lock = None
+        with suppress(PartitionOpsError):
+            lock = read_lock(self.root)
+        return ConflictError(
+            f"{self.root.uri}: another process has taken over the lock of this one, which stops here",
+            found=describe_lock(lock) if lock is not None else f"no {self.root.uri_of(layout.LOCK)}",
+            remedy="This happens if a process was suspended or cut off for a long time. It has changed"
+            " nothing since then. Wait until the other one has ended; the same command then resumes.",
+        )
+
+    def renew(self) -> None:
+        """Write the time into the lock, if it still has the token."""
+        lock = read_lock(self.root)
+        if lock is None or lock["token"] != self.token:
+            self.lost = True
+            return
+        renewed = json_bytes({**lock, "renewed": _now()})
+        self.root.compare_and_set(layout.LOCK, renewed, expected=json_bytes(lock), fenced=False)
+
+    def _token(self) -> object:
+        try:
+            lock = json.loads(self.root.read_bytes(layout.LOCK))
+        except (InvalidInputError, ValueError):
+            return None
+        return lock.get("token") if isinstance(lock, dict) else None
+
+
 @contextmanager
-def locked(root: Store) -> Iterator[None]:
+def locked(root: Store, *, claim: bool = True) -> Iterator[None]:
     """Hold the lock of a root for this process during a ``with`` block, and renew it every minute.
 
-    The lock of a killed process no longer counts: immediately on its own host, and elsewhere once it has not
-    been renewed for `PROCESS_TIMEOUT`.
+    Before that, the root gets the marker of an output, unless ``claim`` is false.
+
+    The lock of a run in the runs of a graph is that of the graph, which DAG runs take too. In the block, the
+    store changes nothing if the lock is lost. If the caller holds the lock for a DAG run,
+    by `holding`, that is enough.
+
+    The lock of a killed process no longer counts: immediately on its own host and in its own container, and
+    elsewhere once it has not been renewed for `PROCESS_TIMEOUT`. On its own host, a process that is stopped
+    keeps its lock.
 
     Raises:
-        ConflictError: Another holder has it.
+        ConflictError: Another holder has it, or has taken it over during the block.
+        UsageError: The root has content that is not ours.
     """
+    claiming = claimed if claim else nullcontext
+    if claim:
+        check_own(root)  # before the lock is written there
+    if isinstance(root.fence, Fence) and "process" not in root.fence.holder:
+        with claiming(root):
+            yield
+        return
+    place = lock_place(root)
     call = secrets.token_hex(8)
-    holder: Holder = {"host": socket.gethostname(), "process": os.getpid(), "call": call}
-    CALLS[call] = root, holder
-    ended = threading.Event()
-    renewal = threading.Thread(target=_renew, args=(root, holder, ended), daemon=True)
+    holder: Holder = {"host": socket.gethostname(), "process": os.getpid(), "call": call, **_identity()}
+    CALLS[call] = place, holder
     refused = False
     try:
         try:
-            _take_or_raise(root, holder)
+            _take_or_raise(place, holder)
         except PartitionOpsError:
             refused = True
             raise
-        renewal.start()
-        yield
+        with holding(place, holder, root), claiming(root):
+            yield
     finally:  # also if interrupted while taking the lock
-        ended.set()
-        if renewal.is_alive():
-            renewal.join()
         if not refused:
-            release_lock(root, holder)
+            release_lock(place, holder)
+        root.delete_made_folders()
         del CALLS[call]
 
 
+@contextmanager
+def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
+    """Let stores change something only while a holder has a lock, which a thread renews.
+
+    Args:
+        place: Root of the lock.
+        holder: The holder, which has taken it.
+        stores: Stores to fence.
+
+    Raises:
+        ConflictError: The holder does not have the lock, or loses it during the block.
+    """
+    lock = read_lock(place)
+    if lock is None or lock["holder"] != dict(holder):
+        raise ConflictError(
+            f"The lock of {place.uri} is not held by {_described(holder)}",
+            found=describe_lock(lock) if lock else f"no {place.uri_of(layout.LOCK)}",
+            remedy="Clear the task that takes the lock, and the tasks after it."
+            if "dag_id" in holder
+            else "Run the same command again.",
+        )
+    fence = Fence(place, lock)
+    ended = threading.Event()
+    renewal = threading.Thread(target=_renew, args=(fence, ended), daemon=True)
+    for store in stores:
+        store.fence = fence
+    renewal.start()
+    try:
+        yield
+    except ConflictError:
+        raise
+    except (PartitionOpsError, OSError) as error:
+        # artifacts that another process has replaced meanwhile look damaged
+        with suppress(PartitionOpsError):
+            if fence.lost or fence._token() != fence.token:
+                raise fence.conflict() from error
+        raise
+    finally:
+        ended.set()
+        renewal.join()
+        for store in stores:
+            store.fence = None
+
+
+def lock_place(root: Store) -> Store:
+    """Return the root whose lock protects a root: that of the graph for a run of a DAG, otherwise itself."""
+    if RUN_ROOT.search(root.uri) and root.exists(layout.BEGINNING):
+        return root.above(2)
+    return root
+
+
+def check_same_run(root: Store, holder: Holder) -> None:
+    """Reject a DAG run if one with the same IDs in another Airflow holds the lock: both have one folder.
+
+    Raises:
+        ConflictError: It does.
+    """
+    lock = read_lock(root)
+    names = ("dag_id", "run_id")
+    if lock is None or any(lock["holder"].get(name) != holder.get(name) for name in names):
+        return
+    if lock["holder"] != dict(holder) and "airflow" in lock["holder"] and expiry_reason(lock) is None:
+        raise ConflictError(
+            f"A run with the same ID in another Airflow works on {root.uri}",
+            found=describe_lock(lock),
+            remedy="Give the two Airflows different outputs, or start this run with another run ID.",
+        )
+
+
+def extend_lock(root: Store, holder: Holder, timeout: timedelta) -> None:
+    """Let a lock expire no earlier than ``timeout`` from now.
+
+    Raises:
+        ConflictError: The holder does not have it.
+    """
+    while True:
+        lock = read_lock(root)
+        if lock is None or lock["holder"] != dict(holder):
+            raise ConflictError(
+                f"The lock of {root.uri} is not held by {_described(holder)}",
+                found=describe_lock(lock) if lock else f"no {root.uri_of(layout.LOCK)}",
+                remedy="Clear the task that takes the lock, and the tasks after it.",
+            )
+        seconds = max(int(timeout.total_seconds()), lock.get("timeout_seconds", 0))
+        longer = {**lock, "renewed": _now(), "timeout_seconds": seconds}
+        if root.compare_and_set(layout.LOCK, json_bytes(longer), expected=json_bytes(lock), fenced=False):
+            return
+
+
 def _take_or_raise(root: Store, holder: Holder) -> None:
-    held = take_lock(root, holder, abandoned=_process_end)
+    held = take_lock(root, holder, timeout=PROCESS_TIMEOUT)
     if held is not None:
         raise ConflictError(
             f"{root.uri} is in use",
             found=describe_lock(held),
-            remedy=f"Wait until it ends; if it was killed on another host, for {PROCESS_TIMEOUT} after that.",
+            remedy=f"Wait until it ends; if it was killed on another host or in another container, for"
+            f" {_timeout(held)} after that.",
         )
 
 
@@ -171,32 +367,52 @@ def release_all() -> None:
 register_cleanup(release_all)
 
 
-def _renew(root: Store, holder: Holder, ended: threading.Event) -> None:
+def _renew(fence: Fence, ended: threading.Event) -> None:
     """Renew the lock every minute; errors of storage are ignored, because they may be temporary."""
     while not ended.wait(RENEWAL_INTERVAL.total_seconds()):
         with suppress(PartitionOpsError):
-            lock = read_lock(root)
-            if lock is not None and lock["holder"] == dict(holder):
-                renewed = json_bytes({**lock, "renewed": _now()})
-                root.compare_and_set(layout.LOCK, renewed, expected=json_bytes(lock))
+            fence.renew()
 
 
-def _process_end(lock: Lock) -> str | None:
-    """Return why the lock of a process no longer counts: it ended on this host, or the lock expired."""
-    holder = lock["holder"]
-    if holder.get("host") != socket.gethostname():
+def _identity() -> dict[str, str]:
+    """Return what tells this process from all others, on any host and in any container.
+
+    ``system`` is a digest of the host name, the boot ID and the namespaces of process IDs and of time. Linux
+    always has them; elsewhere the host name is used.
+    """
+    system, started = system_id(), start_time(os.getpid())
+    if system is None and sys.platform != "linux":
+        system = socket.gethostname()
+    found = {"system": system, "started": started}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def end_reason(lock: Lock) -> str | None:
+    """Return why a lock no longer counts: its process has ended on this system, or it has expired.
+
+    Of a process on another host or in another container, and of one that an old version started, only the
+    expiry is known.
+    """
+    holder, ours = lock["holder"], _identity()
+    if "process" not in holder or "system" not in ours or holder.get("system") != ours["system"]:
         return expiry_reason(lock)
-    if holder["process"] == os.getpid():  # this process, or an earlier one with the same ID
+    started = holder.get("started")
+    if holder["process"] == os.getpid() and started == ours.get("started"):
         return None if holder["call"] in CALLS else "its process has ended"
-    return expiry_reason(lock) if psutil.pid_exists(int(holder["process"])) else "its process has ended"
+    return "its process has ended" if has_ended(int(holder["process"]), started) else None
 
 
 def expiry_reason(lock: Lock) -> str | None:
     """Return why a lock has expired, or None."""
-    renewed = lock.get("renewed") or ("process" in lock["holder"] and lock["since"])
-    limit = PROCESS_TIMEOUT if renewed else DAG_RUN_TIMEOUT
-    age = datetime.now(UTC) - datetime.fromisoformat(renewed or lock["since"])
+    renewed, limit = lock.get("renewed") or lock["since"], _timeout(lock)
+    age = datetime.now(UTC) - datetime.fromisoformat(renewed)
     return f"it was not renewed for more than {limit}" if age > limit else None
+
+
+def _timeout(lock: Lock) -> timedelta:
+    if "timeout_seconds" in lock:
+        return timedelta(seconds=lock["timeout_seconds"])
+    return OLD_PROCESS_TIMEOUT if "process" in lock["holder"] else DAG_RUN_TIMEOUT
 
 
 def _now() -> str:
@@ -205,5 +421,9 @@ def _now() -> str:
 
 def describe_lock(lock: Lock) -> str:
     """Return who holds a lock, for messages."""
-    holder = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in lock["holder"].items())
-    return f"{holder}, since {lock['since']}"
+    return f"{_described(lock['holder'])}, since {lock['since']}"
+
+
+def _described(holder: Holder) -> str:
+    shown = {name: value for name, value in holder.items() if name not in ("system", "started")}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())

@@ -71,6 +71,20 @@ def forget_task(destination: Store, name: str) -> None:
         destination.delete_empty(folder)
 
 
+def remove_leftovers(destination: Store, folder: str) -> None:
+    """Remove from a folder what killed tasks have left, and scratch; files of others stay.
+
+    Args:
+        destination: Root of a run, which nobody else may write to meanwhile.
+        folder: ``validation`` or ``scratch``.
+    """
+    destination.delete_unfinished([folder])
+    destination.delete(
+        [entry.key for entry in destination.list(f"{folder}/") if layout.is_leftover(entry.key)]
+    )
+    destination.delete_empty_folders(folder)
+
+
 def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
     """Return the input files of a task as they were when it began."""
     return [StoredObject(entry["path"], entry["size"], entry["tag"]) for entry in record.get("inputs", [])]

@@ -51,6 +51,7 @@ from partition_ops.artifacts.records import (
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
+from partition_ops.storage.store import json_bytes
 from partition_ops.system.memory import peak_memory
 
 logger = logging.getLogger("partition_ops")
@@ -266,7 +267,7 @@ class Task:
             "counters": counters,
             "artifacts": [artifact.to_json() for artifact in sorted(writer.artifacts, key=lambda a: a.key)],
         }
-        self.destination.write_json(key, record)
+        self.destination.write_first(key, json_bytes(record))
         logger.info("%s: done in %.1f s", self.name, seconds)
         return StageResult(self.name, self.destination.uri, key, seconds, False, counters, reason)
 

@@ -123,7 +123,7 @@ class VerifiedRun(Store):
     def create(self, key: str) -> AbstractContextManager[NewObject]:
         raise UnsupportedOperation(key)
 
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         raise UnsupportedOperation(key)
 
     def delete(self, keys: Iterable[str]) -> None:

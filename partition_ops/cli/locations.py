@@ -11,7 +11,7 @@ from partition_ops.errors import UsageError
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local_store import LocalStore, check_folder
+from partition_ops.storage.local_store import check_folder
 from partition_ops.storage.uris import check_spelling
 from partition_ops.system.progress import terminal_progress
 
@@ -95,25 +95,21 @@ def locked_output(arguments: argparse.Namespace) -> Iterator[Store]:
 
 
 @contextmanager
-def lock_root(root: Store) -> Iterator[None]:
+def lock_root(root: Store, *, claim: bool = True) -> Iterator[None]:
     """Keep other calls out of a root while this one writes there.
 
-    Folders that were made for the lock are removed afterwards if they are empty.
+    A root with content of others is rejected, unless ``claim`` is false.
+
+    Folders that were made for it are removed afterwards if they are empty.
 
     Raises:
         ConflictError: Another call works there.
+        UsageError: It has content that is not ours.
     """
     from partition_ops.artifacts.lock import locked
 
-    folder = root.root if isinstance(root, LocalStore) else None
-    made = [path for path in (folder, *folder.parents) if not path.exists()] if folder is not None else []
-    try:
-        with locked(root):
-            yield
-    finally:
-        with suppress(OSError):
-            for path in made:
-                path.rmdir()
+    with locked(root, claim=claim):
+        yield
 
 
 @contextmanager

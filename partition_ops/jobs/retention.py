@@ -16,6 +16,7 @@ from partition_ops.stages.publish.run_index import leave_out
 from partition_ops.storage import Store, StoredObject
 
 MARKS = {  # written first, removed last: a folder without any of them is not a run
+    layout.MARKER,
     layout.BEGINNING,
     layout.VALIDATION_REPORT,
     *map(layout.record, ("validate", "schema", "prepare", "partition")),
@@ -144,8 +145,16 @@ def _name_of(uri: str) -> str:
 
 
 def _remove(root: Store, name: str, keys: Iterable[str]) -> None:
-    """Remove a run: the manifest first and the marks last, so that another call can finish a killed one."""
+    """Remove a run: the manifest first and the marks last, so that another call can finish a killed one.
+
+    Files of others in its root stay; those in the folders that a run writes do not.
+    """
     run = root.child(_folder(name))
+    ours = [key for key in keys if key.split("/")[0] in layout.OURS]
     run.delete([layout.MANIFEST])
-    run.delete([key for key in keys if key not in MARKS])
-    root.delete_prefix(f"{_folder(name)}/")
+    run.delete([key for key in ours if key not in MARKS])
+    run.delete_unfinished([*layout.FOLDERS, layout.SCRATCH])
+    run.delete([key for key in ours if key in MARKS])
+    for folder in (*layout.FOLDERS, layout.SCRATCH):
+        run.delete_empty_folders(folder)
+    root.delete_empty(_folder(name))

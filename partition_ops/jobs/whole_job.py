@@ -11,7 +11,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, read_record
-from partition_ops.artifacts.tasks import StageResult, Task
+from partition_ops.artifacts.tasks import StageResult, Task, check_apart
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.format import output_formats
@@ -115,6 +115,7 @@ class _Job:
 
     def run(self) -> list[StageResult]:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
+        check_apart(self.source, self.destination, metadata)
         check_options(self.config.partition, metadata, self.source)
         output_formats(self.config.formats, self.config.num_hops)
         self._check_previous()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import errno
 import fcntl
 import os
 import pwd
+import re
 import secrets
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG, filemode
@@ -29,6 +33,8 @@ from partition_ops.storage.store import (
 )
 
 PARTIAL = ".partial-"
+PARTIAL_NAME = re.compile(r"\.partial-[0-9a-f]{16}")
+LOCK_SECONDS = 30.0  # a process holds a file lock for milliseconds, unless it is suspended
 SYNC_FILE_RANGE_WRITE = 2  # <linux/fs.h>: start to write dirty pages, without waiting
 TO_THE_END = 0
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -44,6 +50,7 @@ class LocalStore(Store):
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
+        self._unsynced = _UnsyncedFolders()
         super().__init__(str(self.root))
 
     def path(self, key: str) -> Path:
@@ -70,7 +77,23 @@ class LocalStore(Store):
         return str(self.root.resolve())
 
     def child(self, prefix: str) -> LocalStore:
-        return LocalStore(self.root / check_key(prefix))
+        child = LocalStore(self.root / check_key(prefix))
+        child.fenced, child._unsynced = self.fenced, self._unsynced
+        return child
+
+    def above(self, levels: int) -> LocalStore:
+        if len(self.root.parents) < levels:
+            raise InvalidInputError(f"There are no {levels} folders above {self.root}")
+        above = LocalStore(self.root.parents[levels - 1])
+        above.fenced, above._unsynced = self.fenced, self._unsynced
+        return above
+
+    def names(self) -> builtins.list[str]:
+        if not self.root.is_dir():
+            return []
+        with _explain_os_errors(self.root, "listed"):
+            found = [path.name for path in self.root.iterdir()]
+        return sorted(name for name in found if not PARTIAL_NAME.fullmatch(name))
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         # only the folder of the prefix can hold keys that begin with it
@@ -79,7 +102,7 @@ class LocalStore(Store):
         found = []
         for path in folder.rglob("*") if folder.is_dir() else ():
             key = path.relative_to(self.root).as_posix()
-            if key.startswith(prefix) and PARTIAL not in path.name and path.is_file():
+            if key.startswith(prefix) and not PARTIAL_NAME.fullmatch(path.name) and path.is_file():
                 found.append(key)
         for key in sorted(found):
             entry = self.stat(key)
@@ -116,8 +139,13 @@ class LocalStore(Store):
 
     @contextmanager
     def create(self, key: str) -> Iterator[NewObject]:
+        with self._create(key, self._guard()) as new:
+            yield new
+
+    @contextmanager
+    def _create(self, key: str, guard: AbstractContextManager[None]) -> Iterator[NewObject]:
         path = self.path(key)
-        _make_folder(path.parent)
+        self._make_folder(path.parent)
         new = NewObject(path.with_name(f"{PARTIAL}{secrets.token_hex(8)}"))
         try:
             with explain_full_disk(path.parent), _explain_forbidden_write(path):
@@ -128,10 +156,18 @@ class LocalStore(Store):
                 artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
                 if not new.volatile:
                     os.fsync(stream.fileno())
-                new.path.replace(path)
+                with guard:
+                    new.path.replace(path)
         finally:
             new.path.unlink(missing_ok=True)
+        if not new.volatile:
+            self._unsynced.add(path.parent)
         new.artifact = artifact
+
+    @contextmanager
+    def background_uploads(self) -> Iterator[Store]:
+        with self._unsynced.deferred():
+            yield self
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
         found = other.stat(key) if isinstance(other, LocalStore) else None
@@ -147,36 +183,65 @@ class LocalStore(Store):
     def _link(self, existing: Path, key: str) -> None:
         """Make an object a hard link to a file, or a copy if the disk has no links."""
         path = self.path(key)
-        _make_folder(path.parent)
+        self._make_folder(path.parent)
         new = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}")
         try:
             with explain_full_disk(path.parent), _explain_os_errors(path, "written"):
                 try:
                     os.link(existing, new)
                 except OSError:  # another disk, or one without hard links
-                    shutil.copyfile(existing, new)
-                new.replace(path)
+                    copy_durably(existing, new)
+                with self._guard():
+                    new.replace(path)
         finally:
             new.unlink(missing_ok=True)
+        self._unsynced.add(path.parent)
 
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         path = self.path(key)
-        _make_folder(path.parent)
-        with _exclusive_lock(path.parent):
+        self._make_folder(path.parent)
+        with _file_lock(path.parent, fcntl.LOCK_EX):
+            if fenced and self.fence is not None:
+                self.fence.check()
             with _explain_os_errors(path, "read"):
                 found = path.read_bytes() if path.is_file() else None
             if found == expected:
-                self.write_bytes(key, data)
+                with self._create(key, nullcontext()) as new:
+                    new.path.write_bytes(data)
             return found in (expected, data)
 
+    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
+        path = self.path(key)
+        if not path.parent.is_dir():
+            return False
+        with _file_lock(path.parent, fcntl.LOCK_EX), _explain_os_errors(path, "removed"):
+            found = path.is_file() and path.read_bytes() == expected
+            if found:
+                path.unlink()
+        return found
+
+    def without_takeover(self) -> AbstractContextManager[None]:
+        if not self.root.is_dir():  # then there is no lock either
+            return nullcontext()
+        return _file_lock(self.root, fcntl.LOCK_SH)
+
+    def _guard(self) -> AbstractContextManager[None]:
+        """Return a context in which this process has the right to change something."""
+        return nullcontext() if self.fence is None else self.fence.held()
+
     def delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            path = self.path(key)
-            with (
-                _explain_os_errors(path, "removed"),
-                suppress(NotADirectoryError),
-            ):  # then the object does not exist
-                path.unlink(missing_ok=True)
+        folders = set()
+        with self._guard():
+            for key in keys:
+                path = self.path(key)
+                with (
+                    _explain_os_errors(path, "removed"),
+                    suppress(FileNotFoundError, NotADirectoryError),
+                ):  # then the object does not exist
+                    path.unlink()
+                    folders.add(path.parent)
+        for folder in folders:  # what is written next must not survive a power failure without this
+            self._unsynced.add(folder)
 
     def delete_empty(self, folder: str) -> None:
         with suppress(OSError):  # it is not empty, or does not exist
@@ -185,17 +250,98 @@ class LocalStore(Store):
     def delete_unfinished(self, folders: Iterable[str]) -> None:
         for folder in folders:
             for path in self.path(folder).rglob(f"{PARTIAL}*"):
-                with _explain_os_errors(path, "removed"):
-                    path.unlink(missing_ok=True)
+                if PARTIAL_NAME.fullmatch(path.name):
+                    with self._guard(), _explain_os_errors(path, "removed"):
+                        path.unlink(missing_ok=True)
 
     def delete_prefix(self, prefix: str) -> None:
+        super().delete_prefix(prefix)
         if prefix.endswith("/"):
-            shutil.rmtree(self.path(prefix.rstrip("/")), ignore_errors=True)
-        else:
-            super().delete_prefix(prefix)
+            self.delete_empty_folders(prefix.rstrip("/"))
+
+    def delete_empty_folders(self, folder: str) -> None:
+        path = self.path(folder)
+        below = path.rglob("*") if path.is_dir() else ()
+        for one in sorted((one for one in below if one.is_dir() and not one.is_symlink()), reverse=True):
+            with suppress(OSError):  # it is not empty
+                one.rmdir()
+        self.delete_empty(folder)
+
+    def delete_made_folders(self) -> None:
+        for path in sorted(self._unsynced.made, reverse=True):
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
 
     def close(self) -> None:
         """Do nothing: a local object is its own copy."""
+
+    def _make_folder(self, path: Path) -> None:
+        if path.is_dir():
+            return
+        existing = _nearest_existing(path)
+        _make_folder(path)
+        while path != existing and path.parent != path:
+            self._unsynced.made.append(path)
+            path = path.parent
+            self._unsynced.add(path)
+
+
+class _UnsyncedFolders:
+    """Folders with new or removed entries that may not be on the disk yet. Several threads can use it.
+
+    Attributes:
+        made: Folders that the store has made.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[Path] = []
+        self._lock = threading.Lock()
+        self._deferred = 0
+        self._folders: set[Path] = set()
+
+    def add(self, folder: Path) -> None:
+        """Write the entries of a folder to the disk, now or at the end of `deferred`."""
+        with self._lock:
+            if self._deferred:
+                self._folders.add(folder)
+                return
+        sync_folder(folder)
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Write each folder once, at the end of the block."""
+        with self._lock:
+            self._deferred += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._deferred -= 1
+                folders, self._folders = self._folders, set()
+            for folder in folders:
+                sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the entries of a folder are on the disk; a folder that has been removed is ignored."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system without it
+            raise StorageError(f"{folder} cannot be written to the disk: {error.strerror}") from error
+    finally:
+        os.close(handle)
+
+
+def copy_durably(source: Path, target: Path) -> None:
+    """Copy the content of a file, and wait until it is on the disk; `sync_folder` does so for its name."""
+    shutil.copyfile(source, target)
+    with target.open("rb") as stream:
+        os.fsync(stream.fileno())
 
 
 def _check_regular(path: Path) -> None:
@@ -208,12 +354,30 @@ def _check_regular(path: Path) -> None:
 
 
 @contextmanager
-def _exclusive_lock(folder: Path) -> Iterator[None]:
-    """Exclude other callers of `compare_and_set`; the system releases the lock if the process dies."""
+def _file_lock(folder: Path, kind: int) -> Iterator[None]:
+    """Exclude others from a folder; the system releases the lock if the process dies.
+
+    Raises:
+        StorageError: Another process keeps it for `LOCK_SECONDS`.
+    """
     with _explain_os_errors(folder, "locked"):
         handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                with _explain_os_errors(folder, "locked"):
+                    fcntl.flock(handle, kind | fcntl.LOCK_NB)
+                break
+            except StorageError as error:
+                if not isinstance(error.__cause__, BlockingIOError):
+                    raise
+                if time.monotonic() > end:
+                    raise StorageError(
+                        f"{folder} is locked by a process that does not go on",
+                        remedy="Look for a suspended process that works there, and continue or end it.",
+                    ) from error
+            time.sleep(0.002)
         yield
     finally:
         os.close(handle)

@@ -9,11 +9,13 @@ import shutil
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import boto3
 from boto3.s3.transfer import TransferConfig
@@ -24,6 +26,7 @@ from partition_ops.errors import UsageError
 from partition_ops.storage.s3_errors import MISSING_OBJECT, error_code, explain_s3_errors
 from partition_ops.storage.s3_integrity import READS, send_md5
 from partition_ops.storage.s3_settings import StorageSettings
+from partition_ops.storage.store import Fenced
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import new_folder
 
@@ -175,6 +178,7 @@ class Connection:
         uploads: Uploads in the background.
         bucket_seen: Whether the bucket is known to exist.
         other_etags: Whether an ETag of the form of an MD5 was found not to be the MD5 of its object.
+        fenced: Place of the fence of the stores.
     """
 
     bucket: str
@@ -187,14 +191,39 @@ class Connection:
     uploads: Uploads = field(default_factory=Uploads)
     bucket_seen: bool = False
     other_etags: bool = False
+    fenced: Fenced = field(default_factory=Fenced)
+    _without_fence: threading.local = field(default_factory=threading.local)
 
     def __post_init__(self) -> None:
         send_md5(self.client)
+        self.client.meta.events.register("before-send.s3", self.check_fence)
 
     @property
     def plain(self) -> bool:
         """Whether requests go over plain HTTP, on which nothing detects other bytes but ourselves."""
         return self.client.meta.endpoint_url.startswith("http://")
+
+    def check_fence(self, request: Any, **more: Any) -> None:
+        """Check the fence before a signed request changes something; botocore calls this for each attempt.
+
+        Parts of an upload change nothing until the upload is completed.
+        """
+        fence = self.fenced.fence
+        if fence is None or request.method in ("GET", "HEAD") or hasattr(self._without_fence, "now"):
+            return
+        query = parse_qs(urlsplit(request.url).query, keep_blank_values=True)
+        abandons = request.method == "DELETE" and "uploadId" in query
+        if not abandons and not {"partNumber", "uploads"} & query.keys():
+            fence.check()
+
+    @contextmanager
+    def unfenced(self) -> Iterator[None]:
+        """Let this thread change the lock itself."""
+        self._without_fence.now = True
+        try:
+            yield
+        finally:
+            del self._without_fence.now
 
 
 def make_client(settings: StorageSettings) -> S3Client:
@@ -254,6 +283,21 @@ def _client_config(settings: StorageSettings) -> Config:
         response_checksum_validation="when_supported",
         user_agent_extra="partition-ops",
     )
+
+
+def put_if_absent(client: S3Client, bucket: str, key: str, data: bytes, content_type: str) -> bool:
+    """Write an object on the condition that it does not exist, and return whether the server did so.
+
+    Servers that ignore conditions overwrite.
+    """
+    options: dict[str, Any] = {"ContentType": content_type, **ABSENT}
+    try:
+        client.put_object(Bucket=bucket, Key=key, Body=data, **options)
+    except ClientError as error:
+        if error_code(error) not in UNMET:
+            raise
+        return False
+    return True
 
 
 def put_if_unchanged(

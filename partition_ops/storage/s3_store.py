@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,6 +22,7 @@ from partition_ops.storage.s3_client import (
     WHOLE_BYTES,
     Connection,
     make_client,
+    put_if_absent,
     put_if_unchanged,
     transfer_config,
 )
@@ -117,6 +119,7 @@ class S3Store(Store):
         self._deferred = deferred
         self.settings = connection.settings
         super().__init__(f"s3://{connection.bucket}/{prefix}")
+        self.fenced = connection.fenced
 
     @property
     def progress(self) -> Progress:
@@ -128,6 +131,22 @@ class S3Store(Store):
 
     def child(self, prefix: str) -> S3Store:
         return self._view(self._prefix + check_key(prefix), self._deferred)
+
+    def above(self, levels: int) -> S3Store:
+        parts = self._prefix.rstrip("/").split("/")
+        if len(parts) < levels or not parts[0]:
+            raise InvalidInputError(f"There are no {levels} folders above {self.uri}")
+        prefix = "/".join(parts[: len(parts) - levels])
+        return self._view(prefix, self._deferred)
+
+    def names(self) -> builtins.list[str]:
+        with self._explain_errors(""):
+            page = repeat(
+                lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, Delimiter="/")
+            )
+        found = [entry["Key"] for entry in page.get("Contents", ())]
+        found += [entry["Prefix"].rstrip("/") for entry in page.get("CommonPrefixes", ())]
+        return sorted({name.removeprefix(self._prefix) for name in found} - {""})
 
     def _view(self, prefix: str, deferred: Deferred | None) -> S3Store:
         view = S3Store.__new__(S3Store)
@@ -284,15 +303,38 @@ class S3Store(Store):
             )
         self._connection.cache.forget(full)
 
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         full = self._settled(key)
         try:
-            with self._explain_errors(key):
+            with self._explain_errors(key), nullcontext() if fenced else self._connection.unfenced():
                 return put_if_unchanged(
                     self._client, self._bucket, full, data, expected=expected, content_type=content_type(key)
                 )
         finally:
             self._connection.cache.forget(full)
+
+    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
+        with suppress(InvalidInputError):  # there is no such object
+            if self.read_bytes(key) == expected:
+                with self._connection.unfenced():
+                    self.delete([key])
+                return True
+        return False
+
+    def write_first(self, key: str, data: bytes) -> Artifact:
+        full, kind = self._settled(key), content_type(key)
+        try:
+            with self._explain_errors(key):
+                if not repeat(lambda: put_if_absent(self._client, self._bucket, full, data, kind)):
+                    # a holder that has lost its lock wrote it, or an earlier request of this one did
+                    repeat(
+                        lambda: self._client.put_object(
+                            Bucket=self._bucket, Key=full, Body=data, ContentType=kind
+                        )
+                    )
+        finally:
+            self._connection.cache.forget(full)
+        return Artifact(key, len(data), hashlib.sha256(data).hexdigest())
 
     def delete(self, keys: Iterable[str]) -> None:
         names = (self._settled(key) for key in keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -45,6 +46,7 @@ class SplitStore(Store):
         self._folder = f"{folder}/"
         self._local = local
         self.settings = store.settings
+        self.fenced = store.fenced  # others do not see the local folder, which needs no fence
 
     def _of(self, key: str) -> Store:
         return self._local if key.startswith(self._folder) else self._store
@@ -92,8 +94,24 @@ class SplitStore(Store):
         with self._store.background_uploads() as store:
             yield SplitStore(store, self._folder.rstrip("/"), self._local)
 
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
-        return self._of(key).compare_and_set(key, data, expected=expected)
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
+        return self._of(key).compare_and_set(key, data, expected=expected, fenced=fenced)
+
+    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
+        return self._of(key).compare_and_delete(key, expected=expected)
+
+    def without_takeover(self) -> AbstractContextManager[None]:
+        return self._store.without_takeover()
+
+    def write_first(self, key: str, data: bytes) -> Artifact:
+        return self._of(key).write_first(key, data)
+
+    def above(self, levels: int) -> Store:
+        return self._store.above(levels)
+
+    def names(self) -> builtins.list[str]:
+        local = [self._folder.split("/")[0]] if any(True for _ in self._local.list(self._folder)) else []
+        return sorted({*self._store.names(), *local})
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
         return self._of(key).copy_from(other, key, size)
@@ -109,6 +127,9 @@ class SplitStore(Store):
 
     def delete_empty(self, folder: str) -> None:
         self._of(f"{folder}/").delete_empty(folder)
+
+    def delete_empty_folders(self, folder: str) -> None:
+        self._of(f"{folder}/").delete_empty_folders(folder)
 
     def delete_prefix(self, prefix: str) -> None:
         self._local.delete_prefix(prefix)

@@ -10,11 +10,12 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from io import UnsupportedOperation
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +86,22 @@ class NewObject:
         return self.artifact
 
 
+class Fence(Protocol):
+    """Keeps a store from changing anything once a lock is lost."""
+
+    def check(self) -> None:
+        """Raise a `ConflictError` if the lock is lost."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Check the lock, and keep others from taking it over during the block, if the system can do that."""
+
+
+class Fenced:
+    """Place of the fence of a store, which its children share."""
+
+    fence: Fence | None = None
+
+
 class Store(ABC):
     """Objects below a root, which is a folder of the local disk or a prefix of an S3 bucket.
 
@@ -100,6 +117,16 @@ class Store(ABC):
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/") if uri != "/" else uri
+        self.fenced = Fenced()
+
+    @property
+    def fence(self) -> Fence | None:
+        """What is checked before each change, here and in children of this store; None for nothing."""
+        return self.fenced.fence
+
+    @fence.setter
+    def fence(self, fence: Fence | None) -> None:
+        self.fenced.fence = fence
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
@@ -124,6 +151,18 @@ class Store(ABC):
     @abstractmethod
     def child(self, prefix: str) -> Store:
         """Return a store for the root ``prefix`` below this one; it shares the connection and the cache."""
+
+    def above(self, levels: int) -> Store:
+        """Return a store for the root so many folders above this one; it shares what a child shares.
+
+        Raises:
+            InvalidInputError: There are fewer folders above it.
+        """
+        raise UnsupportedOperation(self.uri)
+
+    def names(self) -> builtins.list[str]:
+        """Return the names of folders and objects directly below the root, sorted; of very many, some."""
+        raise UnsupportedOperation(self.uri)
 
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
@@ -187,7 +226,7 @@ class Store(ABC):
         yield self
 
     @abstractmethod
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None) -> bool:
+    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         """Write a small object if its current content is the expected one.
 
         If several callers at once expect the same content and write different data, one of them succeeds.
@@ -196,10 +235,31 @@ class Store(ABC):
             key: Key of the object.
             data: The new content.
             expected: The expected current content; None if the object must not exist.
+            fenced: False for the lock itself.
 
         Returns:
             Whether the content is ``data`` now.
         """
+
+    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
+        """Remove a lock if its current content is the expected one; the fence is not checked.
+
+        Returns:
+            Whether it was removed. On S3, a write between the comparison and the removal is lost.
+        """
+        raise UnsupportedOperation(key)
+
+    def without_takeover(self) -> AbstractContextManager[None]:
+        """Keep `compare_and_set` in the root from writing during the block, if the system has file locks."""
+        return nullcontext()
+
+    def write_first(self, key: str, data: bytes) -> Artifact:
+        """Write a small object that does not exist; on S3, the request has that condition.
+
+        Raises:
+            ConflictError: There is a fence, and the lock is lost.
+        """
+        return self.write_bytes(key, data)
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
         """Copy an object from another root, under the same key and without downloading it.
@@ -237,6 +297,12 @@ class Store(ABC):
 
     def delete_empty(self, folder: str) -> None:  # noqa: B027 - only some stores have folders
         """Remove a folder if it exists and is empty."""
+
+    def delete_empty_folders(self, folder: str) -> None:  # noqa: B027 - as above
+        """Remove all empty folders in a folder, and the folder itself if it is empty then."""
+
+    def delete_made_folders(self) -> None:  # noqa: B027 - as above
+        """Remove the folders that this store has made and that are empty."""
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:  # noqa: B027 - as above
         """Remove the partial files of killed processes from some folders, in which nobody else may write."""

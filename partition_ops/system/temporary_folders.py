@@ -24,6 +24,7 @@ logger = logging.getLogger("partition_ops")
 
 PREFIX = "partition-ops-"
 ATTEMPTS = 3
+ENDED = ("Z", "X")  # states of a process in /proc
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # process IDs and start times are valid inside these; old kernels have no time namespace
 NAMESPACES = (Path("/proc/self/ns/pid"), Path("/proc/self/ns/time"))
@@ -47,14 +48,14 @@ def remove_abandoned() -> None:
     Folders stay if nobody can know whether their process has ended: those of another host, of another
     container, and from before the last start of the system.
     """
-    system = _system_id()
+    system = system_id()
     if system is None:
         return
     pattern = re.compile(rf"{PREFIX}{system}-(\d{{1,9}})-(\d+)-.+")
     for path in _temporary_paths(f"{PREFIX}{system}-*"):
         with suppress(OSError):  # another command has removed it
             owner = pattern.fullmatch(path.name)
-            if owner and _is_own_folder(path) and _has_ended(int(owner[1]), owner[2]):
+            if owner and _is_own_folder(path) and has_ended(int(owner[1]), owner[2]):
                 logger.info("Removing %s: its process has ended", path)
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -109,13 +110,13 @@ def _temporary_paths(pattern: str) -> list[Path]:
 
 
 def _prefix() -> str:
-    system, start = _system_id(), _start_time(os.getpid())
+    system, start = system_id(), start_time(os.getpid())
     if system is None or start is None:
         return PREFIX
     return f"{PREFIX}{system}-{os.getpid()}-{start}-"
 
 
-def _system_id() -> str | None:
+def system_id() -> str | None:
     """Return an ID of this host since its start, and of this container; None if it is unknown."""
     try:
         namespaces = [str(path.readlink()) for path in NAMESPACES if path.is_symlink()]
@@ -125,25 +126,38 @@ def _system_id() -> str | None:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-def _start_time(process: int) -> str | None:
+def start_time(process: int) -> str | None:
     """Return when a process started, in ticks of the system's clock; None if it is unknown."""
+    fields = _stat_fields(process)
+    return fields[19] if fields else None  # field 22, see proc(5)
+
+
+def _stat_fields(process: int) -> list[str]:
+    """Return the fields of ``/proc/<process>/stat`` from the third on; none if there is no such file."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(errors="replace")
     except OSError:
-        return None
-    return text.rpartition(")")[2].split()[19]  # field 22, see proc(5); the name before may hold spaces
+        return []
+    return text.rpartition(")")[2].split()  # the name before may hold spaces
 
 
-def _has_ended(process: int, start: str) -> bool:
-    """Return whether a process has ended; another process may have its ID now."""
+def has_ended(process: int, start: str | None) -> bool:
+    """Return whether a process has ended; another process may have its ID now.
+
+    A process that is stopped has not ended. One that waits for its parent to ask for its exit code has.
+
+    Args:
+        process: Process ID.
+        start: Its `start_time`; None if it is unknown.
+    """
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
     except OSError:  # the process of another user, which may have the same ID or be the same process
         pass
-    found = _start_time(process)
-    return found is not None and found != start
+    fields = _stat_fields(process)
+    return bool(fields) and (fields[0] in ENDED or (start is not None and fields[19] != start))
 
 
 def _is_own_folder(path: Path) -> bool:

@@ -1,14 +1,21 @@
-"""The root of a DAG run, and the XCom by which the page finds it."""
+"""The root of a DAG run, the XCom by which the page finds it, and what identifies the run in a lock."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import secrets
+import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 XCOM_KEY = "graph_run"
 FAILURE_KEY = "graph_failure"  # XCom with the problem of a failed task, for the page of all graphs
+AIRFLOW_ID = "graph_partitioning_airflow_id"
+SETTLE_SECONDS = 1.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST = 120
 
@@ -56,3 +63,21 @@ class GraphRun:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def lock_holder(context: Context) -> dict[str, str]:
+    """Return the identity of a DAG run in a lock; two Airflows may have runs with equal IDs."""
+    ti = context["ti"]
+    return {"airflow": _airflow_id(), "dag_id": ti.dag_id, "run_id": ti.run_id}
+
+
+def _airflow_id() -> str:
+    """Return an ID of this Airflow: a Variable, which the first task that needs it sets at random."""
+    from airflow.sdk import Variable
+
+    found = Variable.get(AIRFLOW_ID, default=None)
+    if not found:
+        Variable.set(AIRFLOW_ID, secrets.token_hex(8), description="Identifies this Airflow in lock.json")
+        time.sleep(SETTLE_SECONDS)  # another task may set it at the same moment; the last one counts
+        found = Variable.get(AIRFLOW_ID)
+    return str(found)

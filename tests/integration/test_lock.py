@@ -130,7 +130,7 @@ def test_a_second_call_into_an_output_that_is_in_use_is_refused(
     words = ["run", str(library().write(tmp_path / "in")), str(out), "--num-parts", "2", "--engine", "random"]
     with locked(open_store(str(out))):
         assert cli.main([*words, "--json"]) == 1
-        assert [path.name for path in out.iterdir()] == [layout.LOCK]
+        assert {path.name for path in out.iterdir()} == {layout.LOCK, layout.MARKER}
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["kind"] == "ConflictError" and "process" in error["found"]
     assert cli.main(words) == 0
@@ -173,7 +173,7 @@ def test_every_verb_that_writes_waits_for_who_works_on_its_output(
     arguments = [words.get(word, word.replace("OUT", str(out))) for word in WRITING[verb]]
     with locked(open_store(str(out))):
         assert cli.main([*verb.split(), *arguments, "--json"]) == 1
-        assert [path.name for path in out.iterdir()] == [layout.LOCK]
+        assert {path.name for path in out.iterdir()} == {layout.LOCK, layout.MARKER}
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["kind"], error["problem"]) == ("ConflictError", f"{out} is in use")
     assert f"process {os.getpid()}" in error["found"]

@@ -13,7 +13,7 @@ import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.latest import begin_run, latest_run
-from partition_ops.artifacts.lock import release_lock, take_lock
+from partition_ops.artifacts.lock import holding, release_lock, take_lock
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -42,10 +42,10 @@ ALONE = """
 import os, signal, sys
 from partition_ops.storage.local_store import LocalStore
 from tests.integration import test_publish_killed as test
-def die(self, key, data, *, expected):
+def die(self, key, data, **options):
     if key == "latest.json":
         os.kill(os.getpid(), signal.SIGKILL)
-    return compare_and_set(self, key, data, expected=expected)
+    return compare_and_set(self, key, data, **options)
 compare_and_set, LocalStore.compare_and_set = LocalStore.compare_and_set, die
 test.publish(test.Place(sys.argv[1]), "killed")
 """
@@ -71,8 +71,9 @@ def publish(place: Place, name: str) -> None:
     holder, run = {"dag_id": "partition_graph", "run_id": name}, place.run(name)
     assert take_lock(place.root, holder, abandoned=lambda lock: "its DAG run has ended") is None
     begin_run(run, place.root, holder)
-    run_job(CONFIG, place.source, run)
-    publish_run(PublishConfig(run_id=name), place.source, run, latest=place.root)
+    with holding(place.root, holder, run):
+        run_job(CONFIG, place.source, run)
+        publish_run(PublishConfig(run_id=name), place.source, run, latest=place.root)
     release_lock(place.root, holder)
 
 

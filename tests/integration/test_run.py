@@ -141,6 +141,7 @@ def test_asking_for_a_check_where_all_is_well_changes_nothing(source: Store, tmp
 
 
 SCHEMAS = {
+    layout.MARKER: "marker",
     layout.MANIFEST: "manifest",
     layout.VALIDATION_REPORT: "validation_report",
     layout.QUALITY_REPORT: "quality_report",

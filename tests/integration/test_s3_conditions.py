@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 
@@ -17,35 +19,40 @@ DELETED = "<?xml version='1.0'?><DeleteResult/>"
 
 
 class Server(BaseHTTPRequestHandler):
-    """A server with one object and conditional writes."""
+    """A server with one bucket and conditional writes."""
 
     protocol_version = "HTTP/1.1"  # HTTP/1.0 has no "100 Continue", for which boto3 waits
-    content: bytes | None = None
+    contents: ClassVar[dict[str, bytes]] = {}
 
     def do_GET(self) -> None:
-        if Server.content is None and self.path.strip("/") != "graphs":  # the bucket exists
+        if self.path.startswith("/graphs?"):
+            keys = (key.removeprefix("/graphs/") for key in self.contents)
+            listed = "".join(f"<Contents><Key>{key}</Key></Contents>" for key in keys)
+            return self.answer(200, body=f"<ListBucketResult>{listed}</ListBucketResult>".encode())
+        if self.path not in self.contents and self.path.strip("/") != "graphs":  # the bucket exists
             return self.answer(404, "NoSuchKey")
-        self.answer(200, body=Server.content or b"")
+        self.answer(200, body=self.contents.get(self.path, b""))
 
     do_HEAD = do_GET
 
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
         wanted = self.headers.get("If-Match")
-        if (self.headers.get("If-None-Match") == "*" and Server.content is not None) or (
+        if (self.headers.get("If-None-Match") == "*" and self.path in self.contents) or (
             wanted is not None and wanted != self.tag()
         ):
             return self.answer(412, "PreconditionFailed")
-        Server.content = data
+        self.contents[self.path] = data
         self.answer(200)
 
     def do_POST(self) -> None:  # the request to delete several objects
-        self.rfile.read(int(self.headers["Content-Length"]))
-        Server.content = None
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        for key in re.findall("<Key>(.*?)</Key>", body):
+            self.contents.pop(f"/graphs/{key}", None)
         self.answer(200, body=DELETED.encode())
 
     def tag(self) -> str:
-        return f'"{hash(Server.content)}"'
+        return f'"{hash(self.contents.get(self.path))}"'
 
     def answer(self, status: int, code: str = "", *, body: bytes = b"") -> None:
         body = ERROR.format(code).encode() if code else body
@@ -64,7 +71,7 @@ class Server(BaseHTTPRequestHandler):
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setattr(s3_client, "SETTLE_SECONDS", -1)  # time.sleep raises an error for a negative time
-    monkeypatch.setattr(Server, "content", None)
+    monkeypatch.setattr(Server, "contents", {})
     with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         settings = StorageSettings(

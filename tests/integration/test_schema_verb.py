@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from partition_ops.artifacts.layout import MARKER
+from partition_ops.artifacts.marker import write_marker
 from partition_ops.storage import StorageSettings, open_store, s3_client
 from tests.command_line import Called, call
 from tests.graphs import Layout, library
@@ -56,11 +58,12 @@ def test_schema_is_a_stage_in_an_output(
         (path if name.endswith("/") else path.parent).mkdir(parents=True)
         if not name.endswith("/"):
             path.write_text("{}")
+            write_marker(open_store(str(tmp_path / ("out" if name.startswith("out/") else ""))))
     done = called("schema", graph, "--output", output.replace("HERE", str(tmp_path)))
     assert done.returncode == 0, done.stderr
     root = tmp_path / output.removeprefix("file://HERE/").removesuffix(SCHEMA)
     left = {LEFT} if any(name.endswith(LEFT) for name in there) else set()
-    assert {str(path.relative_to(root)) for path in root.rglob("*.json")} == {SCHEMA, RECORD, *left}
+    assert {str(path.relative_to(root)) for path in root.rglob("*.json")} == {SCHEMA, RECORD, MARKER, *left}
     assert "author:writes:paper" in json.loads((root / SCHEMA).read_text())["eid"]
 
 
@@ -116,13 +119,14 @@ def test_schema_on_s3(
             root.delete(found)
             return found
 
-    stage = {SCHEMA, RECORD}
+    stage = {SCHEMA, RECORD, MARKER}
     assert schema(f"{s3_root}/x.json") == {"x.json"}
     assert schema(f"{s3_root}/{SCHEMA}") == {SCHEMA}
     assert schema(f"{s3_root}/") == stage
     for place in ("", f"/{SCHEMA}"):
         with open_store(s3_root, s3_settings) as root:
             root.write_bytes(LEFT, b"{}")
+            write_marker(root)
         assert schema(f"{s3_root}{place}") == {LEFT, *stage}
 
 

@@ -18,7 +18,7 @@ import pytest
 from partition_ops.cli import main
 from partition_ops.system.temporary_folders import (
     PREFIX,
-    _has_ended,
+    has_ended,
     new_folder,
     remove_abandoned,
     remove_own,
@@ -97,12 +97,12 @@ def test_folders_that_another_command_removes_are_ignored(
         (below / f"{gone.name}{number}").mkdir()
     others = [*below.glob("*")][1:]  # in the order of their discovery
 
-    def has_ended(process: int, start: str) -> bool:
+    def asked(process: int, start: str) -> bool:
         if len(others) == 3:
             shutil.rmtree(others.pop(0))
-        return _has_ended(process, start)
+        return has_ended(process, start)
 
-    monkeypatch.setattr("partition_ops.system.temporary_folders._has_ended", has_ended)
+    monkeypatch.setattr("partition_ops.system.temporary_folders.has_ended", asked)
     remove_abandoned()
     assert not [*below.iterdir()]
 

@@ -101,7 +101,7 @@ def _is_output(arguments: argparse.Namespace, uri: str, *, folder: bool = True) 
     with open_store(uri, settings(arguments)) as store:
         if folder and isinstance(store, LocalStore):
             return store.root.is_dir()
-        if store.exists(layout.LOCK) or store.exists(layout.MANIFEST):
+        if any(map(store.exists, (layout.MARKER, layout.LOCK, layout.MANIFEST))):
             return True
         return any(True for _ in store.list(f"{layout.RECORDS}/"))
 

@@ -20,6 +20,7 @@ from partition_ops.artifacts.records import (
     conversion_tasks,
     read_record,
     read_records,
+    remove_leftovers,
     stored_objects,
 )
 from partition_ops.artifacts.tasks import StageResult, State, Status, Task
@@ -120,17 +121,25 @@ class PublishTask:
         before = None if self.latest is None else check_still_latest(self.destination, self.latest)
         known = _is_there(self.destination, manifest)
         if not known:
-            self.destination.write_json(layout.MANIFEST, manifest)
+            self.destination.delete([layout.MANIFEST])
+            self.destination.write_first(layout.MANIFEST, json_bytes(manifest))
         if self.latest is not None:
-            point_at(self.latest, self._pointer(manifest), expected=before)
-            add_run(self.latest, self.destination)
-        self.destination.delete_prefix(f"{layout.SCRATCH}/")
+            self._point(self.latest, manifest, before)
+        remove_leftovers(self.destination, layout.SCRATCH)
         self.destination.delete_unfinished(layout.FOLDERS)
         sizes = [entry["size"] for entry in manifest["artifacts"]]
         where = self.destination.uri_of(layout.MANIFEST)
         counters = {"artifacts": len(sizes), "bytes": sum(sizes), "manifest": where}
         seconds = round(time.monotonic() - began, 3)
         return StageResult(self.name, self.destination.uri, layout.MANIFEST, seconds, known, counters)
+
+    def _point(self, latest: Store, manifest: Manifest, before: bytes | None) -> None:
+        own, latest.fence = latest.fence, self.destination.fence
+        try:
+            point_at(latest, self._pointer(manifest), expected=before)
+            add_run(latest, self.destination)
+        finally:
+            latest.fence = own
 
     def _manifest(self) -> Manifest:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)

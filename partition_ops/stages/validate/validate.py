@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.records import remove_leftovers
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
 from partition_ops.chunked.metadata import METADATA, load_metadata
 from partition_ops.stages.validate.expectations import Evaluation, Evaluator, Suite, read_suites
@@ -76,7 +77,7 @@ def validate_task(
     suites = [] if expectations is None else read_suites(expectations)
 
     def work(writer: ArtifactWriter) -> Counters:
-        _delete_leftovers(destination)
+        remove_leftovers(destination, "validation")  # of one that failed or was killed
         with _started_evaluator(config, suites) as evaluator:
             found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
             tables = metrics(found)
@@ -104,12 +105,6 @@ def validate_task(
     options["expectations"] = [suite.document for suite in suites]
     exist = [entry for entry in source.stat_all([METADATA, *metadata.files()]) if entry is not None]
     return Task("validate", destination, work, options=options, inputs=exist, outputs=["validation/"])
-
-
-def _delete_leftovers(destination: Store) -> None:
-    """Delete pages and lists of a validation that left no record, because it failed or was killed."""
-    for prefix in layout.validation_folders():
-        destination.delete_prefix(prefix)
 
 
 @contextmanager

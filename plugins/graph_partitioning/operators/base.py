@@ -17,7 +17,7 @@ from airflow.sdk.observability.stats import gauge, incr, timing
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
 from graph_partitioning.options import COMMON
-from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, run_root
+from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, lock_holder, run_root
 from partition_ops.options.declare import REQUIRED, options_of
 from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.ingest.options import is_graph_file
@@ -94,6 +94,8 @@ class GraphRunOperator(OptionsOperator):
     """
 
     template_fields: Sequence[str] = ("input_uri", "output_uri", "graph_name", "run_id", "storage_conn_id")
+    before_lock: ClassVar[bool] = False
+    """Whether the task comes before the one that takes the lock of the graph."""
 
     def __init__(
         self,
@@ -128,6 +130,30 @@ class GraphRunOperator(OptionsOperator):
         ):
             check_folder(destination)
             yield source, destination
+
+    @contextmanager
+    def fenced(self, context: Context, destination: Store) -> Iterator[None]:
+        """Let the block change the run only while its DAG run holds the lock of the graph.
+
+        This does nothing in a DAG that takes no lock.
+
+        Raises:
+            ConflictError: The DAG run does not hold the lock, or loses it.
+        """
+        from partition_ops.artifacts.layout import BEGINNING
+        from partition_ops.artifacts.lock import check_same_run, holding
+
+        if not self.run_id or not destination.exists(BEGINNING):
+            yield
+            return
+        with self.graph_of(destination) as root:
+            holder = lock_holder(context)
+            if self.before_lock:
+                check_same_run(root, holder)
+                yield
+                return
+            with holding(root, holder, destination):
+                yield
 
     @contextmanager
     def _source(self, hook: GraphStorageHook, progress: Progress | None) -> Iterator[Store]:
@@ -229,15 +255,21 @@ class GraphStageOperator(GraphRunOperator):
         """Call the stage's function of the library."""
 
     def execute(self, context: Context) -> Any:
+        from partition_ops.artifacts.marker import check_own, claimed
         from partition_ops.system.progress import LineProgress
 
         progress = LineProgress(self.log.info)
         with self.opened(progress) as (source, destination):
-            self._push_run(context, destination.uri)
-            result = self.run_stage(source, destination, progress)
-            self._push_run(context, destination.uri, result.record)
-            report_metrics(result, destination)
-            return self.finish(context, result, destination)
+            check_own(destination)
+            with self.fenced(context, destination), claimed(destination):
+                return self._execute(context, source, destination, progress)
+
+    def _execute(self, context: Context, source: Store, destination: Store, progress: Progress) -> Any:
+        self._push_run(context, destination.uri)
+        result = self.run_stage(source, destination, progress)
+        self._push_run(context, destination.uri, result.record)
+        report_metrics(result, destination)
+        return self.finish(context, result, destination)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
         """Return the result of the task, after the stage has succeeded."""

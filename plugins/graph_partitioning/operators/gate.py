@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from graph_partitioning.operators.base import GraphRunOperator, explain_failures
 from graph_partitioning.options import Approval
+from graph_partitioning.runs import lock_holder
 from partition_ops.stages.publish.options import Gate
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         self.log.warning("The partitions do not pass the quality gate: %s", found)
         self.body = "\n".join([f"`{uri}`", "", *(f"- {breach}" for breach in breaches)])
         self.response_timeout = timedelta(hours=approval.approval_hours)
+        self._keep_lock(context)
         return ApprovalOperator.execute(self, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -65,6 +67,17 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         except (HITLRejectException, HITLTimeoutError) as error:
             raise AirflowFailException(f"The partitions were not approved: {error}") from error
         return {"approved_by": answer["responded_by_user"]}
+
+    def _keep_lock(self, context: Context) -> None:
+        """Let the lock of the graph outlast the wait, in which nothing renews it."""
+        from partition_ops.artifacts.layout import BEGINNING
+        from partition_ops.artifacts.lock import DAG_RUN_TIMEOUT, extend_lock
+
+        with self.opened() as (_, destination):
+            if self.run_id and destination.exists(BEGINNING):
+                with self.graph_of(destination) as root:
+                    timeout = (self.response_timeout or timedelta()) + DAG_RUN_TIMEOUT
+                    extend_lock(root, lock_holder(context), timeout)
 
     def _breaches(self) -> tuple[list[Breach], str]:
         from partition_ops.stages.publish.gate import check_gate, moved_share

@@ -9,6 +9,7 @@ from airflow.sdk import timezone
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowRuntimeError
 
 from graph_partitioning.operators.base import GraphRunOperator
+from graph_partitioning.runs import lock_holder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -24,7 +25,8 @@ class LockGraphOperator(GraphRunOperator):
     """Takes the lock of a graph, ``<output_uri>/<graph>/lock.json``, and records the newest published run.
 
     While another run holds it, the task waits without a worker slot. A lock is taken over if the DAG run that
-    holds it has ended, or if it is older than a day and this Airflow does not know that run; the log says so.
+    holds it has ended. The lock of another Airflow, or of a run that was removed, is taken over if it has not
+    been renewed for a day, or for a day longer than an approval may take. The log says so.
     The operator comes before ``partition``, and `ReleaseGraphOperator` is its teardown::
 
         lock = LockGraphOperator(task_id="lock", **where).as_setup()
@@ -73,14 +75,16 @@ class LockGraphOperator(GraphRunOperator):
         raise AirflowRescheduleException(now + self.wait)
 
     def _abandoned(self, lock: Lock, context: Context) -> str | None:
-        from partition_ops.artifacts.lock import expiry_reason
+        from partition_ops.artifacts.lock import end_reason, expiry_reason
 
-        holder = lock["holder"]
+        holder, ours = lock["holder"], lock_holder(context)
         if not {"dag_id", "run_id"} <= holder.keys():
+            return end_reason(lock)
+        if holder.get("airflow", ours["airflow"]) != ours["airflow"]:
             return expiry_reason(lock)
         try:
             state = context["ti"].get_dagrun_state(dag_id=str(holder["dag_id"]), run_id=str(holder["run_id"]))
-        except AirflowRuntimeError:  # the run was removed, or belongs to another Airflow
+        except AirflowRuntimeError:  # the run was removed
             return expiry_reason(lock)
         return f"its DAG run has ended ({state})" if state in ENDED else None
 
@@ -96,28 +100,30 @@ class RemoveScratchOperator(GraphRunOperator):
 
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.layout import SCRATCH
+        from partition_ops.artifacts.records import remove_leftovers
 
-        with self.opened() as (_, destination):
-            destination.delete_prefix(f"{SCRATCH}/")
+        with self.opened() as (_, destination), self.fenced(context, destination):
+            remove_leftovers(destination, SCRATCH)
 
 
 class ReleaseGraphOperator(GraphRunOperator):
-    """Releases the lock of a graph, and removes remaining scratch files of the run.
+    """Removes remaining scratch files of the run, and releases the lock of its graph.
+
+    If the run does not hold the lock any more, nothing is changed.
 
     Args: As for `LockGraphOperator`.
     """
 
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.layout import SCRATCH
-        from partition_ops.artifacts.lock import release_lock
+        from partition_ops.artifacts.lock import holding, holds_lock, release_lock
+        from partition_ops.artifacts.records import remove_leftovers
 
         with self.opened() as (_, destination), self.graph_of(destination) as root:
-            destination.delete_prefix(f"{SCRATCH}/")
-            if not release_lock(root, lock_holder(context)):
+            holder = lock_holder(context)
+            if not holds_lock(root, holder):
                 self.log.warning("The lock of %s was no longer held", root.uri)
-
-
-def lock_holder(context: Context) -> dict[str, str]:
-    """Return the identity of a DAG run in a lock."""
-    ti = context["ti"]
-    return {"dag_id": ti.dag_id, "run_id": ti.run_id}
+                return
+            with holding(root, holder, destination):
+                remove_leftovers(destination, SCRATCH)
+            release_lock(root, holder)

@@ -35,7 +35,12 @@ class RetainRunsOperator(GraphRunOperator, options=(Retention,)):
         if asked.keep is None:
             raise AirflowSkipException("All runs are kept: the param 'keep' is empty")
         config = RetentionConfig(keep=asked.keep, grace=timedelta(days=asked.grace_days))
-        with self.opened() as (_, destination), self.graph_of(destination) as root:
+        with (
+            self.opened() as (_, destination),
+            self.fenced(context, destination),
+            self.graph_of(destination) as root,
+        ):
+            root.fence = destination.fence
             removed = retain_runs(config, root).removed
         for uri in removed:
             self.log.info("Removed %s", uri)

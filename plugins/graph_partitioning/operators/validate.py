@@ -48,6 +48,7 @@ class ValidateGraphOperator(
             is not known before the graph is locked.
     """
 
+    before_lock = True
     template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "planned", "ignore_estimate")
     operator_extra_links = (*GraphStageOperator.operator_extra_links, DataDocsLink())
 

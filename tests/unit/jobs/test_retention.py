@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from partition_ops import cli
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import take_lock
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.jobs.retention import RetentionConfig, retain_runs
+from partition_ops.jobs.retention import MARKS, RetentionConfig, retain_runs
 from partition_ops.storage import open_store
 from partition_ops.storage.local_store import LocalStore
 
@@ -133,11 +133,16 @@ def test_one_that_is_removed_in_part_is_not_finished(tmp_path: Path, monkeypatch
     class Killed(BaseException):
         pass
 
-    def die(self: LocalStore, prefix: str) -> None:
-        raise Killed
+    delete = LocalStore.delete
+
+    def die(self: LocalStore, keys: Iterable[str]) -> None:
+        keys = [*keys]
+        if not MARKS.isdisjoint(keys):
+            raise Killed
+        delete(self, keys)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(LocalStore, "delete_prefix", die)
+        patch.setattr(LocalStore, "delete", die)
         retain_runs(RetentionConfig(keep=1, grace=timedelta(days=7)), open_store(str(root)), now=NOW)
     assert not (root / "runs/r0" / layout.MANIFEST).exists()
     assert not (root / "runs/r0/partitions/part0/graph.dgl").exists()

@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 import traceback
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ from graph_partitioning.options import run_config
 from graph_partitioning.runs import run_root
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.lock import holding, read_lock
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -64,7 +66,8 @@ class TaskInstance:
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> dict[str, Any]:
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("AIRFLOW_VAR_GRAPH_PARTITIONING_AIRFLOW_ID", "here")
     return {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
 
 
@@ -83,8 +86,10 @@ def root(where: dict[str, Any]) -> Store:
 def finished_run(where: dict[str, Any], run_id: str) -> Store:
     """A published run."""
     source, run = open_store(where["input_uri"]), open_store(run_root(where["output_uri"], "small", run_id))
-    run_job(RunConfig(num_parts=2, engine="random"), source, run)
-    publish_run(PublishConfig(run_id=run_id), source, run, latest=root(where))
+    held = read_lock(root(where))
+    with nullcontext() if held is None else holding(root(where), held["holder"], run):
+        run_job(RunConfig(num_parts=2, engine="random"), source, run)
+        publish_run(PublishConfig(run_id=run_id), source, run, latest=root(where))
     return run
 
 
