@@ -14,10 +14,10 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
+from partition_ops.artifacts.run_figures import seconds_by_stage, summary
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.format import main_config
-from partition_ops.stages.quality.history import seconds_by_stage, summary
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.parallel import map_in_threads

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.records import read_record
+from partition_ops.artifacts.run_figures import seconds_by_stage, summary
 from partition_ops.artifacts.verified_run import verified_run
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
@@ -17,8 +16,6 @@ from partition_ops.system.json_documents import check_document
 
 HISTORY_VERSION = 1
 LONGEST = 200  # runs
-SUMMED = {"convert-scatter": "scatter", "convert-part": "gather"}  # tasks with a number behind their name
-STAGES = ("validate", "schema", "prepare", "partition", "scatter", "gather", "idmap")
 Entry = dict[str, Any]
 Report = Mapping[str, Any]
 
@@ -71,32 +68,3 @@ def history_document(report: Report, earlier: Sequence[Entry]) -> dict[str, Any]
         "graph_name": report["graph_name"],
         "entries": [*earlier, summary(report)],
     }
-
-
-def summary(report: Report) -> Entry:
-    """Return the figures of ``quality/report.json`` that are compared from run to run."""
-    migration = report.get("migration")
-    old = sum(one["old"] for one in migration["node_types"].values()) if migration else 0
-    moved = sum(one["moved"] for one in migration["node_types"].values()) if migration else 0
-    return {
-        **{name: report[name] for name in ("num_parts", "num_nodes", "num_edges")},
-        "bytes": sum(entry["bytes"] for entry in report["partitions"]),
-        "edge_cut": report["edge_cut"]["fraction"],
-        "worst_imbalance": max(entry["imbalance"] for entry in report["node_types"].values()),
-        "replication_factor": report["replication_factor"],
-        "mode": migration["mode"] if migration else "full",
-        "moved": round(moved / old, 6) if old else None,
-    }
-
-
-def seconds_by_stage(destination: Store) -> dict[str, float]:
-    """Return the seconds of the tasks done so far; scatter and gather are sums over their tasks."""
-    found: dict[str, float] = {}
-    for entry in destination.list(f"{layout.RECORDS}/"):
-        task, suffix = entry.key.removeprefix(f"{layout.RECORDS}/").rsplit(".", 1)
-        if suffix != "json":
-            continue
-        name = SUMMED.get(task.rstrip("0123456789"), task)
-        with suppress(InvalidInputError):  # records are not artifacts: a broken one has no time
-            found[name] = found.get(name, 0.0) + read_record(destination, task)["seconds"]
-    return {name: round(found[name], 3) for name in STAGES if name in found}

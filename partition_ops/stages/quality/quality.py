@@ -13,6 +13,7 @@ from partition_ops.artifacts.records import (
     part_artifacts,
     read_record,
 )
+from partition_ops.artifacts.run_figures import seconds_by_stage
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
@@ -24,7 +25,6 @@ from partition_ops.stages.quality.history import (
     earlier_entries,
     history_document,
     kept_entries,
-    seconds_by_stage,
 )
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.storage import Store

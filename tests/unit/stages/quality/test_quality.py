@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.run_figures import seconds_by_stage
 from partition_ops.cli.text_tables import quality_lines
 from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.convert import convert_graph
@@ -19,7 +20,6 @@ from partition_ops.stages.partition.write_assignment import import_assignment
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.quality.drawing import picture
-from partition_ops.stages.quality.history import seconds_by_stage
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.page import quality_page
 from partition_ops.stages.quality.quality import report_quality
