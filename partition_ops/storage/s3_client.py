@@ -24,7 +24,7 @@ from botocore.exceptions import ClientError
 
 from partition_ops.errors import UsageError
 from partition_ops.storage.s3_errors import MISSING_OBJECT, error_code, explain_s3_errors
-from partition_ops.storage.s3_integrity import READS, send_md5
+from partition_ops.storage.s3_integrity import READS, etag_of, read_until_certain, repeat, send_md5
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.storage.store import Fenced
 from partition_ops.system.progress import Progress
@@ -350,10 +350,21 @@ def put_if_unchanged(
 
 def _content(client: S3Client, bucket: str, key: str) -> tuple[bytes | None, dict[str, str]]:
     """Return the content of an object, and the condition for it to be unchanged."""
-    try:
+    etag = ""
+
+    def read() -> bytes:
+        nonlocal etag
         answer = client.get_object(Bucket=bucket, Key=key)
+        etag = answer["ETag"]
+        return answer["Body"].read()
+
+    try:
+        data = repeat(read)
+        if client.meta.endpoint_url.startswith("http://") and etag.strip('"') != etag_of([data]):
+            where = f"s3://{bucket}/{key}"
+            data = read_until_certain(read, where, good=lambda found: etag.strip('"') == etag_of([found]))
     except ClientError as error:
         if error_code(error) not in MISSING_OBJECT:
             raise
         return None, ABSENT
-    return answer["Body"].read(), {"IfMatch": answer["ETag"]}
+    return data, {"IfMatch": etag}

@@ -68,6 +68,18 @@ def test_a_flipped_bit_is_noticed(
     assert faults.seen["flipped"] > 6
 
 
+def test_a_flipped_bit_of_a_lock_is_noticed(
+    s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_client, "SETTLE_SECONDS", 0)
+    faults = Faults(3, share=0, flipped=0.4)
+    with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
+        for number in range(8):
+            before = f"{number - 1}".encode() if number else None
+            assert store.compare_and_set("lock", f"{number}".encode(), expected=before)
+    assert faults.seen["flipped"] > 3
+
+
 def test_a_flipped_bit_of_a_large_object_is_noticed(s3_settings: StorageSettings, s3_root: str) -> None:
     """Only the part with the bit is downloaded until it is right."""
     data = os.urandom(s3_client.PART_BYTES) * 4
