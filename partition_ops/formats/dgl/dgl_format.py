@@ -63,7 +63,7 @@ class DGL(Format):
         def write_graph(stream: BinaryIO) -> None:
             write_graph_file(stream, graph_columns(partition))
 
-        return {GRAPH: FileWriter(GRAPH_GROUPS, write_graph), **tensor_files(partition)}
+        return {GRAPH: FileWriter(GRAPH_GROUPS, write_graph, "graph for DGL"), **tensor_files(partition)}
 
     def memory(self, size: PartitionSize, options: Mapping[str, Any]) -> int:
         return 16 * size.edges * _num_compressed(options)
