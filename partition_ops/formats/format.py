@@ -86,6 +86,8 @@ class Format(ABC):
         has_graph: Whether `arrays` finds the groups ``nodes`` and ``edges``, which training reads.
         readable: Whether `arrays` finds the other columns. Every output needs a format that is readable, for
             ID maps and training.
+        of_partitions: Whether it has files of partitions; if not, all files are those of `whole_files`.
+        whole_bytes: Memory that writing `whole_files` takes, in bytes a node and bytes an edge of the graph.
         only_in_edges: Whether `load` finds in-edges of inner nodes and their sources only, also with the
             options ``--num-hops`` 2 or more and ``--out-edges``.
     """
@@ -97,6 +99,8 @@ class Format(ABC):
     not_stored: ClassVar[Collection[str]] = ()
     has_graph: ClassVar[bool] = True
     readable: ClassVar[bool] = True
+    of_partitions: ClassVar[bool] = True
+    whole_bytes: ClassVar[tuple[int, int]] = (0, 0)
     only_in_edges: ClassVar[bool] = False
 
     @property
@@ -197,6 +201,17 @@ class Format(ABC):
             stored = self.arrays(output, part, group=group)
             found |= {name: stored[name].map(output) for name in stored if name.startswith(f"{group}/")}
         return found
+
+    def load_whole(self, output: Store, expected: Book) -> dict[str, Array]:
+        """Load the columns of the files of the whole graph as their users do, for ``verify``; optional.
+
+        By original ID: ``edges/<src:rel:dst>/id``, ``…/src`` and ``…/dst``, type-wise, in any order;
+        ``node_features/…`` and ``edge_features/…``. A feature may have a further axis of length 1.
+
+        Raises:
+            InvalidInputError: A file is missing or damaged.
+        """
+        return {}
 
     def check_config(self, findings: Findings, output: Store, expected: Book) -> None:  # noqa: B027
         """Check the files that describe all partitions; optional.

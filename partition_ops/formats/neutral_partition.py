@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from partition_ops.artifacts.book import Book
+from partition_ops.chunked.edges import EdgeBlock
 from partition_ops.formats.columns import Column, in_group, names_in_group
 
 GRAPH_GROUPS = ("nodes", "edges")
@@ -88,10 +89,14 @@ class WholeGraph:
     Attributes:
         book: The partitions.
         columns: The columns by name, in the order of the types.
+        num_nodes: Numbers of nodes by type.
+        edges: Returns the edges of a type in blocks, by original ID, without those that validation dropped.
     """
 
     book: Book
     columns: Mapping[str, Column]
+    num_nodes: Mapping[str, int]
+    edges: Callable[[str], Iterable[EdgeBlock]]
 
     def group(self, name: str) -> dict[str, Column]:
         """Return the columns of a group by their names inside it."""

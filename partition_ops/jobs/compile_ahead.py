@@ -31,8 +31,9 @@ def compile_loops() -> float:
         Seconds that it took.
     """
     began = time.monotonic()
-    config = RunConfig(num_parts=2, engine="two-level", formats=("dgl",), probe=True)
+    config = RunConfig(num_parts=2, engine="two-level", formats=("dgl", "graphbolt"), probe=True)
     config = replace(config, graph_formats=("coo", "csr", "csc"), data_docs=False, ignore_estimate=True)
+    config = replace(config, graphbolt_attributes=("eids", "inner_edge"))
     with tempfile.TemporaryDirectory(prefix="partition-ops-compile-") as folder:
         root = Path(folder)
         for name, factor in (("first", 1.0), ("grown", GROWN)):

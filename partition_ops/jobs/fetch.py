@@ -65,7 +65,9 @@ def fetch_partitions(
     keys = _config_keys(book, chosen)
     configs = {_place(key): _read_checked(output, _listed(entries, key)) for key in keys}
     _check_folder(folder, configs, output.uri)
-    folders = [form.part_folder(part) for part in dict.fromkeys(parts) for form in chosen]
+    folders = [
+        form.part_folder(part) for part in dict.fromkeys(parts) for form in chosen if form.of_partitions
+    ]
     wanted = {_place(key): _missing(folder, key, entries) for key in folders}
     whole = [entry for entry in _of_all_parts(entries, book, chosen) if _place(entry["key"]) not in configs]
     whole = [entry for entry in whole if not _is_same(entry, folder / _place(entry["key"]))]

@@ -64,6 +64,33 @@ class FeatureChecks:
                     self._findings.same(check, f"{where}: dtype of {key!r}", dtype, "int64")
                     self._findings.equal(check, f"{where}: {key!r}", found[key], trainers[key])
 
+    def check_whole(self, where: str, columns: Mapping[str, Array]) -> None:
+        """Check all features of a format that has the whole graph, by original ID."""
+        metadata = self._graph.metadata
+        counts = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
+        counts |= dict(zip(map(str, metadata.edge_types), metadata.num_edges, strict=True))
+        for check, features in (
+            ("node-features", metadata.node_features),
+            ("edge-features", metadata.edge_features),
+        ):
+            with self._findings.check(check):
+                found = in_group(columns, check.replace("-", "_"))
+                keys = sorted(feature.key for feature in features)
+                self._findings.same(check, f"{where}: the list of features", sorted(found), keys)
+                for feature in features:
+                    values = self._as_in_input(feature, found[feature.key])
+                    self._check_one(check, where, feature, values, np.arange(counts[feature.type_name]))
+
+    def _as_in_input(self, feature: Feature, found: Array) -> Array:
+        """Return values without an additional axis, and with the unsigned dtype that torch does not have."""
+        table = self._table(feature)
+        if table.shape == () and found.shape[1:] == (1,):
+            found = found[:, 0]
+        if str(table.dtype) in ("uint16", "uint32") and found.dtype.kind == "i":
+            narrow = found.astype(table.dtype)
+            found = narrow if (narrow == found).all() else found
+        return found
+
     def check_trainers(self) -> None:
         """Check that the trainer of every node is on the machine of its partition."""
         with self._findings.check("assignment"):

@@ -217,6 +217,28 @@ class GraphChecks:
             self.findings.equal("edge-ends", f"{where}: new ID of the {role}", new, expected, at="edge")
 
 
+def check_whole_edges(
+    findings: Findings, where: str, graph: ExpectedGraph, columns: Mapping[str, Array]
+) -> None:
+    """Check that the edges of a format that has the whole graph are those of the input, by original ID.
+
+    Args:
+        findings: Takes the failures.
+        where: Name of the format.
+        graph: The expected graph.
+        columns: As `Format.load_whole` returns them.
+    """
+    for type_id, edge_type in enumerate(graph.metadata.edge_types):
+        what = f"{where}, {str(edge_type)!r}"
+        ids = columns[f"edges/{edge_type}/id"]
+        order = np.argsort(ids, kind="stable")
+        left = np.flatnonzero(graph.left(type_id))
+        if findings.equal("every-edge-once", f"{what}: original IDs", ids[order], left, at="edge"):
+            for end, expected in zip(("src", "dst"), graph.edges[type_id], strict=True):
+                found = columns[f"edges/{edge_type}/{end}"][order]
+                findings.equal("edge-ends", f"{what}: {end}", found, expected[left], at="edge")
+
+
 def complete_columns(
     graph: ExpectedGraph, part: int, columns: Mapping[str, Array], not_stored: Collection[str]
 ) -> Mapping[str, Array]:

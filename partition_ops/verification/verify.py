@@ -20,7 +20,13 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.verification.check_dropped import check_dropped, find_dropped, read_actions
 from partition_ops.verification.check_features import FeatureChecks, check_original_ids
-from partition_ops.verification.check_graph import GRAPH_CHECKS, GraphChecks, Seen, complete_columns
+from partition_ops.verification.check_graph import (
+    GRAPH_CHECKS,
+    GraphChecks,
+    Seen,
+    check_whole_edges,
+    complete_columns,
+)
 from partition_ops.verification.check_growth import check_growth
 from partition_ops.verification.check_id_maps import check_id_maps
 from partition_ops.verification.check_output import (
@@ -165,6 +171,10 @@ class _FormatChecks:
 
     def check(self, advance: Callable[[int], object]) -> None:
         """Check every partition; ``advance`` is called after each."""
+        if not self.form.of_partitions:
+            self._check_whole()
+            advance(self.graph.num_parts)
+            return
         metadata, findings, where = self.graph.metadata, self.findings, self.form.name
         check_part_folders(findings, self.output, self.form, self.graph.num_parts)
         self.form.check_config(findings, self.output, self.book)
@@ -178,6 +188,14 @@ class _FormatChecks:
             advance(1)
         nodes.check_all(findings, "every-node-once", where)
         edges.check_all(findings, "every-edge-once", where, self.graph.in_no_graph())
+
+    def _check_whole(self) -> None:
+        """Check a format that has the whole graph only, by original ID."""
+        self.form.check_config(self.findings, self.output, self.book)
+        with self.findings.check("every-edge-once"):
+            columns = self.form.load_whole(self.output, self.book)
+            check_whole_edges(self.findings, self.form.name, self.graph, columns)
+            self.features.check_whole(self.form.name, columns)
 
     def _check_graph(self, part: int, nodes: Seen, edges: Seen) -> None:
         columns, where = None, f"{self.form.name}, part {part}"

@@ -13,7 +13,7 @@ import tests.airflow_home  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-SECONDS = 120.0
+SECONDS = 300.0
 
 
 @pytest.fixture(scope="session")

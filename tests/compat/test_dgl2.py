@@ -6,16 +6,20 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from examples.python_environment.__main__ import main as make_graph
 from local_stack.processes import free_port
 from tests.compat.conftest import HERE, ROOT, SECONDS
 from tests.compat.expected import write_expected
-from tests.e2e.guide import cluster
-from tests.graphs import SmallGraph, library, social
+from tests.e2e.guide import cluster, run_page, tools_on_path
+from tests.graphs import SmallGraph, Values, library, social
 from tests.train_graphs import partitioned
 
 GRAPHS = {"library": library(papers=60), "social": social(people=70)}
@@ -108,3 +112,106 @@ def test_dgl_makes_the_same_of_the_format_dgl(call: Callable[..., str], tmp_path
             cases.append([str(folder / "copy/small.json"), str(ours), attributes])
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     assert f"compared {len(cases)} outputs" in call("to_graphbolt.py", tmp_path / "cases.json")
+
+
+def test_every_block_of_the_guide(dgl2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = tmp_path / "packages"
+    for name in ("packaging", "tqdm", "idna"):
+        for file in distribution(name).files or ():
+            source = Path(str(file.locate()))
+            if ".." not in file.parts and source.is_file() and source.suffix != ".pyc":
+                (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, packages / file)
+    words = ["--site-packages", str(packages), "--chunks", "2"]
+    assert make_graph([str(tmp_path / "graph"), *words]) == 0
+    (tmp_path / "reader").mkdir()
+    monkeypatch.chdir(tmp_path / "reader")
+    env = {
+        **os.environ,
+        "INPUT": str(tmp_path / "graph"),
+        "OUTPUT": str(tmp_path / "out"),
+        "CLUSTER": f"{os.getpid()}",
+        "DGLBACKEND": "pytorch",
+        "OMP_NUM_THREADS": "1",
+        "PATH": f"{dgl2}{os.pathsep}{tools_on_path(os.environ['PATH'])}",
+        "PYTHONPATH": f"{ROOT / 'tests/e2e/one_host'}{os.pathsep}{ROOT}",
+    }
+    ports = {port: str(free_port()) for port in ("30050", "30051", "30060")}
+    with cluster(tmp_path / "reader", 2, env) as machines:
+        run_page(ROOT / "docs/graphbolt.md", machines, ports, seconds=SECONDS)
+    logs = [path.read_text(errors="replace") for path in (tmp_path / "reader/logs").iterdir()]
+    assert sum("epoch 1: loss" in text for text in logs) == 3
+    assert sum("single, epoch 1: loss" in text for text in logs) == 1
+
+
+def with_sets() -> SmallGraph:
+    """A graph with all three sets of nodes, and one of edges."""
+    graph, rng = GRAPHS["library"], np.random.default_rng(0)
+    edges = len(graph.edges["paper:cites:paper"].src)
+    return replace(
+        graph,
+        node_values=[
+            *graph.node_values,
+            Values("paper", "val_mask", rng.random(graph.nodes["paper"]) < 0.2),
+            Values("author", "test_mask", (rng.random(graph.nodes["author"]) < 0.5).astype(np.uint8)),
+        ],
+        edge_values=[*graph.edge_values, Values("paper:cites:paper", "train_mask", rng.random(edges) < 0.5)],
+    )
+
+
+@pytest.mark.parametrize("name", ["library", "social"])
+def test_graphbolt_makes_the_same_data_set(name: str, call: Callable[..., str], tmp_path: Path) -> None:
+    graph = with_sets() if name == "library" else GRAPHS[name]
+    partitioned(graph, tmp_path, formats=("dgl", "graphbolt-dataset"))
+    write_raw(graph, tmp_path / "raw")
+    np.savez(
+        tmp_path / "edges.npz", **{e: np.array([edges.src, edges.dst]) for e, edges in graph.edges.items()}
+    )
+    ours = tmp_path / "output/formats/graphbolt-dataset"
+    said = call("dataset.py", ours, tmp_path / "raw", tmp_path / "edges.npz")
+    assert "compared; sampled" in said
+    assert name == "social" or "sampled 0" not in said
+
+
+def write_raw(graph: SmallGraph, folder: Path) -> None:
+    """Write a graph as the raw data set that GraphBolt's documentation describes."""
+    folder.mkdir()
+    typed = len(graph.nodes) > 1
+    kinds = {"train_mask": "train_set", "val_mask": "validation_set", "test_mask": "test_set"}
+    tasks: dict[str, Any] = {"node_classification": {}, "link_prediction": {}}
+    document: dict[str, Any] = {
+        "dataset_name": graph.name,
+        "graph": {"nodes": [], "edges": []},
+        "feature_data": [],
+    }
+
+    def save(name: str, array: Any) -> dict[str, str]:
+        np.save(folder / f"{name}.npy", array)
+        return {"format": "numpy", "path": f"{name}.npy"}
+
+    for ntype, count in graph.nodes.items():
+        document["graph"]["nodes"].append({**({"type": ntype} if typed else {}), "num": count})
+    for etype, edges in graph.edges.items():
+        entry = save(etype, np.array([edges.src, edges.dst], np.int64))
+        document["graph"]["edges"].append({**({"type": etype} if typed else {}), **entry})
+    for domain, values in (("node", graph.node_values), ("edge", graph.edge_values)):
+        for value in values:
+            stem, of_type = f"{value.type_name}-{value.name}", {"type": value.type_name} if typed else {}
+            entry = {"domain": domain, **of_type, "name": value.name, **save(stem, value.array)}
+            document["feature_data"].append(entry)
+            if value.name in kinds:
+                ids = np.flatnonzero(value.array)
+                if domain == "node":
+                    labels = [
+                        v.array[ids] for v in values if (v.type_name, v.name) == (value.type_name, "label")
+                    ]
+                    data = [{"name": "seed_nodes", **save(f"{stem}-ids", ids)}]
+                    data += [{"name": "labels", **save(f"{stem}-labels", label)} for label in labels]
+                else:
+                    ends = graph.edges[value.type_name]
+                    pairs = np.array([ends.src, ends.dst]).T[ids]
+                    data = [{"name": "node_pairs", **save(f"{stem}-pairs", pairs)}]
+                task = tasks["node_classification" if domain == "node" else "link_prediction"]
+                task.setdefault(kinds[value.name], []).append({**of_type, "data": data})
+    document["tasks"] = [{"name": name, **sets} for name, sets in tasks.items() if sets]
+    (folder / "metadata.yaml").write_text(json.dumps(document))

@@ -1,12 +1,15 @@
-"""The output format graphbolt beside dgl and alone. DGL 2.1 itself reads it in tests/compat."""
+"""The output formats graphbolt and graphbolt-dataset. DGL 2.1 itself reads them in tests/compat."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,11 +22,12 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import open_store
 from partition_ops.train import PartitionedGraph
 from partition_ops.verification import verify_output
-from tests.graphs import library, social
+from tests.graphs import Edges, Values, library, social
 from tests.train_graphs import partitioned
 
 TENSORS = ("node_feat.dgl", "edge_feat.dgl", "orig_nids.dgl", "orig_eids.dgl")
 KEY = f"formats/graphbolt/part1/{GRAPH}"
+DATASET = f"formats/graphbolt-dataset/preprocessed/{GRAPH}"
 ALL: dict[str, Any] = {"graphbolt_attributes": ("inner_edge", "eids", "inner_node")}
 NONE: dict[str, Any] = {"graphbolt_attributes": ("none",)}
 
@@ -87,7 +91,7 @@ def swap(name: str) -> Callable[[Any], None]:
 
     def change(state: Any) -> None:
         tensors = state["independent_tensors"]
-        tensor = state["edge_attributes"]["_ID"] if name == "_ID" else tensors[name]
+        tensor = state["edge_attributes"][name] if name.startswith("_") else tensors[name]
         indptr = tensors["indptr"].tolist()
         for begin, end in pairwise(indptr):
             for at in range(begin, end - 1):
@@ -167,3 +171,75 @@ def test_attributes_are_checked() -> None:
     assert (
         "graphbolt_attributes" not in config.options()
     )  # without the format, it is no reason to convert again
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An output with the format graphbolt-dataset, of a graph with masks and dropped edges."""
+    folder = tmp_path_factory.mktemp("dataset")
+    graph = library()
+    edges = graph.edges["paper:cites:paper"]
+    twice = Edges([*edges.src, edges.src[0]], [*edges.dst, edges.dst[0]])
+    rng = np.random.default_rng(0)
+    values = [
+        Values("paper:cites:paper", "val_mask", rng.random(len(twice.src)) < 0.5),
+        Values("paper:cites:paper", "w", rng.integers(0, 9, len(twice.src)).astype(np.uint16)),
+    ]
+    graph = replace(graph, edges={**graph.edges, "paper:cites:paper": twice}, edge_values=values)
+    partitioned(graph, folder, formats=("dgl", "graphbolt-dataset"), on_defect="drop")
+    return folder
+
+
+def test_a_data_set_is_verified_and_fetched(dataset: Path, tmp_path: Path) -> None:
+    assert failures(dataset) == {}
+    state = read_state(open_store(str(dataset / "output")), DATASET)
+    counts = json.loads((dataset / "output/convert/book.json").read_text())["edges"]
+    assert len(state["independent_tensors"]["indices"]) == sum(map(sum, counts.values()))
+    assert sum(map(sum, counts.values())) < sum(len(e.src) for e in library().edges.values()) + 1
+    fetch_partitions(open_store(str(dataset / "output")), [0], tmp_path, formats=["graphbolt-dataset"])
+    copied = tmp_path / "formats/graphbolt-dataset/preprocessed"
+    names = {"metadata.yaml", "dataset_hash_value.txt", GRAPH, "node_features", "edge_features", "sets"}
+    assert {path.name for path in copied.iterdir()} == names
+
+
+def test_a_data_set_needs_partitions_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ID maps cannot be made"):
+        partitioned(library(), tmp_path, formats=("graphbolt-dataset",))
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("sets/node_features/paper/train_mask-ids.npy", "graphbolt-dataset"),
+        ("sets/node_features/paper/train_mask-labels.npy", "graphbolt-dataset"),
+        ("sets/edge_features/paper:cites:paper/val_mask-ids.npy", "graphbolt-dataset"),
+        ("node_features/author/grid.npy", "node-features"),
+        ("edge_features/paper:cites:paper/w.npy", "edge-features"),
+    ],
+)
+def test_damage_of_a_data_set_is_found(dataset: Path, name: str, check: str) -> None:
+    path = dataset / "output/formats/graphbolt-dataset/preprocessed" / name
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        assert check in failures(dataset)
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "check"),
+    [("indices", "edge-ends"), ("_ORIGINAL_EDGE_ID", "edge-ends"), ("type_per_edge", "graphbolt-dataset")],
+)
+def test_damage_of_the_graph_of_a_data_set_is_found(dataset: Path, tensor: str, check: str) -> None:
+    path, output = dataset / "output" / DATASET, open_store(str(dataset / "output"))
+    before = path.read_bytes()
+    state = {group: dict(tensors) for group, tensors in read_state(output, DATASET).items()}
+    swap(tensor)(state)
+    del state["independent_tensors"]["version_number"]
+    try:
+        with path.open("wb") as stream:
+            write_sampling_graph(stream, {g: {n: column(t) for n, t in d.items()} for g, d in state.items()})
+        assert check in failures(dataset)
+    finally:
+        path.write_bytes(before)

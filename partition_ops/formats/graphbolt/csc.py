@@ -11,24 +11,24 @@ import numpy.typing as npt
 from numba import njit
 
 from partition_ops.formats.columns import Array, Column, row_blocks
-from partition_ops.formats.neutral_partition import Partition
 
 Counts = npt.NDArray[np.int64]
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class CscOrder:
-    """The order of a partition's edges by local destination.
+    """The order of edges by destination.
 
     Args:
-        partition: The partition.
+        dst: (edges,) integers, the destinations.
+        num_nodes: Number of nodes.
 
-    Peak memory: 16 bytes a node of the partition.
+    Peak memory: 16 bytes a node.
     """
 
-    def __init__(self, partition: Partition) -> None:
-        self._dst = partition.columns["edges/dst"]
-        self._num_nodes = partition.num_nodes
+    def __init__(self, dst: Column, num_nodes: int) -> None:
+        self._dst = dst
+        self._num_nodes = num_nodes
 
     @cached_property
     def indptr(self) -> Counts:

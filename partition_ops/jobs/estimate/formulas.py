@@ -188,7 +188,12 @@ def convert(job: Job) -> StageEstimate:
     workers = _workers(job, _gather_memory(job, halo, PLANNED_BYTES))
     graphs, buckets = _graph_bytes(job, halo), _bucket_bytes(job)
     features = _feature_bytes(job)
-    held = max(_workers(job, scattering) * scattering, workers * gathering)
+    whole = [form.whole_bytes for form in get_formats(job.config.formats)]
+    held = max(
+        _workers(job, scattering) * scattering,
+        workers * gathering,
+        *(nodes * sizes.nodes + edges * sizes.edges for nodes, edges in whole),
+    )
     read = sizes.mapped_feature_bytes + buckets  # mapped, and released now and then
     mapped = min(workers * min(MAPPED_BYTES, sizes.largest_mapped_file), read)
     return StageEstimate(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts.book import Book
+from partition_ops.chunked.edges import EdgeBlock, EdgeReader
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.formats.columns import Column, LazyColumns, row_blocks
 from partition_ops.formats.format import reading_format
@@ -56,7 +57,15 @@ def whole_graph(conversion: Conversion, book: Book) -> WholeGraph:
         **{f"node_features/{f.key}": partial(feature, readers[f.key]) for f in metadata.node_features},
         **{f"edge_features/{f.key}": partial(feature, readers[f.key]) for f in metadata.edge_features},
     }
-    return WholeGraph(book, LazyColumns(makers))
+
+    def edges(edge_type: str) -> Iterator[EdgeBlock]:
+        reader = EdgeReader(conversion.source, metadata, conversion.dropped.ids(metadata))
+        for chunk in reader.chunks():
+            if chunk.edge_type_id == edge_types.index(edge_type):
+                yield from reader.blocks(chunk)
+
+    num_nodes = dict(zip(node_types, metadata.num_nodes, strict=True))
+    return WholeGraph(book, LazyColumns(makers), num_nodes, edges)
 
 
 def _edge_parts(conversion: Conversion, book: Book, type_id: int) -> Column:
