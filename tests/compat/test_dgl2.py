@@ -116,7 +116,7 @@ def test_dgl_makes_the_same_of_the_format_dgl(call: Callable[..., str], tmp_path
 
 def test_every_block_of_the_guide(dgl2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packages = tmp_path / "packages"
-    for name in ("packaging", "tqdm", "idna"):
+    for name in ("packaging", "tqdm", "requests", "idna", "jsonschema", "referencing"):
         for file in distribution(name).files or ():
             source = Path(str(file.locate()))
             if ".." not in file.parts and source.is_file() and source.suffix != ".pyc":
