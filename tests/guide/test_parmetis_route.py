@@ -73,18 +73,18 @@ def route(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     graph.write(folder / "in")
     hg = hetero(graph)
     write_schema(hg, folder / "mag.json")
-    prepare = ["prepare", str(folder / "in"), "--output", str(folder), "--format", "parmetis"]
+    prepare = ["prepare", str(folder / "in"), "--output", str(folder / "text"), "--format", "parmetis"]
     assert main([*prepare, "--attributes", "feat"]) == 0
     command = [*mpirun_command(MpiOptions(ranks=2)), sys.executable, "-m", "partition_ops.cli"]
     done = subprocess.run(
         [*command, "pm-dglpart", "mag", "2"],
-        cwd=folder / "prepare",
+        cwd=folder / "text" / "prepare",
         env={**mpi_environment(), "PYTHONPATH": str(Path.cwd())},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    convert = ["convert-partition", "--input-dir", str(folder / "prepare"), "--graph-name", "mag"]
+    convert = ["convert-partition", "--input-dir", str(folder / "text" / "prepare"), "--graph-name", "mag"]
     convert += ["--schema", str(folder / "mag.json"), "--num-parts", str(PARTS), "--num-node-weights", "3"]
     convert += ["--workspace", str(folder / "tmp"), "--node-attr-dtype", "float32"]
     assert main([*convert, "--output", str(folder / "out")]) == 0
@@ -94,10 +94,13 @@ def route(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 def test_the_example_of_a_node_file(tmp_path: Path) -> None:
     graph = SmallGraph({"a": 3, "b": 4}, {"a:r:b": Edges([0, 1, 2], [0, 1, 3])}, name="xxx")
     graph.write(tmp_path / "in")
-    assert main(["prepare", str(tmp_path / "in"), "--output", str(tmp_path), "--format", "parmetis"]) == 0
-    assert (tmp_path / "prepare" / "xxx_nodes.txt").read_text() == NODES
-    assert (tmp_path / "prepare" / "xxx_stats.txt").read_text().split() == ["7", "3", "2"]
-    assert main(["validate", str(tmp_path / "prepare"), "--parmetis", "xxx"]) == 0
+    assert (
+        main(["prepare", str(tmp_path / "in"), "--output", str(tmp_path / "text"), "--format", "parmetis"])
+        == 0
+    )
+    assert (tmp_path / "text" / "prepare" / "xxx_nodes.txt").read_text() == NODES
+    assert (tmp_path / "text" / "prepare" / "xxx_stats.txt").read_text().split() == ["7", "3", "2"]
+    assert main(["validate", str(tmp_path / "text" / "prepare"), "--parmetis", "xxx"]) == 0
 
 
 @needs_parmetis
@@ -107,13 +110,13 @@ def test_pm_dglpart_writes_the_columns(route: tuple[Any, Path]) -> None:
     src, dst = homogeneous.edges()
     expected = 0
     for part in range(PARTS):
-        nodes = (folder / "prepare" / f"p{part}-mag_nodes.txt").read_text().splitlines()
+        nodes = (folder / "text" / "prepare" / f"p{part}-mag_nodes.txt").read_text().splitlines()
         for line in nodes:
             node_id, node_type, *weights = map(int, line.split()[:5])
             assert node_id == expected  # nodes in a partition are assigned with contiguous IDs
             assert weights == [int(i == node_type) for i in range(3)]
             expected += 1
-        for line in (folder / "prepare" / f"p{part}-mag_edges.txt").read_text().splitlines()[:50]:
+        for line in (folder / "text" / "prepare" / f"p{part}-mag_edges.txt").read_text().splitlines()[:50]:
             _, _, orig_src, orig_dst, orig_edge, edge_type = map(int, line.split()[:6])
             edge = int(th.nonzero(homogeneous.edata[dgl.ETYPE] == edge_type)[0]) + orig_edge
             assert (int(src[edge]), int(dst[edge])) == (orig_src, orig_dst)
@@ -130,8 +133,8 @@ def test_convert_partition_outputs_files_as_below(route: tuple[Any, Path]) -> No
     with PartitionBook(open_store(str(folder / "out"))) as book:
         assert book.ntypes == list(hg.ntypes)
         assert book.canonical_etypes == list(hg.canonical_etypes)
-    (folder / "prepare" / "mag.json").write_text((folder / "mag.json").read_text())
-    assert verify(folder / "prepare", folder / "out").passed
+    (folder / "text" / "prepare" / "mag.json").write_text((folder / "mag.json").read_text())
+    assert verify(folder / "text" / "prepare", folder / "out").passed
 
 
 @needs_parmetis

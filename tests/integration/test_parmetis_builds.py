@@ -191,9 +191,12 @@ def test_a_64_bit_library_partitions(name: str, papers: int, real: Path, tmp_pat
 def test_the_original_program_goes_round(real: Path, tmp_path: Path) -> None:
     graph = library(papers=PAPERS)
     graph.write(tmp_path / "in")
-    assert main(["prepare", str(tmp_path / "in"), "--output", str(tmp_path), "--format", "parmetis"]) == 0
+    assert (
+        main(["prepare", str(tmp_path / "in"), "--output", str(tmp_path / "text"), "--format", "parmetis"])
+        == 0
+    )
     (tmp_path / "schema.json").write_text(json.dumps(schema(graph)))
-    text = tmp_path / "prepare"
+    text = tmp_path / "text" / "prepare"
     done = subprocess.run(
         [
             *mpirun_command(MpiOptions(ranks=2)),

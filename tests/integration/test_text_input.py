@@ -35,11 +35,12 @@ def doubled(graph: SmallGraph) -> SmallGraph:
 def text_of(graph: SmallGraph, folder: Path, *options: str, names: bool = True) -> Path:
     """Return the folder with the text of a graph, and with its schema if it has names."""
     graph.write(folder / "in")
-    call = ["prepare", str(folder / "in"), "--output", str(folder), "--format", "parmetis", *options]
+    out = folder / "text"
+    call = ["prepare", str(folder / "in"), "--output", str(out), "--format", "parmetis", *options]
     assert main(call) == 0
     if names:
-        (folder / "prepare" / f"{graph.name}.json").write_text(json.dumps(schema(graph, plain=True)))
-    return folder / "prepare"
+        (out / "prepare" / f"{graph.name}.json").write_text(json.dumps(schema(graph, plain=True)))
+    return out / "prepare"
 
 
 def toy(
