@@ -108,6 +108,34 @@ def check_not_inside_output(root: Store) -> None:
         )
 
 
+def check_target(
+    store: Store, key: str, *, sources: Sequence[Store] = (), inputs: Sequence[str] = ()
+) -> None:
+    """Reject a file of its own that would lie in a finished output or in an input, or replace an input file.
+
+    Args:
+        store: Folder of the file.
+        key: Name of the file in it.
+        sources: Roots of graphs that are read.
+        inputs: Canonical URIs of files that are read.
+
+    Raises:
+        UsageError: It would.
+    """
+    folder, name = f"{store.canonical_uri.rstrip('/')}/{key}".rsplit("/", 1)
+    place, remedy = f"{folder}/{name}", "Write the file to another folder."
+    if place in inputs:
+        raise UsageError("The output would replace its own input", found=place, remedy=remedy)
+    for source in sources:
+        if f"{folder}/".startswith(f"{source.canonical_uri.rstrip('/')}/"):
+            raise UsageError("The output lies inside the input", found=place, remedy=remedy)
+    found = store.uri if is_finished(store) else output_above(store)
+    if found is not None:
+        raise UsageError(
+            "The output lies inside a finished output", found=f"{place} in {found}", remedy=remedy
+        )
+
+
 def output_above(root: Store) -> str | None:
     """Return the URI of a finished output that a root lies in, or None."""
     above = root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,11 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book, read_book
 from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.artifacts.marker import FETCHED, foreign_content, read_marker, write_marker
 from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
 from partition_ops.formats.format import Format, get_formats
 from partition_ops.storage import Store
+from partition_ops.storage.local_store import LocalStore, copy_durably, sync_folder
 from partition_ops.storage.store import sha256_of
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
@@ -51,7 +54,7 @@ def fetch_partitions(
 
     Raises:
         InvalidInputError: The output is not finished, or lacks a file that its manifest lists.
-        UsageError: There is no such partition or format, or the folder holds partitions of another output.
+        UsageError: There is no such partition or format, or the folder has other content.
         StorageError: The folder cannot be written.
         TransientStorageError: A file is not what the manifest lists: it is damaged, or another process is
             writing the run.
@@ -73,6 +76,14 @@ def fetch_partitions(
     whole = [entry for entry in whole if not _is_same(entry, folder / _place(entry["key"]))]
     total = sum(entry["size"] for files in wanted.values() for entry in files.values())
     total += sum(entry["size"] for entry in whole)
+    own = _own_files(folder, entries, configs, [place for place, files in wanted.items() if files])
+    new = {f"{place}/{name}" for place, files in wanted.items() for name in files}
+    new |= {_place(entry["key"]) for entry in whole} | set(configs)
+    foreign = [place for place in new - own if (folder / place).exists() and place not in configs]
+    if foreign:
+        raise foreign_content(str(folder), foreign)
+    with _refused(folder):
+        write_marker(LocalStore(folder), FETCHED, files=sorted(own | new))
     with (
         _refused(folder),
         _scratch(folder) as scratch,
@@ -90,8 +101,12 @@ def fetch_partitions(
         for place, data in configs.items():
             path = folder / place
             path.parent.mkdir(parents=True, exist_ok=True)
-            (scratch / path.name).write_bytes(data)
+            with (scratch / path.name).open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
             (scratch / path.name).replace(path)
+            sync_folder(path.parent)
     return {
         "partition_config": str(folder / next(iter(configs))),
         "formats": [form.name for form in chosen],
@@ -153,7 +168,7 @@ def _check_parts(parts: Sequence[int], num_parts: int) -> None:
 
 def _check_folder(folder: Path, configs: dict[str, bytes], uri: str) -> None:
     """Reject a folder with partitions of another run: readers would not notice."""
-    strays = [path for path in folder.glob("*.json") if path.name not in configs]
+    strays = [path for path in folder.glob("*.json") if path.name not in {*configs, layout.MARKER}]
     others = [
         folder / place
         for place, data in configs.items()
@@ -168,6 +183,32 @@ def _check_folder(folder: Path, configs: dict[str, bytes], uri: str) -> None:
             expected=f"an empty folder, or partitions of {uri}",
             remedy="Fetch to another folder, or remove this one first.",
         )
+
+
+def _own_files(
+    folder: Path, entries: dict[str, Entry], configs: dict[str, bytes], replaced: Sequence[str]
+) -> set[str]:
+    """Return the files of a folder that an earlier call has written, by their paths in it.
+
+    Folders that earlier versions filled have no marker; the same config file shows that they are ours.
+
+    Raises:
+        UsageError: The folder, or one in it that is to be replaced, has other content.
+    """
+    root = LocalStore(folder)
+    marker = read_marker(root)
+    if marker is not None and marker["content"] == FETCHED:
+        own = set(marker.get("files", ()))
+    elif marker is None and any((folder / place).exists() for place in configs):
+        own = {_place(key) for key in entries}
+    elif names := root.names():
+        raise foreign_content(str(folder), names)
+    else:
+        own = set()
+    there = [entry.key for place in replaced for entry in root.list(f"{place}/")]
+    if foreign := [key for key in there if key not in own]:
+        raise foreign_content(str(folder), foreign)
+    return own
 
 
 def _missing(folder: Path, key: str, entries: dict[str, Entry]) -> dict[str, Entry]:
@@ -217,7 +258,7 @@ def _fetch_part(output: Store, files: dict[str, Entry], folder: Path, advance: A
     for name, entry in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(output.local_copy(entry["key"]), path)
+        copy_durably(output.local_copy(entry["key"]), path)
         _check_content(output, entry, path)
         advance(entry["size"])
 
@@ -237,4 +278,7 @@ def _replace(new: Path, folder: Path, scratch: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     if folder.exists():
         folder.rename(scratch / f"old-{secrets.token_hex(8)}")
+    for path in (new, *(path for path in new.rglob("*") if path.is_dir())):
+        sync_folder(path)
     new.rename(folder)
+    sync_folder(folder.parent)

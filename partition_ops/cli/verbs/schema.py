@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.marker import check_target
 from partition_ops.artifacts.tasks import check_apart
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input, lock_root, open_input, settings, split_file_uri
@@ -48,9 +49,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         if root is not None:
             return _run_stage(config, arguments, console, source, metadata, root)
         schema = schema_of(metadata, plain=not arguments.canonical)
-    folder, name = split_file_uri(arguments.output, "--output")
-    with open_store(folder, settings(arguments)) as target:
-        target.write_json(name, schema)
+        folder, name = split_file_uri(arguments.output, "--output")
+        with open_store(folder, settings(arguments)) as target:
+            check_target(target, name, sources=[source])
+            target.write_json(name, schema)
     console.line(f"{len(schema['nid'])} node types and {len(schema['eid'])} edge types in {arguments.output}")
     return schema
 

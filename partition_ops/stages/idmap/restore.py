@@ -5,6 +5,7 @@ Source: DGL guide, chapter 7.1, "ID mapping": ``restored[node_map] = saved``, he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.marker import check_target
 from partition_ops.chunked.table_files import parquet_file
 from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, one_of
 from partition_ops.stages.idmap.options import RemapConfig
@@ -62,6 +64,7 @@ def restore_rows(
     Peak memory: 150 MiB beside what the kernel keeps of the mapped files. Parquet, and a ``.pt`` output, take
     their size in temporary files once more.
     """
+    _check_output(output, inputs)
     type_map = TypeMap(run, node_type=config.node_type, edge_type=config.edge_type)
     rows = open_rows(inputs)
     _check_parts(rows, type_map)
@@ -104,6 +107,7 @@ def apply_rows(
 
     Peak memory: as `restore_rows`.
     """
+    _check_output(output, inputs)
     type_map = TypeMap(run, node_type=config.node_type, edge_type=config.edge_type)
     rows = open_rows(inputs)
     _check_total(rows, type_map, type_map.orig_count)
@@ -120,6 +124,19 @@ def apply_rows(
             written.append(file.where)
             advance(end - begin)
     return _summary(rows, type_map, written)
+
+
+def _check_output(output: RowFile, inputs: Sequence[RowFile]) -> None:
+    """Reject an output that would replace an input, or a file of a finished output.
+
+    Raises:
+        UsageError: It would.
+    """
+    read = [f"{file.store.canonical_uri}/{file.key}" for file in inputs]
+    name = re.escape(output.key).replace(re.escape(PART), "[0-9]+")
+    same = [file.key for file in inputs if re.fullmatch(name, file.key)]
+    for key in {output.key, *same}:
+        check_target(output.store, key, inputs=read)
 
 
 def _write_range(rows: Rows, type_map: TypeMap, begin: int, end: int, file: RowFile) -> None:
