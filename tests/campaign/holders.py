@@ -83,6 +83,10 @@ def suspended(where: Callable[[Attempt], Place], attempt: Attempt) -> Verdict:
         code = other.wait()
         suspect.send(signal.SIGCONT)
     resumed = suspect.wait()
+    if code == 1 and "process that does not go on" in other.output() and resumed == 0:
+        # it was suspended between its check and its rename, so that nobody could take over
+        _compare(reference(first, False).files, place.store, suspect.output())
+        return Verdict.REFUSED
     if code != 0:
         raise Defect(f"the second run ended with {code}: {other.output()}\nthe first: {suspect.output()}")
     if resumed not in (0, 1):
