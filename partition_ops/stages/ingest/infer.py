@@ -54,7 +54,9 @@ def infer_graph_file(folder: Store) -> str:
     """Return a proposal for the tables below a folder, as the text of a ``graph.yaml`` in that folder.
 
     A table whose first column with distinct values is named ``id``, ``key`` or after the table is a node
-    type; a table with two columns whose values are such keys is an edge type.
+    type. A table with two columns whose values are such keys is an edge type, and so is a table with one such
+    column and a second column, whose values become a node type without a table. Other columns of a node type
+    with keys of another one are edges from its rows.
 
     Raises:
         InvalidInputError: There are no tables, or none of them looks like nodes or like edges.
@@ -69,9 +71,9 @@ def infer_graph_file(folder: Store) -> str:
                 _find_ends(table, tables, duckdb)
         finally:
             duckdb.close()
-    edges = [table for table in tables if len(table.ends) >= 2]
+    edges = [table for table in tables if _is_edges(table)]
     nodes = [table for table in tables if table.key and table not in edges]
-    if not edges:
+    if not edges and not any(table.ends for table in nodes):
         raise InvalidInputError(
             f"No table below {folder.uri} looks like edges",
             found=", ".join(f"{t.path} ({', '.join(t.columns)})" for t in tables) or "no table",
@@ -90,7 +92,7 @@ def _tables(folder: Store, scratch: Path, duckdb: DuckDB) -> list[Table]:
             groups.setdefault(_pattern(entry.key), []).append(entry.key)
     found = []
     for index, (pattern, keys) in enumerate(sorted(groups.items())):
-        path = keys[0] if len(keys) == 1 else pattern
+        path = pattern if len(keys) > 1 else keys[0]
         place = scratch / f"table{index}"
         place.mkdir()
         spec = find_table(TableFile((path,)), folder, open_store, path)
@@ -119,11 +121,10 @@ def _pattern(key: str) -> str:
     """Return the pattern of the files that belong to one table with this one."""
     head, _, name = key.rpartition("/")
     stem, dot, suffix = name.partition(".")
+    if head:  # a folder is a table
+        return f"{head.partition('/')[0]}/**/*{dot}{suffix}" if "/" in head else f"{head}/*{dot}{suffix}"
     plain = re.sub(r"([-_.]?(part|chunk)?[-_]?\d+)+([-_][0-9a-f-]{8,})?$", "", stem)
-    if plain in ("", "part", "data", "chunk") and head:
-        return f"{head}/*{dot}{suffix}"
-    joined = f"{plain}*{dot}{suffix}" if plain != stem else name
-    return f"{head}/{joined}" if head else joined
+    return f"{plain}*{dot}{suffix}" if plain != stem else name
 
 
 def _name(path: str) -> str:
@@ -158,11 +159,11 @@ def _may_be_key(table: Table, name: str) -> bool:
 def _find_ends(table: Table, tables: Sequence[Table], duckdb: DuckDB) -> None:
     """Find the columns of a table whose values are keys of others; those named alike win."""
     for column in table.distinct:
-        if not _may_be_key(table, column) or column == table.key:
+        if not _may_be_key(table, column):
             continue
         shares = {}
         for other in tables:
-            if other.key and (other is not table or column != other.key):
+            if other.key and (other is not table or column != table.key):
                 share = _share(table, column, other, duckdb)
                 alike = other.name.lower() in column.lower() or column.lower() == other.key.lower()
                 if share >= KNOWN:
@@ -186,6 +187,17 @@ def _share(table: Table, column: str, other: Table, duckdb: DuckDB) -> float:
     return float(share or 0)
 
 
+def _is_edges(table: Table) -> bool:
+    """Return whether a table is edges: its key, if it has one, is that of another table."""
+    keys = [column for column, _ in table.ends]
+    rest = [name for name in table.distinct if name not in keys and _may_be_key(table, name)]
+    if table.key and table.key not in keys:
+        return False
+    if len(keys) == 1 and len(table.distinct) == 2 and rest:  # the other column makes a type of its own
+        table.ends.append((rest[0], rest[0]))
+    return len(table.ends) >= 2
+
+
 def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table]) -> str:
     name = re.sub(r"[^A-Za-z0-9_]", "_", folder.uri.rstrip("/").rpartition("/")[2]) or "graph"
     name = name if re.match(r"[A-Za-z_]", name) else f"graph_{name}"
@@ -197,9 +209,18 @@ def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table]) -> str:
     ]
     for table in nodes:
         lines += [f"  {table.name}:", f"    table: {_quoted(table.path)}", f"    key: {_quoted(table.key)}"]
-        lines += _columns(table, [table.key])
+        lines += _columns(table, [table.key, *(column for column, _ in table.ends)])
     lines += ["", "edges:"]
     taken: set[str] = set()
+    named = {table.name for table in nodes}
+    for kind in dict.fromkeys(kind for table in edges for _, kind in table.ends[:2] if kind not in named):
+        lines.insert(lines.index("edges:") - 1, f"  {kind}:  # the keys that edges name")
+    for table in nodes:
+        for column, kind in table.ends:
+            if kind in named:
+                lines += [f"  {table.name}:{column}:{kind}:", f"    table: {_quoted(table.path)}"]
+                lines += [f"    src: {_quoted(table.key)}", f"    dst: {_quoted(column)}"]
+                lines += ["    on_defect: {null_keys: drop}"] if table.nulls[column] else []
     for table in edges:
         (src, src_type), (dst, dst_type) = table.ends[:2]
         relation = f"{src_type}:{table.name}:{dst_type}"

@@ -1,0 +1,56 @@
+"""``ingest --infer`` and ``--example``: what is printed is a graph.yaml that works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.ingest.graph_file import EXAMPLE, parse_graph_file
+from partition_ops.stages.ingest.infer import infer_graph_file
+from partition_ops.storage import open_store
+from tests.command_line import Called
+from tests.tables import ITEMS, RATINGS, TAGS, USERS, ingest, write_csv, write_json_lines, write_parquet
+
+
+def test_the_example_is_valid(called: Called) -> None:
+    graph = parse_graph_file(EXAMPLE.encode(), "example")
+    assert [node.name for node in graph.nodes] == ["user", "item", "tag"]
+    assert called("ingest", "--example").stdout == EXAMPLE
+
+
+def test_a_proposal_can_be_ingested(tmp_path: Path, called: Called) -> None:
+    users = [
+        {**user, "age": 30, "friend": friend}
+        for user, friend in zip(USERS, ("u2", None, "u7", "u2"), strict=True)
+    ]
+    (tmp_path / "ratings").mkdir()
+    write_parquet(tmp_path / "users-0.parquet", users[:2])
+    write_parquet(tmp_path / "users-1.parquet", users[2:])
+    write_csv(tmp_path / "items.csv", ITEMS)
+    write_json_lines(tmp_path / "ratings/a.jsonl", RATINGS[:2])
+    write_json_lines(tmp_path / "ratings/b.jsonl", RATINGS[2:])
+    write_parquet(tmp_path / "tags.parquet", TAGS)
+    printed = called("ingest", "--infer", tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    (tmp_path / "graph.yaml").write_text(printed.stdout)
+    ingest(tmp_path, tmp_path / "graph")
+    metadata = load_metadata(open_store(str(tmp_path / "graph")))
+    assert {*metadata.node_types} == {"user", "item", "tag"}
+    assert {
+        str(edge_type): count
+        for edge_type, count in zip(metadata.edge_types, metadata.num_edges, strict=True)
+    } == {
+        "user:friend:user": 3,
+        "user:rating:item": 4,
+        "item:tag:tag": 3,
+    }
+    assert {feature.key for feature in metadata.node_features} >= {"user/age", "item/price"}
+
+
+def test_tables_without_edges_have_no_proposal(tmp_path: Path) -> None:
+    write_csv(tmp_path / "items.csv", ITEMS)
+    with pytest.raises(InvalidInputError, match="looks like edges"):
+        infer_graph_file(open_store(str(tmp_path)))
