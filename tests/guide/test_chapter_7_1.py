@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,11 @@ import torch
 from partition_ops import PartitionBook, open_store
 from partition_ops.cli import main
 from partition_ops.stages.idmap.return_mapping import return_mapping
+from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
+from partition_ops.stages.partition.options import MpiOptions
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import Edges, SmallGraph, Values, library, social
+from tests.mpi import needs_parmetis
 from tests.train_graphs import in_memory, partitioned
 
 dgl = import_dgl()
@@ -171,21 +176,42 @@ def test_return_mapping_restores_the_order(homogeneous: bool, output: Path, tmp_
     assert np.load(tmp_path / "restored.npy").tolist() == orig_node_emb.tolist()
 
 
+TOY = SmallGraph(
+    {"type0": 3, "type1": 4},
+    {
+        "type0:r:type1": Edges([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 3]),
+        "type1:s:type1": Edges([0, 1, 2], [1, 2, 3]),
+    },
+    name="toy",
+)
+
+
 @pytest.mark.parametrize("engine", ["auto", "two-level", "metis", "random"])
 @pytest.mark.parametrize("parts", [2, 3])
 def test_the_toy_example_is_even(engine: str, parts: int, tmp_path: Path) -> None:
     """Three nodes of one type and four of the other: the same number of each in every partition."""
-    toy = SmallGraph(
-        {"type0": 3, "type1": 4},
-        {
-            "type0:r:type1": Edges([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 3]),
-            "type1:s:type1": Edges([0, 1, 2], [1, 2, 3]),
-        },
-    )
-    found = run(toy, tmp_path, "--num-parts", str(parts), "--engine", engine)
-    for node_type in toy.nodes:
+    found = run(TOY, tmp_path, "--num-parts", str(parts), "--engine", engine)
+    for node_type in TOY.nodes:
         counts = np.bincount(np.loadtxt(found / f"assignment/{node_type}.txt", dtype=int), minlength=parts)
         assert counts.max() - counts.min() <= 1, (node_type, counts)
+
+
+@needs_parmetis
+def test_pm_dglpart_makes_the_toy_example_even(tmp_path: Path) -> None:
+    text = tmp_path / "out/prepare"
+    words = ["prepare", str(TOY.write(tmp_path / "in")), "--output", str(text.parent), "--format", "parmetis"]
+    assert main(words) == 0
+    command = [*mpirun_command(MpiOptions(ranks=1)), sys.executable, "-m", "partition_ops.cli"]
+    subprocess.run(
+        [*command, "pm-dglpart", "toy", "2"],
+        cwd=text,
+        env={**mpi_environment(), "PYTHONPATH": str(Path.cwd())},
+        check=True,
+    )
+    parts = [(text / f"p{part}-toy_nodes.txt").read_text().splitlines() for part in range(2)]
+    types = [[line.split()[1] for line in lines] for lines in parts]
+    assert [found.count("1") for found in types] == [2, 2]
+    assert sorted(found.count("0") for found in types) == [1, 2]
 
 
 def test_the_schema_file_of_the_demo_code(tmp_path: Path) -> None:
