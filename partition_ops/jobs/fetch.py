@@ -83,6 +83,7 @@ def fetch_partitions(
     if foreign:
         raise foreign_content(str(folder), foreign)
     with _refused(folder):
+        folder.mkdir(parents=True, exist_ok=True)
         write_marker(LocalStore(folder), FETCHED, files=sorted(own | new))
     with (
         _refused(folder),
