@@ -112,7 +112,8 @@ def test_verify_finds_a_changed_file(converted: Path) -> None:
 
 def test_fetch_copies_a_partition_that_dgl_loads(prepared: Path, tmp_path: Path) -> None:
     assert main(["fetch", str(prepared / "out"), "--part", "1", "--to", str(tmp_path / "host")]) == 0
-    assert sorted(path.name for path in (tmp_path / "host").iterdir()) == ["part1", "partition-ops.json", "small.json"]
+    names = sorted(path.name for path in (tmp_path / "host").iterdir())
+    assert names == ["part1", "partition-ops.json", "small.json"]
     loaded = import_dgl().distributed.load_partition(str(tmp_path / "host" / "small.json"), 1)
     assert loaded[0].num_nodes() and "paper/feat" in loaded[1]
 
