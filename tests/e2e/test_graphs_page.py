@@ -19,9 +19,11 @@ def read(site: Site, path: str = HOME) -> requests.Response:
     return site.session(cookie=True).get(site.url(path), timeout=60)
 
 
-def graph_path(site: Site) -> str:
-    """The path of the page of the graph 'small'."""
-    (path,) = re.findall(r'<th scope="row"><a href="([^"]*)">small</a>', read(site).text)[:1]
+def graph_path(site: Site, run: Run) -> str:
+    """The path of the page of the graph of a run."""
+    root = run.root.partition("/runs/")[0]
+    row = rf'data-search="small {re.escape(root)} [^"]*">\s*<th scope="row"><a href="([^"]*)"'
+    (path,) = re.findall(row, read(site).text)
     return unescape(path)
 
 
@@ -41,7 +43,7 @@ def test_a_failed_run_says_where_and_why(site: Site, refused: Run) -> None:
 
 
 def test_a_graph_shows_its_runs_and_how_to_train(site: Site, published: Run) -> None:
-    text = read(site, graph_path(site)).text
+    text = read(site, graph_path(site, published)).text
     assert f"PartitionedGraph(&#34;{published.root}&#34;)" in text
     assert "partition-ops fetch" in text
     assert published.root.rpartition("/")[2] in text
@@ -51,15 +53,15 @@ def test_a_graph_shows_its_runs_and_how_to_train(site: Site, published: Run) -> 
 
 def test_two_runs_side_by_side(site: Site, published: Run) -> None:
     run = published.root.rpartition("/")[2]
-    answer = read(site, f"{graph_path(site)}/compare?a={run}&b={run}")
+    answer = read(site, f"{graph_path(site, published)}/compare?a={run}&b={run}")
     assert answer.status_code == 200
     assert "author:writes:paper" in answer.text
     assert "Options that differ</h2>\n<p>None.</p>" in answer.text
-    assert read(site, f"{graph_path(site)}/compare?a={run}&b=../x").status_code == 404
+    assert read(site, f"{graph_path(site, published)}/compare?a={run}&b=../x").status_code == 404
 
 
 def test_graphs_need_a_login_and_a_known_key(site: Site, published: Run) -> None:
-    for path in (HOME, graph_path(site)):
+    for path in (HOME, graph_path(site, published)):
         assert requests.get(site.url(path), timeout=30).status_code == 401
     assert read(site, f"{HOME}graphs/0123456789abcdef").status_code == 404
 
@@ -77,7 +79,7 @@ def test_a_broken_run_shows_as_broken(site: Site, published: Run) -> None:
         store.delete(["index.json"])
         store.write_bytes(f"runs/{name}/quality/report.json", b"<script>")
         try:
-            answer = read(site, graph_path(site))
+            answer = read(site, graph_path(site, published))
             assert answer.status_code == 200
             assert "quality/report.json" in answer.text
             assert 'class="bad"' in answer.text

@@ -64,10 +64,10 @@ def _watch(browser: Browser, site: Site, run: Run) -> None:
     browser.evaluate("window.loadedOnce = true")
     browser.wait_for_text("small", "tasks")
     site.wait(run, "success")
-    of_graph = "document.querySelector('tr[data-search^=small]')"
+    of_graph = f"document.querySelector('tr[data-search^=\"small {OUTPUT}/small \"]')"
     wait_until(lambda: browser.evaluate(f"{of_graph}.querySelector('progress') === null"), seconds=60)
     assert browser.evaluate("window.loadedOnce") is True
-    browser.click("th a", "small")
+    browser.evaluate(f"{of_graph}.querySelector('a').click()")
     browser.wait_for_text(run_folder(run.run_id))
 
 
