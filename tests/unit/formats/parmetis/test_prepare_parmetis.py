@@ -284,14 +284,16 @@ def test_the_schema_of_the_guide_exactly_and_back(tmp_path: Path) -> None:
         "num_edges_per_type": [end - begin for begin, end in expected["eid"].values()],
         "edges": dict.fromkeys(names, no_files),
     }
-    (tmp_path / "metadata.json").write_text(json.dumps(document))
-    assert main(["schema", str(tmp_path), "--output", str(tmp_path / "mag.json")]) == 0
-    written = json.loads((tmp_path / "mag.json").read_text())
+    source, out = tmp_path / "mag", tmp_path / "mag.json"
+    source.mkdir()
+    (source / "metadata.json").write_text(json.dumps(document))
+    assert main(["schema", str(source), "--output", str(out)]) == 0
+    written = json.loads(out.read_text())
     assert json.dumps(written, indent=4).splitlines() == golden.splitlines()  # in this order too
     assert read_schema(open_store(str(tmp_path)), "mag.json") == expected
     assert read_schema(open_store(str(GOLDEN)), "ogbn_mag_schema.json") == expected
-    assert main(["schema", str(tmp_path), "--canonical", "--output", str(tmp_path / "mag.json")]) == 0
-    assert list(json.loads((tmp_path / "mag.json").read_text())["eid"]) == names
+    assert main(["schema", str(source), "--canonical", "--output", str(out)]) == 0
+    assert list(json.loads(out.read_text())["eid"]) == names
 
 
 def test_relations_that_are_not_unique_or_have_no_edges_stay_whole(tmp_path: Path) -> None:
