@@ -27,7 +27,7 @@ graph_name: shop
 
 nodes:
   user:
-    table: users/*.parquet          # Parquet, CSV, JSON lines, Arrow IPC, a Delta table, or a query
+    table: users/*.parquet          # Parquet, CSV, JSON lines, Arrow IPC, or a query
     key: user_id                    # or several columns: [country, number]
     features:
       age: {transform: standardise, missing: mean}
@@ -67,7 +67,7 @@ class TableFile:
 
     Attributes:
         paths: Paths, patterns or folders as they are written.
-        format: ``parquet``, ``csv``, ``json``, ``arrow`` or ``delta``; None if names of files say so.
+        format: ``parquet``, ``csv``, ``json`` or ``arrow``; None if names of files say so.
         delimiter: Of CSV; None detects it.
         sql: A query, instead of paths.
         database: The file that is queried.
