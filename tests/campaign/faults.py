@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
+from unittest.mock import patch
 
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import METADATA
@@ -162,18 +163,20 @@ def damaged_graph(attempt: Attempt) -> Verdict:
     """Damage a graph at random: it is rejected with an error of ours, or its output passes verification."""
     from tests.long.test_damaged_graphs import run_damaged
 
-    _draw_no_charts()
-    outcome = run_damaged(attempt.folder, attempt.random.randrange(2**32))
+    with _no_charts():
+        outcome = run_damaged(attempt.folder, attempt.random.randrange(2**32))
     return Verdict.REFUSED if outcome == "refused" else Verdict.SAME
 
 
-@cache
-def _draw_no_charts() -> None:
-    """Charts take half the time of a run over a small graph."""
+@contextmanager
+def _no_charts() -> Iterator[None]:
+    """Charts take half the time of a run over a small graph; commands that are forked later draw them."""
     from partition_ops.stages.quality import page
 
-    for name in ("quality_page", "time_chart"):
-        setattr(page, name, lambda *given: "")
+    with ExitStack() as stack:
+        for name in ("quality_page", "time_chart"):
+            stack.enter_context(patch.object(page, name, lambda *given: ""))
+        yield
 
 
 CASES = [

@@ -20,7 +20,8 @@ from tests.campaign.kills import options, reference, settle_quickly
 from tests.integration.test_killed import content
 
 ENGINES = ("random", "metis")
-TIMEOUT = timedelta(seconds=1)  # instead of 20 minutes
+TIMEOUT = timedelta(seconds=4)  # instead of 20 minutes; locks have whole seconds
+REFUSALS = ("taken over", "in use", "process that does not go on")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def elsewhere(system: str) -> None:
     """Let a process look as one on another machine, whose lock expires after `TIMEOUT`."""
     settle_quickly()
     lock.PROCESS_TIMEOUT = TIMEOUT
-    lock.RENEWAL_INTERVAL = TIMEOUT / 4
+    lock.RENEWAL_INTERVAL = TIMEOUT / 8
     lock._identity = lambda: {"system": system, "started": "1"}
 
 
@@ -72,7 +73,7 @@ def suspended(where: Callable[[Attempt], Place], attempt: Attempt) -> Verdict:
     suspect.send(signal.SIGSTOP)
     if suspect.ended():
         suspect.wait()
-    time.sleep(TIMEOUT.total_seconds() * 2.2)
+    time.sleep(TIMEOUT.total_seconds() + 2)
     other = start(second, "two")
     early = chance.random() < 0.5  # it resumes while the other one is at work
     if early:
@@ -83,16 +84,21 @@ def suspended(where: Callable[[Attempt], Place], attempt: Attempt) -> Verdict:
         code = other.wait()
         suspect.send(signal.SIGCONT)
     resumed = suspect.wait()
-    if code == 1 and "process that does not go on" in other.output() and resumed == 0:
-        # it was suspended between its check and its rename, so that nobody could take over
-        _compare(reference(first, False).files, place.store, suspect.output())
-        return Verdict.REFUSED
-    if code != 0:
-        raise Defect(f"the second run ended with {code}: {other.output()}\nthe first: {suspect.output()}")
-    if resumed not in (0, 1):
-        raise Defect(f"the resumed run ended with {resumed}: {suspect.output()}")
-    _compare(known.files, place.store, f"resumed {'early' if early else 'late'}: {suspect.output()}")
-    return Verdict.REFUSED if resumed else Verdict.SAME
+    said = f"{first} resumed {'early' if early else 'late'} and ended with {resumed}: {suspect.output()}\n"
+    said += f"{second} ended with {code}: {other.output()}"
+    for command, ended in ((suspect, resumed), (other, code)):
+        if ended != 0 and not (ended == 1 and any(text in command.output() for text in REFUSALS)):
+            raise Defect(said)
+    if resumed and code:
+        again = start(second, "three")
+        succeed(again)
+        code = 0
+    ended_well = [engine for engine, ended in ((first, resumed), (second, code)) if ended == 0]
+    found = content(place.store)
+    # a run that was suspended before it had the lock begins when it is resumed, and replaces the output
+    if all(found != reference(engine, False).files for engine in ended_well):
+        _compare(reference(ended_well[-1], False).files, place.store, said)
+    return Verdict.REFUSED if resumed or code else Verdict.SAME
 
 
 def at_once(where: Callable[[Attempt], Place], attempt: Attempt) -> Verdict:
