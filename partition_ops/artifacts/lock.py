@@ -291,8 +291,9 @@ def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
     except (PartitionOpsError, OSError) as error:
         # artifacts that another process has replaced meanwhile look damaged
         with suppress(PartitionOpsError):
-            if fence.lost or fence._token() != fence.token:
-                raise fence.conflict() from error
+            fence.lost = fence.lost or fence._token() != fence.token
+        if fence.lost:
+            raise fence.conflict() from error
         raise
     finally:
         ended.set()

@@ -179,6 +179,12 @@ def test_a_holder_that_lost_its_lock_changes_nothing_more(root: Store) -> None:
     assert root.read_bytes("a") == b"mine" and root.read_json(layout.LOCK) == others
 
 
+def test_what_looks_damaged_after_a_takeover_is_reported_as_such(root: Store) -> None:
+    with pytest.raises(ConflictError, match="taken over"), locked(root, claim=False):
+        root.compare_and_delete(layout.LOCK, expected=root.read_bytes(layout.LOCK))
+        root.read_bytes("artifact")  # which another process has removed
+
+
 def test_tokens_grow(root: Store) -> None:
     tokens = []
     for _ in range(3):
