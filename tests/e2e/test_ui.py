@@ -75,7 +75,8 @@ def test_graphs_are_sorted_searched_and_kept_fresh(site: Site, published: Run, b
     browser.open(site.url("/graph-partitioning/"))
     log_in(browser, site)
     browser.wait_for_text("Worst imbalance", "small")
-    browser.click("th button", "Edges")
+    is_sorted = "document.querySelector('[aria-sort]') !== null"  # once the script has been loaded
+    wait_until(lambda: browser.click("th button", "Edges") or browser.evaluate(is_sorted), seconds=30)
     browser.evaluate("document.activeElement.blur(); document.querySelector('tbody').dataset.old = '1'")
     is_fresh = "document.querySelector('tbody').dataset.old === undefined"
     wait_until(lambda: browser.evaluate(is_fresh), seconds=60)

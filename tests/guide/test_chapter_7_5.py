@@ -1,7 +1,7 @@
 """Chapter 7.5, heterogeneous graph under the hood, in its order: its graph of types T0, T1 and R0 to R3.
 
 `test_servers.py` has the chapter's last section, ``DistGraph`` and ``DistTensor`` on real servers, and
-`test_dist_graph.py` the example of sampling.
+`test_two_servers.py` the example of sampling.
 """
 
 from __future__ import annotations

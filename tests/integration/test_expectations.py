@@ -268,7 +268,7 @@ def test_pages_and_lists_of_a_failed_validation_are_deleted(tmp_path: Path) -> N
     with pytest.raises(InvalidInputError):
         validate_graph(ValidateConfig(data_docs=True), open_store(str(folder)), out)
     assert out.exists("validation/data_docs/index.html")
-    out.write_bytes("validation/dropped/of-a-killed-run.npy", b"")
+    out.write_bytes("validation/dropped/paper:cites:paper.npy", b"")
     file.write_text(sound)
     validate_graph(ValidateConfig(), open_store(str(folder)), out)
     assert [entry.key for entry in out.list("validation/")] == [layout.VALIDATION_REPORT]

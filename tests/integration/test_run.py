@@ -160,6 +160,7 @@ SCHEMAS = {
 ELSEWHERE = {
     *("metadata", "latest", "expectation_suite", "probe", "migration"),
     *("lock", "beginning", "graphs", "graph_settings", "converted_text"),
+    *("index", "ingest", "graph_tables"),
 }
 """Schemas of files that a run like this does not write, or removes."""
 

@@ -60,24 +60,24 @@ def test_a_flipped_bit_is_noticed(
     with open_store(s3_root, s3_settings) as store:
         store.write_bytes("a", DATA)
         right = {name: read(store) for name, read in READS.items()}
-    faults = Faults(1, share=0, flipped=0.4)
+    faults = Faults(1, share=0, flipped=0.25)
     with faulty(s3_settings, faults) as settings:
         for _ in range(6):
             with open_store(s3_root, settings) as store:
                 assert {name: read(store) for name, read in READS.items()} == right
-    assert faults.seen["flipped"] > 6
+    assert faults.seen["flipped"] > 2
 
 
 def test_a_flipped_bit_of_a_lock_is_noticed(
     s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_client, "SETTLE_SECONDS", 0)
-    faults = Faults(3, share=0, flipped=0.4)
+    faults = Faults(3, share=0, flipped=0.25)
     with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
         for number in range(8):
             before = f"{number - 1}".encode() if number else None
             assert store.compare_and_set("lock", f"{number}".encode(), expected=before)
-    assert faults.seen["flipped"] > 3
+    assert faults.seen["flipped"] > 1
 
 
 def test_a_flipped_bit_of_a_large_object_is_noticed(s3_settings: StorageSettings, s3_root: str) -> None:
@@ -85,7 +85,7 @@ def test_a_flipped_bit_of_a_large_object_is_noticed(s3_settings: StorageSettings
     data = os.urandom(s3_client.PART_BYTES) * 4
     with open_store(s3_root, s3_settings) as store:
         store.write_bytes("a", data)
-    faults = Faults(7, share=0, flipped=0.5)
+    faults = Faults(7, share=0, flipped=0.25)
     with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
         assert store.local_copy("a").read_bytes() == data
     assert faults.seen["flipped"]
@@ -101,7 +101,7 @@ def test_a_flipped_bit_of_an_upload_is_noticed(
         store.write_bytes("large", data)
         for number in range(10):
             store.write_bytes(f"{number}", DATA)
-    assert faults.seen["flipped"] > 3
+    assert faults.seen["flipped"] > 1
     with open_store(s3_root, s3_settings) as store:
         assert store.read_bytes("large") == data
         assert all(store.read_bytes(f"{number}") == DATA for number in range(10))
