@@ -44,7 +44,8 @@ def test_a_failed_run_says_where_and_why(site: Site, refused: Run) -> None:
 
 def test_a_graph_shows_its_runs_and_how_to_train(site: Site, published: Run) -> None:
     text = read(site, graph_path(site, published)).text
-    assert f"PartitionedGraph(&#34;{published.root.partition('/runs/')[0]}/runs/" in text
+    root = published.root.partition("/runs/")[0]
+    assert f'PartitionedGraph("{root}/runs/' in text
     assert "partition-ops fetch" in text
     assert published.root.rpartition("/")[2] in text
     (report,) = re.findall(r'<a href="([^"]*report\.html)">quality</a>', text)[:1]
