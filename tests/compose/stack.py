@@ -18,6 +18,7 @@ from tests.compose.compose_file import COMPOSE, EXAMPLE, conditions, services, s
 
 HEALTH_SECONDS = 600.0
 ONCE_SECONDS = 600.0
+NO_NAMES = "Temporary failure in name resolution"
 NAMES_SECONDS = 60.0
 NAME_SERVER = Path("/run/containers/networks/aardvark-dns/aardvark.pid")
 PORTS = ("AIRFLOW_PORT", "S3_PORT", "S3_CONSOLE_PORT")
@@ -186,7 +187,16 @@ class Stack:
         """Wait for the end of a service that runs once, and return its log."""
         (container,) = self.containers(service)
         end = time.monotonic() + seconds
-        while (state := self.inspect(container)["State"])["Status"] not in ("exited", "stopped"):
+        attempts = 3  # Podman's name server may know the others later than the container asks
+        while True:
+            state = self.inspect(container)["State"]
+            if state["Status"] in ("exited", "stopped"):
+                attempts -= 1
+                if state["ExitCode"] == 0 or not attempts or NO_NAMES not in self.log(container, lines=1000):
+                    break
+                for other in self.containers("postgres"):
+                    self._wait_for_names(other, "postgres")
+                self.run("start", container)
             assert time.monotonic() < end, f"{container} goes on\n{self.log(container)}"
             time.sleep(1)
         assert state["ExitCode"] == 0, self.log(container)
