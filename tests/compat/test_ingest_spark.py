@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.tables import ITEMS, RATINGS, USERS, contents, ingest, write_shop
 from tests.unit.stages.ingest.test_ingest_problems import ABSENT, LENIENT, NO_KEY, TWICE
 
 pytest.importorskip("pyspark")
+SECONDS = 120.0
 NEW = {**USERS[0], "user_id": "a1"}
 
 
@@ -28,8 +30,11 @@ def _two_executors() -> None:
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    executors = session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # type: ignore[union-attr]
-    assert executors == 2
+    status = session.sparkContext._jsc.sc().getExecutorMemoryStatus  # type: ignore[union-attr]
+    end = time.monotonic() + SECONDS
+    while status().size() - 1 < 2:  # executors register after the session has been made
+        assert time.monotonic() < end, f"{status().size() - 1} of 2 executors"
+        time.sleep(0.5)
 
 
 def test_the_graph_is_the_same(tmp_path: Path) -> None:
