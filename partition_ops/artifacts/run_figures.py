@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -42,3 +42,9 @@ def seconds_by_stage(destination: Store) -> dict[str, float]:
         with suppress(InvalidInputError):  # records are not artifacts: a broken one has no time
             found[name] = found.get(name, 0.0) + read_record(destination, task)["seconds"]
     return {name: round(found[name], 3) for name in STAGES if name in found}
+
+
+def relative_shares(per_part: Sequence[int]) -> list[float]:
+    """Return the number of nodes in each partition over an equal share; 1 for a type without nodes."""
+    total = sum(per_part)
+    return [count * len(per_part) / total if total else 1.0 for count in per_part]

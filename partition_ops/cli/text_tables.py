@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from partition_ops.artifacts.run_figures import relative_shares
+
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
 
@@ -34,7 +36,9 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
             [str(part["part"]), *(f"{figure:,}" for figure in figures), f"{part['bytes'] / 2**20:.1f}"]
         )
     types = report["node_types"].values()
-    rows.append(["lightest", *(_lightest_share(entry["per_part"]) for entry in types), "", "", "", ""])
+    rows.append(
+        ["lightest", *(f"{min(relative_shares(entry['per_part'])):.3f}" for entry in types), "", "", "", ""]
+    )
     rows.append(["imbalance", *(f"{entry['imbalance']:.3f}" for entry in types), "", "", "", ""])
     lines = table(rows)
     if len(report["partitions"]) > len(shown):
@@ -49,12 +53,6 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         *_migration_lines(report.get("migration")),
         *_probe_lines(report.get("probe")),
     ]
-
-
-def _lightest_share(per_part: list[int]) -> str:
-    """Return the nodes of the lightest partition over those of equal partitions."""
-    total = sum(per_part)
-    return f"{min(per_part) * len(per_part) / total if total else 1:.3f}"
 
 
 def _probe_lines(probe: dict[str, Any] | None) -> list[str]:

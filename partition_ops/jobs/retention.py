@@ -12,7 +12,7 @@ from partition_ops.artifacts.latest import latest_run, read_beginning
 from partition_ops.artifacts.lock import read_lock
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RetentionConfig
-from partition_ops.stages.publish.run_index import leave_out
+from partition_ops.stages.publish.run_index import leave_out, run_name
 from partition_ops.storage import Store, StoredObject
 
 MARKS = {  # written first, removed last: a folder without any of them is not a run
@@ -132,16 +132,11 @@ def _needed(root: Store, runs: Mapping[str, Any]) -> dict[str, str]:
         if beginning and lock and beginning["holder"] == lock["holder"]:
             needed[name] = f"it holds {layout.LOCK}"
             if beginning["latest"]:
-                needed[_name_of(beginning["latest"])] = f"{name} began from it"
+                needed[run_name(beginning["latest"])] = f"{name} began from it"
     latest = latest_run(root)
     if latest:
-        needed[_name_of(latest)] = f"{layout.LATEST} names it"
+        needed[run_name(latest)] = f"{layout.LATEST} names it"
     return needed
-
-
-def _name_of(uri: str) -> str:
-    """Return the folder name of a run from its URI, whatever address of the root the URI has."""
-    return uri.rstrip("/").rpartition("/")[2]
 
 
 def _remove(root: Store, name: str, keys: Iterable[str]) -> None:

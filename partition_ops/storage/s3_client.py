@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -290,7 +291,14 @@ def put_if_absent(client: S3Client, bucket: str, key: str, data: bytes, content_
 
     Servers that ignore conditions overwrite.
     """
-    options: dict[str, Any] = {"ContentType": content_type, **ABSENT}
+    return _put_if(ABSENT, client, bucket, key, data, content_type)
+
+
+def _put_if(
+    condition: dict[str, str], client: S3Client, bucket: str, key: str, data: bytes, content_type: str
+) -> bool:
+    """Write an object on a condition, and return whether the server found it met."""
+    options: dict[str, Any] = {"ContentType": content_type, **condition}
     try:
         client.put_object(Bucket=bucket, Key=key, Body=data, **options)
     except ClientError as error:
@@ -325,16 +333,7 @@ def put_if_unchanged(
         ClientError: The server refused the request for another reason.
     """
 
-    def put(condition: dict[str, str]) -> bool:
-        options: dict[str, Any] = {"ContentType": content_type, **condition}
-        try:
-            client.put_object(Bucket=bucket, Key=key, Body=data, **options)
-        except ClientError as error:
-            if error_code(error) not in UNMET:
-                raise
-            return False
-        return True
-
+    put = partial(_put_if, client=client, bucket=bucket, key=key, data=data, content_type=content_type)
     found, condition = _content(client, bucket, key)
     if found != expected:
         return found == data

@@ -18,7 +18,7 @@ from examples.python_environment.__main__ import main as make_graph
 from local_stack.processes import free_port
 from tests.compat.conftest import HERE, ROOT, SECONDS
 from tests.compat.expected import write_expected
-from tests.e2e.guide import cluster, run_page, tools_on_path
+from tests.e2e.guide import cluster, run_page, tools_on_path, two_servers
 from tests.graphs import SmallGraph, Values, library, social
 from tests.train_graphs import partitioned
 
@@ -60,16 +60,7 @@ def serve(graph: SmallGraph, config: Path, form: str, folder: Path, dgl2: Path, 
         "CLUSTER": f"{os.getpid()}",
         "DGLBACKEND": "pytorch",
         "OMP_NUM_THREADS": "1",
-        "DGL_DIST_MODE": "distributed",
-        "DGL_IP_CONFIG": "ip_config.txt",
-        "DGL_CONF_PATH": str(config),
-        "DGL_GRAPH_FORMAT": "csc",
-        "DGL_NUM_SERVER": "1",
-        "DGL_NUM_CLIENT": "2",
-        "DGL_NUM_SAMPLER": "0",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(ports[2]),
-        "WORLD_SIZE": "2",
+        **two_servers(str(config), port=ports[2]),
     }
     with cluster(folder / "machines", 2, env) as machines:
         machines.write("ip_config.txt", f"127.0.0.1 {ports[0]}\n127.0.0.1 {ports[1]}\n")

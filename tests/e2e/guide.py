@@ -120,6 +120,27 @@ def cluster(folder: Path, machines: int, env: Mapping[str, str]) -> Iterator[Clu
             left.unlink(missing_ok=True)
 
 
+def two_servers(config: str, *, port: int) -> dict[str, str]:
+    """Return the settings of dgl.distributed for two servers with a trainer each.
+
+    Args:
+        config: Path of the partition config on every machine.
+        port: Where the trainers meet.
+    """
+    return {
+        "DGL_DIST_MODE": "distributed",
+        "DGL_IP_CONFIG": "ip_config.txt",
+        "DGL_CONF_PATH": config,
+        "DGL_GRAPH_FORMAT": "csc",
+        "DGL_NUM_SERVER": "1",
+        "DGL_NUM_CLIENT": "2",
+        "DGL_NUM_SAMPLER": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+    }
+
+
 def run_page(page: Path, reader: Cluster, ports: Mapping[str, str], *, seconds: float) -> dict[str, Any]:
     """Run a page.
 

@@ -20,7 +20,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.storage.store import upload_folder
 from tests.e2e.airflow_site import Site
-from tests.e2e.guide import Cluster, cluster, run_page, tools_on_path
+from tests.e2e.guide import Cluster, cluster, run_page, tools_on_path, two_servers
 
 pytestmark = pytest.mark.e2e
 
@@ -92,16 +92,7 @@ def test_servers_say_what_the_input_says(reader: str, site: Site, tmp_path: Path
     ports = [free_port() for _ in range(3)]
     env = {
         **environment(),
-        "DGL_DIST_MODE": "distributed",
-        "DGL_IP_CONFIG": "ip_config.txt",
-        "DGL_CONF_PATH": "data/python_environment.json",
-        "DGL_GRAPH_FORMAT": "csc",
-        "DGL_NUM_SERVER": "1",
-        "DGL_NUM_CLIENT": "2",
-        "DGL_NUM_SAMPLER": "0",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(ports[2]),
-        "WORLD_SIZE": "2",
+        **two_servers("data/python_environment.json", port=ports[2]),
     }
     with cluster(tmp_path / "reader", 2, env) as machines:
         machines.write("ip_config.txt", f"127.0.0.1 {ports[0]}\n127.0.0.1 {ports[1]}\n")

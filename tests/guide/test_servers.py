@@ -15,7 +15,7 @@ import pytest
 from examples.python_environment.__main__ import main as make_graph
 from local_stack.processes import free_port
 from partition_ops import PartitionBook, open_store
-from tests.e2e.guide import cluster, run_page, tools_on_path
+from tests.e2e.guide import cluster, run_page, tools_on_path, two_servers
 from tests.graphs import Edges, SmallGraph
 from tests.guide.chapter_6_4 import DST, SRC
 from tests.train_graphs import partitioned
@@ -96,19 +96,13 @@ def test_out_degrees_of_the_graph_of_chapter_6_4(tmp_path: Path) -> None:
     """38, as on an output of ``partition_graph``; without ``--out-edges``, edges that leave are missing."""
     graph = SmallGraph({"_N": 12}, {"_N:_E:_N": Edges(SRC, DST)})
     output = Path(partitioned(graph, tmp_path, num_parts=2, engine="random", out_edges=True))
-    ports = [free_port() for _ in range(2)]
+    ports = [free_port() for _ in range(3)]
     env = environment(
         OUTPUT=str(output),
-        DGL_DIST_MODE="distributed",
-        DGL_IP_CONFIG="ip_config.txt",
-        DGL_CONF_PATH="data/small.json",
-        DGL_GRAPH_FORMAT="csc",
-        DGL_NUM_SERVER="1",
-        DGL_NUM_CLIENT="2",
-        DGL_NUM_SAMPLER="0",
+        **two_servers("data/small.json", port=ports[2]),
     )
     with cluster(tmp_path / "machines", 2, env) as machines:
-        machines.write("ip_config.txt", "".join(f"127.0.0.1 {port}\n" for port in ports))
+        machines.write("ip_config.txt", "".join(f"127.0.0.1 {port}\n" for port in ports[:2]))
         machines.write("degrees.py", DEGREES)
         machines.run('partition-ops fetch "$OUTPUT" --part "$MACHINE" --to data', seconds=SECONDS)
         servers = machines.start(SERVER)

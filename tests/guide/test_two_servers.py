@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local_stack.processes import free_port
-from tests.e2e.guide import blocks_of, cluster, tools_on_path
+from tests.e2e.guide import blocks_of, cluster, tools_on_path, two_servers
 from tests.train_graphs import both_ways, partitioned, with_reverses
 
 ROOT = Path(__file__).parents[2]
@@ -40,16 +40,7 @@ def test_samplers_and_link_prediction_on_two_servers(kind: str, tmp_path: Path) 
         "OMP_NUM_THREADS": "1",
         "OUTPUT": output,
         "KIND": kind,
-        "DGL_DIST_MODE": "distributed",
-        "DGL_IP_CONFIG": "ip_config.txt",
-        "DGL_CONF_PATH": "data/small.json",
-        "DGL_GRAPH_FORMAT": "csc",
-        "DGL_NUM_SERVER": "1",
-        "DGL_NUM_CLIENT": "2",
-        "DGL_NUM_SAMPLER": "0",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(ports[2]),
-        "WORLD_SIZE": "2",
+        **two_servers("data/small.json", port=ports[2]),
     }
     with cluster(tmp_path / "machines", 2, env) as machines:
         machines.write("ip_config.txt", f"127.0.0.1 {ports[0]}\n127.0.0.1 {ports[1]}\n")

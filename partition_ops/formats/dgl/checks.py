@@ -140,8 +140,9 @@ def _arrays(path: Path, name: str, where: str) -> list[ArrayPlace]:
     return [*ends, *places.nodes.values(), *places.edges.values()]
 
 
-def _check_values(findings: Findings, config: Mapping[str, Any], expected: Book) -> None:
-    values = {
+def config_values(expected: Book) -> dict[str, Any]:
+    """Return the values in a partition config that do not depend on the files of the format."""
+    return {
         "graph_name": expected.graph_name,
         "num_nodes": expected.num_nodes,
         "num_edges": expected.num_edges,
@@ -150,7 +151,10 @@ def _check_values(findings: Findings, config: Mapping[str, Any], expected: Book)
         "ntypes": {name: type_id for type_id, name in enumerate(expected.node_types)},
         "etypes": {name: type_id for type_id, name in enumerate(expected.edge_types)},
     }
-    for key, value in values.items():
+
+
+def _check_values(findings: Findings, config: Mapping[str, Any], expected: Book) -> None:
+    for key, value in config_values(expected).items():
         findings.same("configuration", key, config.get(key), value)
     findings.same("configuration", "the type of part_method", type(config.get("part_method")), str)
     part_keys = sorted(key for key in config if re.fullmatch(r"part-\d+", key))

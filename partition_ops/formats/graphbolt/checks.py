@@ -17,6 +17,7 @@ import numpy as np
 from partition_ops.artifacts.book import Book
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
+from partition_ops.formats.dgl.checks import config_values
 from partition_ops.formats.findings import Findings
 from partition_ops.storage import Store
 
@@ -97,13 +98,7 @@ def check_config(findings: Findings, output: Store, key: str, expected: Book) ->
     with findings.check("configuration"):
         config = output.read_json(key)
         values = {
-            "graph_name": expected.graph_name,
-            "num_nodes": expected.num_nodes,
-            "num_edges": expected.num_edges,
-            "num_parts": expected.num_parts,
-            "halo_hops": expected.num_hops,
-            "ntypes": {name: type_id for type_id, name in enumerate(expected.node_types)},
-            "etypes": {name: type_id for type_id, name in enumerate(expected.edge_types)},
+            **config_values(expected),
             "node_map": expected.node_ranges(),
             "edge_map": expected.edge_ranges(),
             "node_map_dtype": "int64",

@@ -53,7 +53,7 @@ def add_run(root: Store, run: Store) -> None:
     if known is None:
         _write(root, _from_runs(root))
         return
-    name = _name(run.uri)
+    name = run_name(run.uri)
     others = [entry for entry in known if entry["run"] != name]
     _write(root, sorted([*others, _entry(root, name)], key=_order))
 
@@ -138,7 +138,8 @@ def _previous(run: Store) -> Entry:
     return {} if migration is None else {"previous": migration["previous"]["run"]}
 
 
-def _name(uri: str) -> str:
+def run_name(uri: str) -> str:
+    """Return the folder name of a run from its URI, whatever address of the root the URI has."""
     return uri.rstrip("/").rpartition("/")[2]
 
 

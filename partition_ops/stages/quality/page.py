@@ -11,6 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from partition_ops.artifacts.run_figures import relative_shares
 from partition_ops.stages.quality.drawing import inline_picture, picture, table
 from partition_ops.stages.quality.page_sections import history_section, migration_section, probe_section
 
@@ -89,7 +90,7 @@ parallel.</p>
 
 def _key_figures(report: Report) -> str:
     worst = max(entry["imbalance"] for entry in report["node_types"].values())
-    lightest = min(min(_relative_shares(entry["per_part"])) for entry in report["node_types"].values())
+    lightest = min(min(relative_shares(entry["per_part"])) for entry in report["node_types"].values())
     figures = {
         "edges cut": f"{report['edge_cut']['fraction']:.2%}",
         "worst type imbalance": f"{worst:.3f}",
@@ -107,7 +108,7 @@ def _notes(report: Report) -> str:
 
 def _balance_chart(report: Report) -> str:
     types, parts = report["node_types"], report["num_parts"]
-    shares = np.array([_relative_shares(entry["per_part"]) for entry in types.values()])
+    shares = np.array([relative_shares(entry["per_part"]) for entry in types.values()])
     figure = Figure(figsize=(9, 1.2 + 0.32 * len(types)), layout="constrained")
     axes = figure.subplots()
     ends = Normalize(1 - SPREAD, 1 + SPREAD)
@@ -123,16 +124,10 @@ def _balance_chart(report: Report) -> str:
     return inline_picture(figure, "Share of each node type by partition, relative to an equal share")
 
 
-def _relative_shares(per_part: list[int]) -> list[float]:
-    """Return the number of nodes in each partition over an equal share; 1 for a type without nodes."""
-    total = sum(per_part)
-    return [count * len(per_part) / total if total else 1.0 for count in per_part]
-
-
 def _balance_table(report: Report) -> str:
     rows = []
     for name, entry in report["node_types"].items():
-        shares = _relative_shares(entry["per_part"])
+        shares = relative_shares(entry["per_part"])
         row = [name, f"{sum(entry['per_part']):,}"]
         for extreme in (min(shares), max(shares)):
             part = shares.index(extreme)

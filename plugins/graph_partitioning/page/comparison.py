@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graph_partitioning.page.graphs import flat
+from partition_ops.stages.publish.run_index import run_name
 
 Entry = Mapping[str, Any]
 Table = tuple[str, list[str], list[list[str]]]
@@ -87,7 +88,7 @@ def _moved(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> str:
     for this, other, names in ((1, 0, "BA"), (0, 1, "AB")):
         migration = reports[this].get("migration")
         previous = str(entries[this].get("previous", ""))
-        if migration and previous.rstrip("/").rpartition("/")[2] == entries[other]["run"]:
+        if migration and run_name(previous) == entries[other]["run"]:
             types = migration["node_types"].items()
             moved = ", ".join(
                 f"{one['moved']:,} of {one['old']:,} old nodes of {name!r}" for name, one in types

@@ -20,7 +20,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from graph_partitioning.hooks.storage import GraphStorageHook
-from graph_partitioning.page.lookup import PUBLISHING, TaskKey, checked_run
+from graph_partitioning.page.lookup import PUBLISHING, TaskKey, checked_run, read_xcom
 from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, run_folder
 from partition_ops.errors import PartitionOpsError
 from partition_ops.stages.publish.run_index import read_index
@@ -193,16 +193,7 @@ def _add_tasks(session: Session, run: RunState) -> None:
 
 
 def _reason(session: Session, task: TaskKey) -> str:
-    value = session.scalar(
-        select(XComModel).where(
-            XComModel.dag_id == task.dag_id,
-            XComModel.run_id == task.run_id,
-            XComModel.task_id == task.task_id,
-            XComModel.map_index == task.map_index,
-            XComModel.key == FAILURE_KEY,
-        )
-    )
-    found = None if value is None else XComModel.deserialize_value(value)
+    found = read_xcom(session, task, FAILURE_KEY)
     return found if isinstance(found, str) else "Its log has the reason."
 
 

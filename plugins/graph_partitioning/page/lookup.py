@@ -52,16 +52,22 @@ def graph_run(session: Session, task: TaskKey) -> GraphRun | None:
     Users with the permission can edit XComs. The check keeps the page from reading other files after such an
     edit.
     """
-    value = session.scalar(
+    value = read_xcom(session, task, XCOM_KEY)
+    return None if value is None else checked_run(value, task.run_id)
+
+
+def read_xcom(session: Session, task: TaskKey, key: str) -> Any:
+    """Return an XCom of a task, or None if it has none."""
+    row = session.scalar(
         select(XComModel).where(
             XComModel.dag_id == task.dag_id,
             XComModel.run_id == task.run_id,
             XComModel.task_id == task.task_id,
             XComModel.map_index == task.map_index,
-            XComModel.key == XCOM_KEY,
+            XComModel.key == key,
         )
     )
-    return None if value is None else checked_run(XComModel.deserialize_value(value), task.run_id)
+    return None if row is None else XComModel.deserialize_value(row)
 
 
 def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:
