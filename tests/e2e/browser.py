@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-SECONDS = 30.0
+SECONDS = 120.0
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",  # needed as root in a container; only our own pages are opened

@@ -38,7 +38,7 @@ def test_the_link_leads_through_the_login_to_the_report(site: Site, published: R
     browser.wait_for_text("quality/report.html", published.root)
     browser.click("a", "quality/report.html")
     browser.wait_for_text("small", "replication")
-    assert browser.evaluate("document.querySelectorAll('svg').length") > 0
+    wait_until(lambda: browser.evaluate("document.querySelectorAll('svg').length"), seconds=120)
 
 
 def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser: Browser) -> None:
@@ -47,8 +47,8 @@ def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser:
     browser.wait_for_text("Partition a graph", "Trigger")
     browser.click("button", "Trigger")
     browser.wait_for_text("Run Parameters", "Input graph", "Number of partitions", "Balance", "Engine")
-    shown = browser.evaluate("[...document.querySelectorAll('input')].map(e => e.value)")
-    assert {INPUT, OUTPUT, "4"} <= set(shown)
+    shown = "[...document.querySelectorAll('input')].map(e => e.value)"
+    wait_until(lambda: {INPUT, OUTPUT, "4"} <= set(browser.evaluate(shown)), seconds=120)
     before = {run["dag_run_id"] for run in _runs(site)}
     browser.click("[role=dialog] button", "Trigger")
     (started,) = wait_until(
@@ -65,7 +65,7 @@ def _watch(browser: Browser, site: Site, run: Run) -> None:
     browser.wait_for_text("small", "tasks")
     site.wait(run, "success")
     of_graph = f"document.querySelector('tr[data-search^=\"small {OUTPUT}/small \"]')"
-    wait_until(lambda: browser.evaluate(f"{of_graph}.querySelector('progress') === null"), seconds=60)
+    wait_until(lambda: browser.evaluate(f"{of_graph}.querySelector('progress') === null"), seconds=120)
     assert browser.evaluate("window.loadedOnce") is True
     browser.evaluate(f"{of_graph}.querySelector('a').click()")
     browser.wait_for_text(run_folder(run.run_id))
@@ -76,10 +76,10 @@ def test_graphs_are_sorted_searched_and_kept_fresh(site: Site, published: Run, b
     log_in(browser, site)
     browser.wait_for_text("Worst imbalance", "small")
     is_sorted = "document.querySelector('[aria-sort]') !== null"  # once the script has been loaded
-    wait_until(lambda: browser.click("th button", "Edges") or browser.evaluate(is_sorted), seconds=30)
+    wait_until(lambda: browser.click("th button", "Edges") or browser.evaluate(is_sorted), seconds=120)
     browser.evaluate("document.activeElement.blur(); document.querySelector('tbody').dataset.old = '1'")
     is_fresh = "document.querySelector('tbody').dataset.old === undefined"
-    wait_until(lambda: browser.evaluate(is_fresh), seconds=60)
+    wait_until(lambda: browser.evaluate(is_fresh), seconds=120)
     assert browser.evaluate("document.querySelector('[aria-sort]').innerText.trim()") == "Edges"
     browser.type_into("#search", "no such graph")
     assert browser.evaluate("[...document.querySelectorAll('tbody tr')].every(row => row.hidden)")
