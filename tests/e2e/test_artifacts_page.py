@@ -50,6 +50,7 @@ def test_report_is_shown_without_scripts(site: Site, published: Run) -> None:
     policy = answer.headers["Content-Security-Policy"].split("; ")
     assert {"default-src 'none'", "sandbox"} <= set(policy)
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.text.count('<img src="data:image/svg+xml;base64,') == 2  # seconds, and batches of the probe
 
 
 def test_needs_a_login(site: Site, published: Run) -> None:

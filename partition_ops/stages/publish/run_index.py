@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
+from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.run_figures import seconds_by_stage, summary
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.errors import InvalidInputError
@@ -121,6 +123,7 @@ def _figures(run: Store) -> Entry:
     return {
         **summary(report),
         "engine": options["partition"].get("engine", "unknown"),
+        **_chosen(run),
         "formats": [*book.formats],
         "partition_config": main_config(book),
         "input": manifest["input"]["uri"],
@@ -131,6 +134,14 @@ def _figures(run: Store) -> Entry:
         "seconds": seconds_by_stage(run),
         **_previous(run),
     }
+
+
+def _chosen(run: Store) -> Entry:
+    """Return the engine that ``auto`` chose, if the record of ``partition`` is there and says so."""
+    with suppress(InvalidInputError):  # records are not artifacts
+        chosen = read_record(run, "partition")["counters"].get("chosen")
+        return {"chosen": chosen} if isinstance(chosen, str) else {}
+    return {}
 
 
 def _previous(run: Store) -> Entry:

@@ -36,11 +36,12 @@ from graph_partitioning.page.lookup import (
     graph_run,
     media_type,
     read_findings,
+    quality_page,
     read_listing,
     tasks_of_run,
 )
 from graph_partitioning.runs import GraphRun
-from partition_ops.artifacts.layout import QUALITY_REPORT
+from partition_ops.artifacts.layout import QUALITY_PAGE, QUALITY_REPORT
 from partition_ops.errors import InvalidInputError, PartitionOpsError
 
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
@@ -165,8 +166,11 @@ def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep
     if not (listing.may_serve(key) if listing else FINDINGS.fullmatch(key)):
         raise HTTPException(404, f"{key} is not an artifact of {task.task_id}")
     shown_as = media_type(key)
+    headers = _headers(FILE_POLICY)
+    if key == QUALITY_PAGE:
+        return HTMLResponse(quality_page(run), headers=headers)
     size, chunks = GraphStorageHook(run.storage_conn_id).stream(run.root, key)
-    headers = {"Content-Length": str(size), **_headers(FILE_POLICY)}
+    headers["Content-Length"] = str(size)
     if shown_as is None:
         headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(PurePosixPath(key).name)}"
     return StreamingResponse(chunks, media_type=shown_as or "application/octet-stream", headers=headers)
@@ -225,7 +229,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(task_url=task_url, file_url=file_url, run_url=run_url, size=readable_size)
     environment.filters.update(graph_url=graph_url, task_page_url=task_page_url)
-    environment.filters.update(moment=moment, percent=percent, column=column, spark=sparkline)
+    environment.filters.update(moment=moment, percent=percent, column=column, spark=sparkline, engine=engine)
     environment.globals["home"] = f"{base_path()}{PREFIX}/"
     environment.globals["script"] = f"{base_path()}{PREFIX}{SCRIPT}"
     environment.globals["dag_url"] = f"{base_path()}/dags/partition_graph"
@@ -271,6 +275,12 @@ def percent(share: float) -> str:
 def column(entries: Sequence[Mapping[str, Any]], name: str) -> list[float | None]:
     """Return a figure of every run."""
     return [entry[name] for entry in entries]
+
+
+def engine(entry: Mapping[str, Any]) -> str:
+    """Return the engine of a run, with the one that ``auto`` chose."""
+    chosen = entry.get("chosen")
+    return f"{entry['engine']} ({chosen})" if chosen else entry["engine"]
 
 
 def readable_size(size: float) -> str:

@@ -7,6 +7,7 @@ of the storage are served.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.runs import XCOM_KEY, GraphRun, is_run_root
-from partition_ops.artifacts.layout import MANIFEST, SCRATCH
+from partition_ops.artifacts.layout import MANIFEST, QUALITY_PAGE, SCRATCH, SPEEDS, TIMES
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import StoredObject
 from partition_ops.system.json_documents import check_document
@@ -147,6 +148,25 @@ def read_findings(run: GraphRun) -> list[StoredObject]:
     """
     with GraphStorageHook(run.storage_conn_id).open(run.root) as store:
         return [entry for entry in store.list("validation/") if FINDINGS.fullmatch(entry.key)]
+
+
+def quality_page(run: GraphRun) -> str:
+    """Return the quality page of a run with its pictures inside.
+
+    The page names the pictures as files beside it. The policy of the files lets a browser load nothing, so that
+    these become ``data:`` URIs. A picture that is missing stays a name.
+
+    Raises:
+        PartitionOpsError: The storage cannot be reached, or there is no page.
+    """
+    with GraphStorageHook(run.storage_conn_id).open(run.root) as store:
+        page = store.read_bytes(QUALITY_PAGE).decode()
+        for key in (TIMES, SPEEDS):
+            named = f'<img src="../{key}"'
+            if named in page and store.exists(key):
+                content = b64encode(store.read_bytes(key)).decode()
+                page = page.replace(named, f'<img src="data:image/svg+xml;base64,{content}"')
+    return page
 
 
 def media_type(key: str) -> str | None:

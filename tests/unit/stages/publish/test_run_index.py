@@ -55,6 +55,18 @@ def test_publishing_keeps_the_figures_of_every_run(root: Store) -> None:
     assert found["seconds"].keys() >= {"validate", "partition", "gather"}
 
 
+def test_the_engine_that_auto_chose_is_named(root: Store) -> None:
+    record = layout.record("partition")
+    document = root.read_json(f"runs/a/{record}")
+    document["counters"]["chosen"] = "metis"
+    root.write_json(f"runs/a/{record}", document)
+    root.delete([layout.INDEX, f"runs/b/{record}"])
+    found = {entry["run"]: entry for entry in read_index(root)}
+    assert found["a"]["chosen"] == "metis"
+    assert "chosen" not in found["b"] and "broken" not in found["b"]
+    assert "chosen" not in found["c"]
+
+
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"version": 9, "runs": []}'])
 def test_an_index_that_is_gone_or_broken_is_read_from_the_runs(root: Store, content: bytes | None) -> None:
     before = read_index(root)
