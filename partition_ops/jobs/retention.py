@@ -109,6 +109,43 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
     )
 
 
+def delete_run(root: Store, name: str) -> int:
+    """Remove one run of a graph, whatever its age. The caller holds the lock of the graph.
+
+    Args:
+        root: Root of the graph, with ``latest.json`` and ``runs/``.
+        name: Name of the folder of the run below ``runs/``.
+
+    Returns:
+        Bytes of the removed objects.
+
+    Raises:
+        InvalidInputError: There is no such run, ``latest.json`` names it, or it or ``lock.json`` is broken.
+            Nothing is removed.
+
+    Memory: the list of all objects of the run.
+    """
+    check_root(root)
+    run = root.child(_folder(name))
+    found = {entry.key: entry for entry in run.list()}
+    if MARKS.isdisjoint(found):
+        raise InvalidInputError(
+            f"{run.uri} is not a run",
+            found=f"{len(found)} objects, none of which only a run has",
+            expected=f"the name of a folder in {root.uri_of(layout.RUNS)}/ that a run has written",
+        )
+    latest = latest_run(root)
+    if latest and run_name(latest) == name:
+        raise InvalidInputError(
+            f"{run.uri} cannot be deleted",
+            found=f"{root.uri_of(layout.LATEST)} names it as the run published last",
+            remedy="Publish another run first.",
+        )
+    leave_out(root, [name])
+    _remove(root, name, found)
+    return sum(entry.size for entry in found.values())
+
+
 def _folder(name: str) -> str:
     return f"{layout.RUNS}/{name}"
 

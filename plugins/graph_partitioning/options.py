@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option, options_of, own_options
 from partition_ops.options.json_schema import form_fields, settings_schema
@@ -82,6 +83,42 @@ class Retention(Options):
         section="Publishing",
         minimum=0,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Management(Options):
+    """What `manage_graph` does with the published runs of a graph."""
+
+    action: Literal["publish", "delete", "retain"] = option(
+        "publish",
+        help="publish: publish an older run again. delete: delete a run. retain: keep the newest published"
+        " runs and remove older ones.",
+        title="Action",
+    )
+    graph_uri: str = option(
+        help="Root of the graph's runs, <output root>/<graph>.",
+        title="Graph",
+        form={"pattern": ROOT_PATTERN},
+    )
+    run_name: str | None = option(
+        None,
+        help="Name of the folder of the run below runs/, to publish or to delete.",
+        title="Run",
+        empty="for the action retain",
+        form={"pattern": r"^$|^(?!\.\.?$)[^/]+$"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.action == "retain" or (
+            self.run_name and "/" not in self.run_name and self.run_name not in (".", "..")
+        ):
+            return
+        raise UsageError(
+            f"The action {self.action!r} needs the name of a run",
+            found=repr(self.run_name),
+            expected="the name of a folder below runs/, without a path",
+        )
 
 
 FORM = (GraphLocation, PreviousOptions, ExpectationSuites, RunConfig, IdMapConfig, Approval, Retention)

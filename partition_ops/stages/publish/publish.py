@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
-from partition_ops.artifacts.latest import check_still_latest, point_at
+from partition_ops.artifacts.latest import check_still_latest, point_at, read_beginning
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.artifacts.records import (
     TEXT_TASK,
@@ -136,7 +136,7 @@ class PublishTask:
     def _point(self, latest: Store, manifest: Manifest, before: bytes | None) -> None:
         own, latest.fence = latest.fence, self.destination.fence
         try:
-            point_at(latest, self._pointer(manifest), expected=before)
+            point_at(latest, _pointer(manifest, self.destination, self.config.run_id), expected=before)
             add_run(latest, self.destination)
         finally:
             latest.fence = own
@@ -145,17 +145,46 @@ class PublishTask:
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
         return expected_manifest(metadata.graph_name, self.source.uri, self.destination)
 
-    def _pointer(self, manifest: Manifest) -> dict[str, Any]:
-        book = read_book(self.destination, manifest["graph_name"])
-        return {
-            "version": MANIFEST_VERSION,
-            "graph_name": book.graph_name,
-            "run_id": self.config.run_id,
-            "run": self.destination.uri,
-            "manifest": self.destination.uri_of(layout.MANIFEST),
-            "partition_config": self.destination.uri_of(main_config(book)),
-            "num_parts": book.num_parts,
-        }
+
+def publish_again(root: Store, name: str) -> dict[str, Any]:
+    """Point ``latest.json`` at a finished run that was published before.
+
+    The caller holds the lock of the graph.
+
+    Args:
+        root: Root of the graph, with ``runs/``.
+        name: Name of the folder of the run below ``runs/``.
+
+    Returns:
+        The content of ``latest.json``.
+
+    Raises:
+        InvalidInputError: There is no such run, it is not finished, or an artifact is missing or has another
+            size.
+        ConflictError: ``latest.json`` was written meanwhile.
+    """
+    before = root.read_bytes(layout.LATEST) if root.exists(layout.LATEST) else None
+    run = root.child(f"{layout.RUNS}/{name}")
+    manifest = read_manifest(run)
+    _check_there(run, manifest["artifacts"])
+    beginning = read_beginning(run)
+    pointer = _pointer(manifest, run, str(beginning["holder"].get("run_id", name)) if beginning else None)
+    point_at(root, pointer, expected=before)
+    add_run(root, run)
+    return pointer
+
+
+def _pointer(manifest: Manifest, run: Store, run_id: str | None) -> dict[str, Any]:
+    book = read_book(run, manifest["graph_name"])
+    return {
+        "version": MANIFEST_VERSION,
+        "graph_name": book.graph_name,
+        "run_id": run_id,
+        "run": run.uri,
+        "manifest": run.uri_of(layout.MANIFEST),
+        "partition_config": run.uri_of(main_config(book)),
+        "num_parts": book.num_parts,
+    }
 
 
 def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Manifest:

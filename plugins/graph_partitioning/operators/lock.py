@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import timezone
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowRuntimeError
@@ -12,6 +12,8 @@ from graph_partitioning.operators.base import GraphRunOperator
 from graph_partitioning.runs import lock_holder
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from airflow.sdk import Context
 
     from partition_ops.artifacts.lock import Lock
@@ -53,7 +55,7 @@ class LockGraphOperator(GraphRunOperator):
 
         holder = lock_holder(context)
         with self.opened() as (_, destination), self.graph_of(destination) as root:
-            held = take_lock(root, holder, abandoned=lambda lock: self._abandoned(lock, context))
+            held = take_lock(root, holder, abandoned=lambda lock: abandoned(lock, context))
             if held is None:
                 beginning = begin_run(destination, root, holder)
                 try:
@@ -62,31 +64,49 @@ class LockGraphOperator(GraphRunOperator):
                     release_lock(root, holder)
                     raise
                 return {"latest": beginning["latest"]}
-        return self._wait(held, context)
+        wait_for_lock(held, context, self.log, self.wait, self.patience)
 
-    def _wait(self, held: Lock, context: Context) -> None:
-        from partition_ops.artifacts.lock import describe_lock
 
-        now = timezone.utcnow()
-        since = context["ti"].get_first_reschedule_date(context) or now
-        if now - since > self.patience:
-            raise AirflowFailException(f"The graph is in use: {describe_lock(held)}. Waited {self.patience}.")
-        self.log.info("The graph is in use: %s. The next attempt is in %s.", describe_lock(held), self.wait)
-        raise AirflowRescheduleException(now + self.wait)
+def wait_for_lock(
+    held: Lock, context: Context, log: Logger, wait: timedelta, patience: timedelta
+) -> NoReturn:
+    """Let a task wait without a worker slot while another run holds the lock of a graph.
 
-    def _abandoned(self, lock: Lock, context: Context) -> str | None:
-        from partition_ops.artifacts.lock import end_reason, expiry_reason
+    Args:
+        held: The lock of the other run.
+        context: Context of the task.
+        log: Log of the task.
+        wait: Time until the next attempt.
+        patience: Longest time to wait, since the first attempt.
 
-        holder, ours = lock["holder"], lock_holder(context)
-        if not {"dag_id", "run_id"} <= holder.keys():
-            return end_reason(lock)
-        if holder.get("airflow", ours["airflow"]) != ours["airflow"]:
-            return expiry_reason(lock)
-        try:
-            state = context["ti"].get_dagrun_state(dag_id=str(holder["dag_id"]), run_id=str(holder["run_id"]))
-        except AirflowRuntimeError:  # the run was removed
-            return expiry_reason(lock)
-        return f"its DAG run has ended ({state})" if state in ENDED else None
+    Raises:
+        AirflowRescheduleException: The next attempt is to come.
+        AirflowFailException: The task has waited for too long.
+    """
+    from partition_ops.artifacts.lock import describe_lock
+
+    now = timezone.utcnow()
+    since = context["ti"].get_first_reschedule_date(context) or now
+    if now - since > patience:
+        raise AirflowFailException(f"The graph is in use: {describe_lock(held)}. Waited {patience}.")
+    log.info("The graph is in use: %s. The next attempt is in %s.", describe_lock(held), wait)
+    raise AirflowRescheduleException(now + wait)
+
+
+def abandoned(lock: Lock, context: Context) -> str | None:
+    """Return why a lock no longer counts, or None if it counts."""
+    from partition_ops.artifacts.lock import end_reason, expiry_reason
+
+    holder, ours = lock["holder"], lock_holder(context)
+    if not {"dag_id", "run_id"} <= holder.keys():
+        return end_reason(lock)
+    if holder.get("airflow", ours["airflow"]) != ours["airflow"]:
+        return expiry_reason(lock)
+    try:
+        state = context["ti"].get_dagrun_state(dag_id=str(holder["dag_id"]), run_id=str(holder["run_id"]))
+    except AirflowRuntimeError:  # the run was removed
+        return expiry_reason(lock)
+    return f"its DAG run has ended ({state})" if state in ENDED else None
 
 
 class RemoveScratchOperator(GraphRunOperator):

@@ -55,21 +55,26 @@ class PublishRunOperator(GraphStageOperator):
             return publish_run(config, source, destination, latest=latest, progress=progress)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
-        from partition_ops.artifacts.book import read_book
-        from partition_ops.artifacts.layout import MANIFEST
-        from partition_ops.formats.format import main_config
-
-        book = read_book(destination)
-        extra = {
-            "graph_name": book.graph_name,
-            "num_parts": book.num_parts,
-            "run": destination.uri,
-            "partition_config": destination.uri_of(main_config(book)),
-            "manifest": destination.uri_of(MANIFEST),
-        }
+        extra = asset_extra(destination)
         events = context["outlet_events"]
         events[PARTITIONED_GRAPHS].extra = extra
         if self.run_id:
             output_uri = destination.uri.rsplit("/", 3)[0]
-            events[PUBLISHED].add(published_graph(output_uri, book.graph_name), extra=extra)
+            events[PUBLISHED].add(published_graph(output_uri, extra["graph_name"]), extra=extra)
         return result.to_json()
+
+
+def asset_extra(run: Store) -> dict[str, Any]:
+    """Return what the event of an asset says of a published run."""
+    from partition_ops.artifacts.book import read_book
+    from partition_ops.artifacts.layout import MANIFEST
+    from partition_ops.formats.format import main_config
+
+    book = read_book(run)
+    return {
+        "graph_name": book.graph_name,
+        "num_parts": book.num_parts,
+        "run": run.uri,
+        "partition_config": run.uri_of(main_config(book)),
+        "manifest": run.uri_of(MANIFEST),
+    }

@@ -35,8 +35,8 @@ from graph_partitioning.page.lookup import (
     TaskKey,
     graph_run,
     media_type,
-    read_findings,
     quality_page,
+    read_findings,
     read_listing,
     tasks_of_run,
 )

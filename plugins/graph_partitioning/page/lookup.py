@@ -153,8 +153,8 @@ def read_findings(run: GraphRun) -> list[StoredObject]:
 def quality_page(run: GraphRun) -> str:
     """Return the quality page of a run with its pictures inside.
 
-    The page names the pictures as files beside it. The policy of the files lets a browser load nothing, so that
-    these become ``data:`` URIs. A picture that is missing stays a name.
+    The page names the pictures as files beside it. The policy of the files lets a browser load nothing, so
+    that these become ``data:`` URIs. A picture that is missing stays a name.
 
     Raises:
         PartitionOpsError: The storage cannot be reached, or there is no page.

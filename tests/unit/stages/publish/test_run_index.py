@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.latest import latest_run
+from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
-from partition_ops.jobs.retention import RetentionConfig, retain_runs
+from partition_ops.jobs.retention import RetentionConfig, delete_run, retain_runs
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.publish.options import PublishConfig
-from partition_ops.stages.publish.publish import publish_run
-from partition_ops.stages.publish.run_index import read_index
+from partition_ops.stages.publish.publish import publish_again, publish_run
+from partition_ops.stages.publish.run_index import read_index, run_name
 from partition_ops.storage import Store, open_store
 from tests.graphs import library
 
@@ -98,3 +100,42 @@ def test_retention_leaves_removed_runs_out(root: Store) -> None:
     gone = {uri.rpartition("/")[2] for uri in retained.removed}
     assert len(gone) == 2
     assert {entry["run"] for entry in read_index(root)} == {"a", "b", "c"} - gone
+
+
+def test_an_older_run_is_published_again(root: Store) -> None:
+    before = root.read_json(layout.INDEX)
+    pointer = publish_again(root, "a")
+    assert root.read_json(layout.LATEST) == pointer
+    assert latest_run(root) == root.uri_of("runs/a")
+    assert root.read_json(layout.INDEX) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"), [("none", None), ("a", layout.MANIFEST), ("a", "partitions/part0/graph.dgl")]
+)
+def test_only_a_whole_run_is_published_again(root: Store, name: str, missing: str | None) -> None:
+    before = root.read_bytes(layout.LATEST)
+    if missing:
+        root.delete([f"runs/{name}/{missing}"])
+    with pytest.raises(InvalidInputError):
+        publish_again(root, name)
+    assert root.read_bytes(layout.LATEST) == before
+
+
+def test_one_run_is_deleted(root: Store) -> None:
+    latest = run_name(str(latest_run(root)))
+    (name, kept) = sorted({"a", "b", "c"} - {latest})
+    size = sum(entry.size for entry in root.list(f"runs/{name}/"))
+    assert delete_run(root, name) == size
+    assert not [*root.list(f"runs/{name}/")]
+    assert {entry["run"] for entry in read_index(root)} == {latest, kept}
+
+
+def test_the_published_run_and_folders_of_others_are_not_deleted(root: Store) -> None:
+    latest = run_name(str(latest_run(root)))
+    root.write_bytes("runs/mine/notes.txt", b"")
+    before = [entry.key for entry in root.list()]
+    for name, reason in ((latest, "published last"), ("mine", "none of which"), ("none", "0 objects")):
+        with pytest.raises(InvalidInputError, match=reason):
+            delete_run(root, name)
+    assert [entry.key for entry in root.list()] == before

@@ -1,0 +1,41 @@
+"""Publish an older run of a graph again, delete a run, or remove old runs.
+
+The page **Graphs** triggers this DAG. Whoever may trigger it may do these actions; everybody else sees no
+buttons for them. The task waits while a run of `partition_graph` works on the graph.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+from graph_partitioning.operators.manage import ManageGraphOperator
+from graph_partitioning.options import Management, Retention, form, templates
+
+CONNECTION = Param(
+    "aws_default",
+    type=["null", "string"],
+    title="Storage connection",
+    description="Airflow connection of type aws for s3:// URIs.",
+)
+
+with DAG(
+    dag_id="manage_graph",
+    dag_display_name="Manage a graph's runs",
+    description="Publish an older run again, delete a run, or remove old runs",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,
+    params={
+        **{name: Param(**keywords) for name, keywords in form(Management, Retention).items()},
+        "storage_conn_id": CONNECTION,
+    },
+    tags=["dgl", "graph", "partitioning"],
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "retry_exponential_backoff": 2},
+) as dag:
+    ManageGraphOperator(
+        task_id="manage",
+        storage_conn_id="{{ params.storage_conn_id or '' }}",
+        **templates(Management, Retention),
+    )
