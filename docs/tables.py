@@ -22,7 +22,7 @@ from partition_ops.options.table import option_table
 from partition_ops.stages.convert.options import ForeignAssignment
 from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
 from partition_ops.stages.ingest.options import IngestConfig
-from partition_ops.stages.partition.options import PreviousOptions
+from partition_ops.stages.partition.options import PreviousOptions, ProgramOptions
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.quality.options import EarlierReport
@@ -64,6 +64,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "options-quality": partial(options_table, EarlierReport),
     "options-probe": partial(options_table, ProbeConfig),
     "options-retain": partial(options_table, RetentionConfig),
+    "options-pm-dglpart": partial(options_table, ProgramOptions),
     "options-convert-partition": partial(options_table, ConvertPartitionConfig),
 }
 MARKED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

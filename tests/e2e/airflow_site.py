@@ -23,6 +23,7 @@ from tests.graphs import Edges, Layout, SmallGraph, library
 
 DAG_ID = "partition_graph"
 REPARTITION = "repartition_graph"
+TEXT_DAG_ID = "partition_text"
 CONNECTION = "graph_store"
 INPUT = f"s3://{BUCKET}/input/small"
 BROKEN = f"s3://{BUCKET}/input/broken"
@@ -82,17 +83,15 @@ class Site:
         ):
             upload_folder(graph.write(Path(folder)), store, last="metadata.json")
 
-    def trigger(self, **params: Any) -> Run:
+    def trigger(self, dag_id: str = DAG_ID, **params: Any) -> Run:
         """Trigger with the form's own values, but for the connection and what is given."""
         body = {"logical_date": None, "conf": {"storage_conn_id": CONNECTION, **params}}
-        run = self.call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
-        return Run(run["dag_run_id"], params.get("output_uri", OUTPUT))
+        run = self.call("POST", f"dags/{dag_id}/dagRuns", json=body)
+        return Run(run["dag_run_id"], params.get("output_uri", OUTPUT), dag_id)
 
     def repartition(self, graphs: str, **params: Any) -> Run:
         """Trigger a look at a list of graphs."""
-        body = {"logical_date": None, "conf": {"storage_conn_id": CONNECTION, "graphs": graphs, **params}}
-        run = self.call("POST", f"dags/{REPARTITION}/dagRuns", json=body)
-        return Run(run["dag_run_id"], OUTPUT, REPARTITION)
+        return self.trigger(REPARTITION, graphs=graphs, **params)
 
     def wait(self, run: Run, state: str) -> None:
         """Wait for the end of a run, which must be this one."""

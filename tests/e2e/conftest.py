@@ -31,6 +31,7 @@ from tests.e2e.airflow_site import (
     INPUT,
     OUTPUT,
     REPARTITION,
+    TEXT_DAG_ID,
     Run,
     Site,
     with_id_out_of_range,
@@ -64,7 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iter
     (root / "package").mkdir()
     package = install(root / "package")
     with _services(folders, _dags(root / "dags"), statsd, package) as site:
-        for dag_id in (DAG_ID, REPARTITION):
+        for dag_id in (DAG_ID, REPARTITION, TEXT_DAG_ID):
             site.api.wait_for_dag(dag_id, seconds=240)
         for name in (CONNECTION, "aws_default"):
             site.add_connection(name, site.s3.endpoint_url)
@@ -128,8 +129,8 @@ def _environment(folders: Folders, s3: S3Access, port: int, dags: Path) -> dict[
 
 def _dags(folder: Path) -> Path:
     shutil.copytree(Path(__file__).parent / "dags", folder)
-    for dag_id in (DAG_ID, REPARTITION):
-        shutil.copy(PROJECT / "dags" / f"{dag_id}.py", folder)
+    for dag in (*(PROJECT / "dags").glob("*.py"), PROJECT / "examples" / "dags" / f"{TEXT_DAG_ID}.py"):
+        shutil.copy(dag, folder)
     return folder
 
 

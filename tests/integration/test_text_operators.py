@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +105,16 @@ def _fails(where: dict[str, Any], root: str) -> None:
         ti.run(PartitionTextOperator(task_id="p", num_parts=2, mpi_ranks=2, **where))
 
 
+def connect_to(settings: StorageSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"endpoint_url": settings.endpoint_url, "region_name": "us-east-1"}
+    connect(monkeypatch, login=settings.access_key, password=settings.secret_key, extra=extra)
+
+
 @needs_parmetis
 def test_on_object_storage(
     tmp_path: Path, s3_root: str, s3_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect(
-        monkeypatch,
-        login=s3_settings.access_key,
-        password=s3_settings.secret_key,
-        extra={"endpoint_url": s3_settings.endpoint_url, "region_name": "us-east-1"},
-    )
+    connect_to(s3_settings, monkeypatch)
     with open_store(f"{s3_root}/in", s3_settings) as store:
         upload_folder(library().write(tmp_path / "in"), store)
     where = {"input_uri": f"{s3_root}/in", "output_uri": f"{s3_root}/out", "storage_conn_id": "graphs"}
@@ -123,6 +125,46 @@ def test_on_object_storage(
             key for key in ("small.json", "part3/graph.dgl", "manifest.json") if not out.exists(key)
         ] == []
         assert out.exists("prepare/p3-small_stats.txt")
+
+
+STAND_IN = f"""#!{sys.executable}
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.parmetis import pm_dglpart
+ranks, rank = (int(os.environ["OMPI_COMM_WORLD_" + name]) for name in ("SIZE", "RANK"))
+if rank == 0 and not Path({{idle!r}}).exists():
+    pm_dglpart(Path.cwd(), sys.argv[1], int(sys.argv[2]) * ranks)
+"""
+
+
+@needs_parmetis
+def test_use_program_runs_the_program_on_the_path(
+    tmp_path: Path, s3_root: str, s3_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program writes what that of the ParMETIS project does, but partitions at random."""
+    connect_to(s3_settings, monkeypatch)
+    idle, program = tmp_path / "idle", tmp_path / "bin" / "pm_dglpart"
+    program.parent.mkdir()
+    program.write_text(STAND_IN.format(idle=str(idle)))
+    program.chmod(0o755)
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": s3_root}
+    where["storage_conn_id"] = "graphs"
+    partition = PartitionTextOperator(task_id="p", num_parts=4, mpi_ranks=2, use_program="True", **where)
+    ti = TaskInstance()
+    ti.run(WriteTextOperator(task_id="text", **where))
+    with pytest.raises(AirflowFailException, match="There is no pm_dglpart on the PATH"):
+        ti.run(partition)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    idle.touch()
+    with pytest.raises(AirflowFailException, match="has not written all partitions"):
+        ti.run(partition)
+    idle.unlink()
+    assert [ti.run(partition)["skipped"] for _ in range(2)] == [False, True]
+    with open_store(s3_root, s3_settings) as store:
+        found = [entry.key for entry in store.list("prepare/p0") if entry.key.endswith("_nodes.txt")]
+        assert found == [f"prepare/p00{part}-small_nodes.txt" for part in range(4)]
+        assert store.read_json("records/pm-dglpart.json")["options"]["use_program"] is True
 
 
 def test_the_example_dag_chains_them() -> None:

@@ -16,7 +16,7 @@ from partition_ops.cli.verb import Verb
 from partition_ops.errors import EngineError, PartitionOpsError
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
-from partition_ops.stages.partition.options import LibraryOptions, PartitionConfig
+from partition_ops.stages.partition.options import LibraryOptions, PartitionConfig, ProgramOptions
 from partition_ops.system.signals import restore_default_handlers
 
 PROGRAM = "pm_dglpart"
@@ -26,16 +26,10 @@ USAGE = b"<nparts-per-pe>"  # in the usage of the program of the dgl branch of P
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", metavar="GRAPH", help="Name of the graph in the names of the files.")
     parser.add_argument("parts", metavar="PARTS", type=int, help="Number of partitions for each rank.")
-    parser.add_argument(
-        "--use-program",
-        action="store_true",
-        help="Run the pm_dglpart of the ParMETIS project that is on the PATH instead. It drops duplicate"
-        " edges, writes three-digit part numbers and no stats files, and ignores the other options.",
-    )
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
-    if arguments.use_program:
+    if config_of(arguments, ProgramOptions).use_program:
         _become_program(arguments)
     try:
         from mpi4py import MPI
@@ -110,7 +104,7 @@ p<i>-GRAPH_stats.txt there:
 ParMETIS must be installed. 'prepare --format parmetis' writes the input, 'convert-partition' reads the
 output.""",
     add_arguments=add_arguments,
-    options=(PartitionConfig,),
-    only={"seed", "tolerance", *(one.name for one in options_of(LibraryOptions))},
+    options=(PartitionConfig, ProgramOptions),
+    only={"seed", "tolerance", *(one.name for one in options_of(LibraryOptions, ProgramOptions))},
     execute=execute,
 )

@@ -243,6 +243,18 @@ class PartitionConfig(StageConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProgramOptions(Options):
+    """Which program partitions ParMETIS's text."""
+
+    use_program: bool = option(
+        False,
+        help="Run the pm_dglpart of the ParMETIS project that is on the PATH instead. It drops duplicate"
+        " edges, writes three-digit part numbers and no stats files, and ignores the other options.",
+        form=None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PreviousOptions(Options):
     """The previous run that an incremental run continues."""
 

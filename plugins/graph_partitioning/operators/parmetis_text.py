@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graph_partitioning.operators.base import GraphStageOperator
 from graph_partitioning.operators.prepare import PrepareGraphOperator
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
-from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig, ProgramOptions
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -36,13 +36,15 @@ class WriteTextOperator(PrepareGraphOperator, defaults={"format": "parmetis"}):
     """
 
 
-class PartitionTextOperator(GraphStageOperator, options=(PartitionConfig,)):
+class PartitionTextOperator(GraphStageOperator, options=(PartitionConfig, ProgramOptions)):
     """Partitions the text with ``pm-dglpart`` under mpirun. It comes after `WriteTextOperator`.
 
     The worker needs ParMETIS, OpenMPI and mpi4py. If the run is on S3, the ranks run on this worker alone.
 
     Args: As for `GraphStageOperator`, and of `PartitionConfig` ``num_parts``, a multiple of ``mpi_ranks``,
-        ``seed``, ``tolerance``, and the options for MPI and the library.
+        ``seed``, ``tolerance``, and the options for MPI and the library. ``use_program`` runs the
+        ``pm_dglpart`` of the ParMETIS project that is on the worker's PATH; it needs neither mpi4py nor
+        the system's library, and ignores ``seed``, ``tolerance`` and the library.
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
@@ -51,7 +53,8 @@ class PartitionTextOperator(GraphStageOperator, options=(PartitionConfig,)):
 
         name = load_metadata(source, graph_name=self.graph_name or None).graph_name
         config = self.config(PartitionConfig, engine="parmetis")
-        return partition_text(config, name, destination, progress=progress)
+        use_program = self.config(ProgramOptions).use_program
+        return partition_text(config, name, destination, use_program=use_program, progress=progress)
 
 
 class ConvertPartitionOperator(

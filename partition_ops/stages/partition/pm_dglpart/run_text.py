@@ -9,9 +9,10 @@ from pathlib import Path
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
-from partition_ops.errors import UsageError
+from partition_ops.errors import EngineError, UsageError
 from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, read_text_stats, stats_file
 from partition_ops.stages.partition.mpi.mpirun import run_program
+from partition_ops.stages.partition.mpi.parmetis_library import check_installed
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Artifact, Store
 from partition_ops.storage.local_store import LocalStore
@@ -24,7 +25,12 @@ TEXT_TASK = "prepare-parmetis"
 
 
 def partition_text(
-    config: PartitionConfig, graph_name: str, destination: Store, *, progress: Progress | None = None
+    config: PartitionConfig,
+    graph_name: str,
+    destination: Store,
+    *,
+    use_program: bool = False,
+    progress: Progress | None = None,
 ) -> StageResult:
     """Partition ``prepare/<graph>_{nodes,edges,stats}.txt`` into ``prepare/p<i>-<graph>_….txt``.
 
@@ -34,6 +40,7 @@ def partition_text(
         config: Number of partitions, tolerance, seed, ranks, hosts and library.
         graph_name: Name of the graph.
         destination: Root of the run, where the text has been written.
+        use_program: Run the ``pm_dglpart`` of the ParMETIS project that is on the PATH.
         progress: Shows that the ranks work.
 
     Returns:
@@ -42,7 +49,7 @@ def partition_text(
     Raises:
         UsageError: The number of partitions is not a multiple of that of the ranks.
         InvalidInputError: The text has not been written, or has a wrong row.
-        EngineError: MPI or ParMETIS is missing, or failed.
+        EngineError: MPI, ParMETIS or the program is missing, or failed.
 
     Peak memory: that of the ranks; see `dglpart`.
     """
@@ -58,7 +65,10 @@ def partition_text(
     def work(writer: ArtifactWriter) -> Counters:
         nodes, edges, _ = read_text_stats(text, graph_name)
         with (progress or NoProgress()).step("Partitioning the text", 1, "graphs") as advance:
-            _partition(config, graph_name, text, writer)
+            if not use_program:
+                check_installed(config.mpi.library)
+            command = _command(config, graph_name, use_program=use_program)
+            _check_complete(_partition(config, command, graph_name, text, writer), config.num_parts)
             advance(1)
         return {"num_parts": config.num_parts, "nodes": nodes, "edges": edges}
 
@@ -68,36 +78,61 @@ def partition_text(
         "seed": config.seed,
         "ranks": ranks,
     }
+    if use_program:
+        options["use_program"] = True
     outputs = [f"{layout.PARMETIS_TEXT}/p"]
     return Task(TASK, destination, work, options=options, after=[TEXT_TASK], outputs=outputs).run()
 
 
-def _partition(config: PartitionConfig, name: str, text: Store, writer: ArtifactWriter) -> None:
+def _partition(
+    config: PartitionConfig, command: list[str], name: str, text: Store, writer: ArtifactWriter
+) -> list[str]:
+    """Run the ranks, and return the names of the files that they have written."""
     output = re.compile(rf"p[0-9]+-{name}_(nodes|edges|stats)\.txt")
     text.delete([entry.key for entry in text.list("p") if output.fullmatch(entry.key)])
     kinds = (nodes_file, edges_file, stats_file)
     if isinstance(text, LocalStore):
-        run_program(_command(config, name), config.mpi, text.root)
-        for path in sorted(path for path in text.root.iterdir() if output.fullmatch(path.name)):
+        run_program(command, config.mpi, text.root)
+        paths = sorted(path for path in text.root.iterdir() if output.fullmatch(path.name))
+        for path in paths:
             key = f"{layout.PARMETIS_TEXT}/{path.name}"
             writer.wrote(Artifact(key, path.stat().st_size, sha256_of(path)))
-        return
+        return [path.name for path in paths]
     with temporary_folder() as scratch:
         folder = Path(scratch)
         for kind in kinds:
             (folder / kind(name)).symlink_to(text.local_copy(kind(name)))
-        run_program(_command(config, name), config.mpi, folder)
-        for path in sorted(path for path in folder.iterdir() if output.fullmatch(path.name)):
+        run_program(command, config.mpi, folder)
+        paths = sorted(path for path in folder.iterdir() if output.fullmatch(path.name))
+        for path in paths:
             key = f"{layout.PARMETIS_TEXT}/{path.name}"
             with writer.destination.create(key) as new:
                 shutil.copyfile(path, new.path)
             writer.wrote(new.get_artifact())
             path.unlink()
+        return [path.name for path in paths]
 
 
-def _command(config: PartitionConfig, name: str) -> list[str]:
+def _check_complete(names: list[str], num_parts: int) -> None:
+    """Raise an error if partitions lack files: the program of the ParMETIS project can fail with status 0."""
+    numbered = re.compile(r"p(\d+)-.*_(nodes|edges)\.txt")
+    found = {(int(match[1]), match[2]) for name in names if (match := numbered.fullmatch(name))}
+    wanted = [(part, kind) for part in range(num_parts) for kind in ("nodes", "edges")]
+    missing = [f"p{part}-…_{kind}.txt" for part, kind in wanted if (part, kind) not in found]
+    if missing:
+        raise EngineError(
+            "pm_dglpart ended without an error, but has not written all partitions",
+            found=f"no {', '.join(missing[:3])}" + (", …" if len(missing) > 3 else ""),
+            expected=f"files of {num_parts} partitions",
+            remedy="Run it by hand in a folder with the text, and read what it prints.",
+        )
+
+
+def _command(config: PartitionConfig, name: str, *, use_program: bool) -> list[str]:
     library = config.mpi.library
     words = [sys.executable, "-m", "partition_ops.cli", TASK, name, str(config.num_parts // config.mpi.ranks)]
+    if use_program:
+        return [*words, "--use-program"]
     words += ["--seed", str(config.seed)]
     if config.tolerance is not None:
         words += ["--tolerance", str(config.tolerance)]
