@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import sys
+from pathlib import Path
 
 from tests.campaign.frame import DEFECT, all_cases, missing_cases, run_campaign, table
 
@@ -17,6 +18,12 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0, help="Share of the attempts. Default: 1.")
     parser.add_argument("--minutes", type=float, default=60, help="Begin no attempt after this. Default: 60.")
     parser.add_argument("--processes", type=int, default=2, help="Attempts at a time. Default: 2.")
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        help="File that keeps the results. A later call with the same seed goes on where the last one "
+        "ended, and the table has the results of all calls.",
+    )
     arguments = parser.parse_args()
     chosen = [case for case in all_cases().values() if arguments.only in case.name]
     without = missing_cases(chosen)
@@ -31,6 +38,7 @@ def main() -> int:
         ),
         processes=arguments.processes,
         minutes=arguments.minutes,
+        journal=arguments.journal,
     )
     print("\n".join(["", *table(results)]))
     return 1 if not results or any(result.verdict == DEFECT for result in results) else 0

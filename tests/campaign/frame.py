@@ -6,6 +6,7 @@ A module of this package lists its cases in ``CASES``. ``python -m tests.campaig
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import random
 import secrets
@@ -18,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -58,10 +59,12 @@ class Attempt:
     Attributes:
         random: The only source of chance; the same seed shows a defect again.
         folder: An empty folder for this attempt, which is removed afterwards.
+        killed: What was killed, by its name; only if it was alive.
     """
 
     random: random.Random
     folder: Path
+    killed: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one attempt."""
+    """The result of one attempt; `killed` has numbers of kills by what was killed."""
 
+    seed: str
     case: str
     index: int
     verdict: str
     details: str
     seconds: float
+    killed: dict[str, int]
 
 
 @cache
@@ -108,8 +113,9 @@ def run_attempt(name: str, index: int, seed: str) -> Result:
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="campaign-"))
     details = ""
+    attempt = Attempt(random.Random(f"{seed} {name} {index}"), folder)
     try:
-        found = all_cases()[name].attempt(Attempt(random.Random(f"{seed} {name} {index}"), folder))
+        found = all_cases()[name].attempt(attempt)
         verdict = found.value
     except Defect as defect:
         verdict, details = DEFECT, str(defect)
@@ -117,7 +123,8 @@ def run_attempt(name: str, index: int, seed: str) -> Result:
         verdict, details = DEFECT, traceback.format_exc()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Result(name, index, verdict, details, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return Result(seed, name, index, verdict, details, seconds, dict(attempt.killed))
 
 
 def run_campaign(
@@ -127,6 +134,7 @@ def run_campaign(
     *,
     processes: int,
     minutes: float = float("inf"),
+    journal: Path | None = None,
 ) -> list[Result]:
     """Run attempts of several cases, and print each defect with the command that shows it again.
 
@@ -136,10 +144,20 @@ def run_campaign(
         numbers: Returns the numbers of the attempts of a case.
         processes: Attempts at a time.
         minutes: No attempt begins later than this; every case gets its share of those that begin.
+        journal: File to which each result is appended. Its attempts with this seed are not repeated.
+
+    Returns:
+        The results, and those that the journal had, of any seed.
     """
-    asked = [(index / max(1, case.number), case.name, index) for case in chosen for index in numbers(case)]
+    results = read_journal(journal) if journal is not None else []
+    done = {(result.case, result.index) for result in results if result.seed == seed}
+    asked = [
+        (index / max(1, case.number), case.name, index)
+        for case in chosen
+        for index in numbers(case)
+        if (case.name, index) not in done
+    ]
     end = time.monotonic() + 60 * minutes
-    results = []
     with _scratch(), ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         waiting = [(name, index) for _, name, index in sorted(asked)]
         running = set()
@@ -148,11 +166,20 @@ def run_campaign(
                 running.add(pool.submit(run_attempt, *waiting.pop(0), seed))
             if not running:
                 break
-            done = next(as_completed(running))
-            running.remove(done)
-            results.append(done.result())
+            ended = next(as_completed(running))
+            running.remove(ended)
+            results.append(ended.result())
             _show(results[-1], seed)
+            if journal is not None:
+                with journal.open("a") as lines:
+                    lines.write(json.dumps(asdict(results[-1])) + "\n")
     return results
+
+
+def read_journal(journal: Path) -> list[Result]:
+    """Return the results that earlier calls have written."""
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    return [Result(**json.loads(line)) for line in lines]
 
 
 @contextmanager
@@ -177,16 +204,21 @@ def _show(result: Result, seed: str) -> None:
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """Return the table of a campaign in Markdown."""
-    columns = ("tried", Verdict.SAME.value, Verdict.REFUSED.value, DEFECT)
+    """Return the table of a campaign in Markdown, with the number of kills that hit a living process."""
+    columns = ("tried", "kills", Verdict.SAME.value, Verdict.REFUSED.value, DEFECT)
     rows: dict[str, Counter[str]] = {}
     for result in results:
-        rows.setdefault(result.case, Counter()).update(["tried", result.verdict])
+        row = rows.setdefault(result.case, Counter())
+        row.update(["tried", result.verdict])
+        row["kills"] += sum(result.killed.values())
     everything = sum(rows.values(), Counter())
     lines = [f"| case | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for name, counts in [*sorted(rows.items()), ("**all**", everything)]:
         lines.append(f"| {name} | {' | '.join(f'{counts[column]:,}' for column in columns)} |")
-    return lines
+    killed = sum((Counter(result.killed) for result in results), Counter())
+    by_name = ", ".join(f"{name}: {number:,}" for name, number in sorted(killed.items()))
+    seeds = ", ".join(sorted({result.seed for result in results}))
+    return [*lines, "", f"Kills: {by_name or 'none'}. Seeds: {seeds}."]
 
 
 @cache

@@ -25,6 +25,7 @@ from tests.integration.test_killed import content
 from tests.mpi import MISSING
 
 TWICE = 0.3  # share of the attempts whose repetition is killed too
+DOCS = 0.1  # share of the attempts with Data Docs, which take most of the time of a run
 WHOM = ("group", "main process", "child")
 
 
@@ -65,7 +66,7 @@ def settle_quickly() -> None:
 
 
 def killed_locally(engine: str, attempt: Attempt) -> Verdict:
-    docs = attempt.random.random() < 0.2
+    docs = attempt.random.random() < DOCS
     known = reference(engine, docs)
     out = attempt.folder / "out"
     words = ["run", known.graph, out, *options(engine, docs)]
@@ -75,7 +76,7 @@ def killed_locally(engine: str, attempt: Attempt) -> Verdict:
 
 
 def killed_on_s3(engine: str, attempt: Attempt) -> Verdict:
-    docs = attempt.random.random() < 0.2
+    docs = attempt.random.random() < DOCS
     known, settings = reference(engine, docs), s3_server()
     root = f"s3://{BUCKET}/{attempt.folder.name}"
     with open_store(f"{root}/in", settings) as source:
@@ -98,20 +99,30 @@ def _kill_and_repeat(attempt: Attempt, start: Callable[[], Command], seconds: fl
         whom, moment = chance.choice(WHOM), chance.uniform(0, seconds)
         command = start()
         time.sleep(moment)
-        kill(command, whom, chance)
+        attempt.killed.update(kill(command, whom, chance))
     succeed(start())
 
 
-def kill(command: Command, whom: str, chance: random.Random) -> None:
-    """Kill a part of a command; if a child is killed, the command may still end well or with an error."""
+def kill(command: Command, whom: str, chance: random.Random) -> list[str]:
+    """Kill a part of a command; if a child is killed, the command may still end well or with an error.
+
+    Returns:
+        What was killed: nothing if the command had ended, and the group if there was no child.
+    """
+    if command.ended():
+        return []
     if whom == "child" and (children := command.children()):
+        killed = []
         with suppress(psutil.Error):
             chance.choice(children).send_signal(signal.SIGKILL)
+            killed = ["child"]
         command.wait()
-    elif whom == "main process":
+        return killed
+    if whom == "main process":
         command.kill_main()
-    else:
-        command.kill_group()
+        return ["main process"]
+    command.kill_group()
+    return ["group"]
 
 
 def compare(known: Reference, output: Store) -> None:
