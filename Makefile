@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs every test, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test test-compose campaign env bench lint reference lock clean
+.PHONY: help demo up down status test test-compose campaign env bench lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -51,12 +51,20 @@ reference: $(READY) ## Write docs/reference.md, and the tables in docs/ that fol
 	@$(PYTHON) docs/reference.py
 	@$(PYTHON) docs/tables.py
 
+docs: .venv/docs ## Build the documentation as a site into site/, which opens without a network
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+	@echo "Open site/index.html in a browser."
+
 lock: ## Update constraints.txt with the newest versions that fit pyproject.toml
 	@sh local_stack/environment.sh lock
 
 clean: ## Stop the local stack and remove its data and the environment
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m local_stack down; fi
-	rm -rf .venv .local
+	rm -rf .venv .local site
+
+.venv/docs: $(READY)
+	@$(PYTHON) -m pip install --quiet --progress-bar off -c constraints.txt -e '.[docs]'
+	@touch .venv/docs
 
 $(READY): pyproject.toml constraints.txt local_stack/environment.sh
 	@sh local_stack/environment.sh install
