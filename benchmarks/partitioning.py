@@ -25,11 +25,11 @@ from partition_ops.storage import open_store
 KAMINPAR_TOLERANCE = 0.03
 
 
-def kaminpar(path: Path, preset: str, threads: int, num_parts: int) -> np.ndarray:
+def kaminpar(path: Path, preset: str, threads: int, num_parts: int, seed: int = 0) -> np.ndarray:
     """Run KaMinPar, which has one constraint only: all nodes together."""
     import kaminpar
 
-    kaminpar.reseed(0)
+    kaminpar.reseed(seed)
     graph = kaminpar.load_graph(str(path), kaminpar.GraphFileFormat.PARHIP)
     instance = kaminpar.KaMinPar(threads, kaminpar.context_by_name(preset))
     return np.array(instance.compute_partition(graph, num_parts, KAMINPAR_TOLERANCE), np.int32)
