@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 from local_stack.folders import PROJECT
 from local_stack.s3_server import start_s3_server
@@ -19,6 +20,23 @@ from tests.command_line import Called
 
 # OpenMP's threads wait for each other in vain where tests share the cores: training takes ten times as long
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch or dgl is imported, and for what tests start
+
+# no deadline, and no check of the time that making an example takes: machines are shared
+settings.register_profile(
+    "default",
+    max_examples=60,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+# a graph takes a third of a second, so shrinking one takes minutes: that is for a developer to wait for
+settings.register_profile(
+    "ci",
+    parent=settings.get_profile("default"),
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 BUCKET = "test-bucket"
 E2E = "tests/e2e/"

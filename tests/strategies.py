@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from tests.graphs import Edges, Layout, SmallGraph, Values
@@ -19,16 +17,6 @@ DTYPES = (
 )
 ROW_SHAPES = ((), (), (1,), (3,), (2, 2), (1, 2, 3))
 DELIMITERS = (" ", ",", ";", "\t", "|")
-
-settings.register_profile("default", max_examples=60, deadline=None, print_blob=True)
-# a graph takes a third of a second, so shrinking one takes minutes: that is for a developer to wait for
-settings.register_profile(
-    "ci",
-    parent=settings.get_profile("default"),
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 @st.composite

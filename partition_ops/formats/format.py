@@ -81,6 +81,7 @@ class Format(ABC):
         checks: Checks of ``verify`` that only this format has: what must hold, by name.
         feature_files: Name of the layout of the files with features and original IDs. Formats with the same
             name share these files. Empty if the format has its own layout.
+        graph_files: The same for the other files of partitions.
         not_stored: Columns of nodes and edges that `load` does not return, or not with all options: some of
             ``nodes/orig_id``, ``nodes/part_id``, ``edges/orig_id`` and ``edges/new_id``.
         has_graph: Whether `arrays` finds the groups ``nodes`` and ``edges``, which training reads.
@@ -96,6 +97,7 @@ class Format(ABC):
     version: ClassVar[int] = 1
     checks: ClassVar[Mapping[str, str]] = {}
     feature_files: ClassVar[str] = ""
+    graph_files: ClassVar[str] = ""
     not_stored: ClassVar[Collection[str]] = ()
     has_graph: ClassVar[bool] = True
     readable: ClassVar[bool] = True

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts.partition_book import PartitionBook
@@ -35,9 +35,7 @@ def columns(folder: Path, key: str) -> dict[str, np.ndarray]:
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
-@settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=10)
 @given(
     graph=graphs(), parts=st.tuples(st.integers(1, 4), st.integers(1, 4)), rows=st.sampled_from([3, 1 << 20])
 )

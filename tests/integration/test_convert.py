@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
@@ -386,7 +386,7 @@ def test_no_such_format(formats: tuple[str, ...]) -> None:
         RunConfig(num_parts=2, graph_formats=formats)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=40)
+@settings(max_examples=40)
 @given(
     graph=graphs(),
     num_parts=st.integers(1, 5),

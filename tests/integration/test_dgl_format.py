@@ -68,7 +68,7 @@ def test_no_tensors(tmp_path: Path) -> None:
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.dictionaries(NAMES, st.integers(0, 9)))
 def test_many_tensors_are_the_same_in_another_order(sizes: dict[str, int]) -> None:
     """DGL's hash table decides about the order in its file."""

@@ -9,7 +9,7 @@ import pytest
 from partition_ops.jobs.estimate import estimate_job
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import upload_folder
 from tests.graphs import Layout, library
@@ -42,6 +42,22 @@ def test_disk_is_what_a_real_job_then_takes(
         real = left(prefix)
         assert expected <= FACTOR * real + HEADERS, name
         assert real <= FACTOR * expected + HEADERS, name
+
+
+def test_formats_that_share_their_files_take_their_place_once(
+    tmp_path: Path, s3_root: str, s3_settings: StorageSettings
+) -> None:
+    source = LocalStore(library(papers=4000).write(tmp_path / "in"))
+
+    def output_of(destination: Store, *formats: str) -> int:
+        config = RunConfig(num_parts=3, formats=formats, on_defect="warn")
+        return stage(estimate_job(config, source, destination), "convert").output
+
+    local = LocalStore(tmp_path / "out")
+    with open_store(s3_root, s3_settings) as remote:
+        alone, both = output_of(local, "dgl"), output_of(local, "dgl", "graphstorm")
+        assert both == alone
+        assert output_of(remote, "dgl", "graphstorm") > 1.9 * output_of(remote, "dgl")
 
 
 @pytest.mark.parametrize("counts", [[0, 2], [0, 0]])

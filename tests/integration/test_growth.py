@@ -57,7 +57,7 @@ def files_below(output: Store, prefix: str) -> dict[str, bytes]:
 
 
 @pytest.mark.charts
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(
     graph=graphs(),
     engine=st.sampled_from(ENGINES),
@@ -202,7 +202,7 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
     assert verify_output(larger, after).passed
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
 @example(graph=library(papers=20), share=0.2, seed=1, hops=3)
 @given(graph=graphs(), share=st.sampled_from([0.0, 0.2]), seed=st.integers(0, 9), hops=st.integers(0, 3))
 def test_reuse_never_changes_a_byte(

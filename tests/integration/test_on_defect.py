@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
@@ -124,7 +124,7 @@ def test_dropping_equals_cleaning_by_hand(name: str, engine: str, checks: tuple[
     check_dropping(GRAPHS[name], checks, engine)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=12)
 @given(
     graph=graphs(),
     checks=st.sampled_from([CHECKS, CHECKS[:1], CHECKS[1:]]),

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
@@ -121,9 +121,7 @@ def test_metis_is_as_in_dgl(graph: SmallGraph) -> None:
         compare_with_dgl(output, graph, 4)
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=20)
 @given(graph=graphs(), num_parts=st.integers(1, 5))
 def test_any_graph_is_as_in_dgl(graph: SmallGraph, num_parts: int) -> None:
     num_parts = graph.parts(num_parts)

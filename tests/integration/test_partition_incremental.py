@@ -33,7 +33,7 @@ from tests.growth import grown
 from tests.strategies import graphs
 
 ENGINES = ("auto", "metis", "random", "two-level")
-MANY = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 
 def partitioned(
@@ -310,7 +310,7 @@ def test_a_run_cannot_follow_itself(tmp_path: Path) -> None:
         partitioned(library(), tmp_path, before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(num_parts=st.integers(1, 5), seed=st.integers(0, 999))
 def test_numbers_are_those_by_which_fewest_nodes_move(num_parts: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

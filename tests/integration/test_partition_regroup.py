@@ -61,7 +61,7 @@ def grown_problem(folder: Path, config: PartitionConfig) -> tuple[Problem, Previ
     return after, PreviousAssignment(spread_old_values(*counts, ENGINE.partition(before), -1), None)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(
     graph=graphs(),
     num_parts=st.integers(1, 4),

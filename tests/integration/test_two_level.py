@@ -23,7 +23,7 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
 from tests.graphs import Edges, SmallGraph
 
-SMALL = settings(max_examples=60, deadline=None)
+SMALL = settings(max_examples=60)
 
 
 def symmetric(matrix: np.ndarray) -> Graph:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.jobs.options import RunConfig
@@ -55,10 +55,7 @@ def test_every_choice_about_defects(choice: dict[str, str], engine: str) -> None
 
 @pytest.mark.charts
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(
-    max_examples=max(10, settings.default.max_examples // len(ENGINES)),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=max(10, settings.default.max_examples // len(ENGINES)))
 @given(
     graph=graphs(),
     options=st.fixed_dictionaries(
@@ -74,7 +71,7 @@ def test_any_graph(engine: str, graph: SmallGraph, options: dict[str, Any]) -> N
     run_and_verify(graph, RunConfig(engine=engine, **options))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30)
 @given(graph=graphs(), num_parts=st.integers(2, 5), balance=st.sampled_from(BALANCES))
 def test_any_graph_through_clusters(graph: SmallGraph, num_parts: int, balance: str) -> None:
     """Graphs as small as these are left to METIS otherwise."""

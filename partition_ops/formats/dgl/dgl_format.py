@@ -48,6 +48,7 @@ class DGL(Format):
     name = "dgl"
     checks = CHECKS
     feature_files = "dgl"
+    graph_files = "dgl"
 
     @property
     def folder(self) -> str:

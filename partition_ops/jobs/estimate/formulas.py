@@ -236,9 +236,12 @@ def _partition_size(job: Job, halo: Halo) -> PartitionSize:
 
 
 def _graph_bytes(job: Job, halo: Halo) -> int:
-    """Return the bytes of the graph files of all partitions in all formats."""
+    """Return the bytes of the graph files of all partitions in all formats; on a disk, some share them."""
     size, options = _partition_size(job, halo), job.config.convert.options()
-    return job.parts * sum(form.disk(size, options) for form in get_formats(job.config.formats))
+    formats = get_formats(job.config.formats)
+    if not job.remote_destination:
+        formats = list({form.graph_files or form.name: form for form in formats}.values())
+    return job.parts * sum(form.disk(size, options) for form in formats)
 
 
 def _feature_bytes(job: Job) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from partition_ops.chunked.id_converter import IDConverter
@@ -53,7 +53,6 @@ def test_every_id_converts_and_converts_back(nodes: list[int], edges: list[int])
         assert converter.eid_het2hom(name, typed) == homogeneous
 
 
-@settings(deadline=None)
 @given(nodes=counts, data=st.data(), kind=st.sampled_from(["list", "numpy", "uint8", "2-d", "torch"]))
 def test_mixed_types_in_one_array(nodes: list[int], data: st.DataObject, kind: str) -> None:
     torch = pytest.importorskip("torch")

@@ -86,7 +86,7 @@ def files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     runs=RUNS,
     latest=st.integers(0, 5),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from graph_partitioning.hooks.storage import GraphStorageHook
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from partition_ops.cli import main
@@ -55,7 +55,6 @@ def accepted(uri: str) -> bool:
     return True
 
 
-@settings(deadline=None)
 @given(parts=st.lists(PARTS, max_size=6), as_file=st.booleans())
 def test_local_roots_are_compared_after_resolving_links(tree: Path, parts: list[str], as_file: bool) -> None:
     path = "/".join([str(tree), *parts])
@@ -66,7 +65,6 @@ def test_local_roots_are_compared_after_resolving_links(tree: Path, parts: list[
     assert accepted(f"file://{path}" if as_file else path) == inside
 
 
-@settings(deadline=None)
 @given(parts=st.lists(S3_PARTS, min_size=1, max_size=5), slash=st.sampled_from(["", "/"]))
 def test_s3_roots_are_compared_by_whole_names(tree: Path, parts: list[str], slash: str) -> None:
     bucket, *prefix = parts
@@ -76,7 +74,6 @@ def test_s3_roots_are_compared_by_whole_names(tree: Path, parts: list[str], slas
         assert accepted("s3://" + "/".join(parts) + slash) == inside
 
 
-@settings(deadline=None)
 @given(parts=st.lists(S3_PARTS, min_size=1, max_size=5))
 def test_stores_on_s3_are_inside_the_allowed_roots(tree: Path, parts: list[str]) -> None:
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.cli import main
@@ -100,13 +100,13 @@ def test_a_graph_of_awkward_shape(shape: str, tmp_path: Path) -> None:
     check(SHAPES[shape], prepared(SHAPES[shape], tmp_path))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(graph=graphs())
 def test_any_graph(graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory) -> None:
     check(graph, prepared(graph, tmp_path_factory.mktemp("any")))
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10)
 @given(graph=graphs())
 def test_any_graph_with_the_duplicates_looked_for_on_the_disk(
     graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory
@@ -116,7 +116,7 @@ def test_any_graph_with_the_duplicates_looked_for_on_the_disk(
         check(graph, prepared(graph, tmp_path_factory.mktemp("any")))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(*[st.integers(0, 2**63 - 1) | st.integers(0, 12)] * 3)))
 def test_rows_are_written_as_python_writes_them(numbers: list[Row]) -> None:
     columns = np.array(numbers, np.int64).reshape(-1, 3).T
@@ -207,7 +207,7 @@ def test_all_attributes_of_types_with_other_features_and_other_widths(tmp_path: 
     check_attributes(graph, tmp_path, ("x", "half", "only"), asked="all")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(graph=graphs())
 def test_attributes_of_any_graph(graph: SmallGraph, tmp_path_factory: pytest.TempPathFactory) -> None:
     names = dict.fromkeys(value.name for value in (*graph.node_values, *graph.edge_values))

@@ -59,7 +59,7 @@ def test_a_larger_graph_in_many_chunks(tmp_path: Path) -> None:
     check(library(papers=3000), tmp_path)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_any_graph(tmp_path_factory: pytest.TempPathFactory, graph: SmallGraph) -> None:
     check(graph, tmp_path_factory.mktemp("prepare"))
