@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import partition_ops
+import partition_ops.ingest
 
 PAGE = Path(__file__).with_name("reference.md")
 INTRODUCTION = """\
@@ -16,6 +17,7 @@ INTRODUCTION = """\
 
 `make reference` writes this page from the docstrings of the public names of `partition_ops`.
 """
+IN_MEMORY = "Graphs in memory: `partition_ops.ingest`"
 LIST_SECTIONS = ("Args", "Attributes", "Raises")
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields|Example|Shapes):\n", re.MULTILINE)
 WIDTH = 100
@@ -28,11 +30,13 @@ def reference() -> str:
     functions = [pair for pair in exported if inspect.isfunction(pair[1])]
     classes = [pair for pair in exported if pair not in (*errors, *functions)]
     parts = [INTRODUCTION]
-    for title, group in (("Functions", functions), ("Classes", classes), ("Errors", errors)):
+    in_memory = [(name, getattr(partition_ops.ingest, name)) for name in partition_ops.ingest.__all__]
+    groups = (("Functions", functions), (IN_MEMORY, in_memory), ("Classes", classes), ("Errors", errors))
+    for title, group in groups:
         parts.append(f"## {title}\n")
         for name, value in group:
             parts += [f"### {name}\n", *_description(name, value)]
-            if title == "Classes":
+            if inspect.isclass(value) and title != "Errors":
                 parts += _members(value)
     return "\n".join(parts)
 

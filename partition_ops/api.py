@@ -6,7 +6,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
@@ -23,6 +23,9 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
 from partition_ops.system.progress import Progress
 from partition_ops.verification import VerifyReport, check_finished, verify_output
+
+if TYPE_CHECKING:
+    from partition_ops.stages.ingest.memory_graph import MemoryGraph
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class RunResult:
 
 
 def run(
-    input: str | Path,
+    input: str | Path | MemoryGraph,
     output: str | Path,
     *,
     num_parts: int,
@@ -61,8 +64,9 @@ def run(
 
     Args:
         input: URI or path of a graph: in DGL's chunked graph format, with ``metadata.json`` at its root,
-            ParMETIS's text, or a ``graph.yaml`` that names tables, which are ingested into ``ingest/`` below
-            the output.
+            ParMETIS's text, a ``graph.yaml`` that names tables, or a ``graph.bin`` that DGL saved; or a
+            graph in memory, as `partition_ops.ingest` makes it. The last three are ingested into ``ingest/``
+            below the output.
         output: URI or path of the output; it is created.
         num_parts: Number of partitions, 1 to 65536.
         previous: Output of an earlier run, or root of a graph's runs, for an incremental run over the same
@@ -99,7 +103,7 @@ def run(
         earlier = None if previous is None else _open_run(previous, storage, stack)
         source = stack.enter_context(
             open_graph(
-                os.fspath(input),
+                _input(input),
                 storage,
                 output=destination,
                 previous=earlier,
@@ -121,7 +125,7 @@ def run(
 
 
 def verify(
-    input: str | Path,
+    input: str | Path | MemoryGraph,
     output: str | Path,
     *,
     graph_name: str | None = None,
@@ -133,7 +137,7 @@ def verify(
     All checks run, also after one has failed. Nothing is written.
 
     Args:
-        input: URI or path of the graph.
+        input: As for `run`.
         output: URI or path of the finished output.
         graph_name: Name of the graph, if it was set for the run instead of the name in ``metadata.json``.
         storage: How to reach S3; by default boto3 finds credentials and the endpoint itself.
@@ -157,10 +161,14 @@ def verify(
     """
     with ExitStack() as stack:
         destination = _open(output, storage, stack)
-        opened = open_graph(os.fspath(input), storage, output=destination, read_only=True, progress=progress)
+        opened = open_graph(_input(input), storage, output=destination, read_only=True, progress=progress)
         source = stack.enter_context(opened)
         check_finished(destination)
         return verify_output(source, destination, graph_name=graph_name, progress=progress)
+
+
+def _input(given: str | Path | MemoryGraph) -> str | MemoryGraph:
+    return os.fspath(given) if isinstance(given, str | os.PathLike) else given
 
 
 def _config(**options: Any) -> RunConfig:

@@ -116,15 +116,20 @@ class NpyFiles(ChunkFiles):
     """A feature as ``.npy`` files; blocks are arrays of one dtype and shape of a row."""
 
     suffix = "npy"
+    _like: npt.NDArray[Any] = field(default_factory=lambda: np.zeros((0,), np.float32))
+
+    def append(self, block: npt.NDArray[Any]) -> None:
+        self._like = block[:0]  # dtype and shape of a feature without rows
+        super().append(block)
 
     def _begin(self, new: NewObject) -> None:
         self._stream = new.path.open("wb")
         self._stream.write(bytes(HEADER))
-        self._count, self._like = 0, np.zeros((0,), np.float32)
+        self._count = 0
 
     def _append(self, part: npt.NDArray[Any]) -> None:
         self._stream.write(np.ascontiguousarray(part).data)
-        self._count, self._like = self._count + len(part), part
+        self._count += len(part)
 
     def _end(self) -> None:
         self._stream.seek(0)

@@ -24,8 +24,8 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "input",
         metavar="INPUT",
-        help="Folder with the graph's metadata.json or with ParMETIS's text, or a GRAPH.yaml that names"
-        " tables; a local path or s3://….",
+        help="Folder with the graph's metadata.json or with ParMETIS's text, a GRAPH.yaml that names tables,"
+        " or a GRAPH.bin that DGL saved; a local path or s3://….",
     )
 
 
@@ -52,11 +52,11 @@ def settings(arguments: argparse.Namespace) -> StorageSettings:
 
 @contextmanager
 def open_input(arguments: argparse.Namespace, *, read_only: bool = False) -> Iterator[Store]:
-    """Open the graph: in the chunked format, ParMETIS's text, or a GRAPH.yaml, whose tables are ingested.
+    """Open the graph: in the chunked format, ParMETIS's text, or a file that is ingested.
 
     Args:
         arguments: The parsed arguments.
-        read_only: Do not ingest tables into ``--output`` or OUTPUT.
+        read_only: Do not ingest into ``--output`` or OUTPUT.
     """
     from partition_ops.jobs.open_graph import open_graph
 

@@ -1,26 +1,30 @@
-"""Open an input graph, in whatever form it is given: as chunks, as ParMETIS's text, or as tables."""
+"""Open an input graph in any form: as chunks, ParMETIS's text, tables, or a graph of DGL or in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.graph_store import as_graph
-from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
+if TYPE_CHECKING:
+    from partition_ops.stages.ingest.memory_graph import MemoryGraph
+
 
 @contextmanager
 def open_graph(
-    uri: str,
+    uri: str | MemoryGraph,
     settings: StorageSettings | None = None,
     *,
     output: Store | None = None,
@@ -31,11 +35,12 @@ def open_graph(
 ) -> Iterator[Store]:
     """Open the root of an input graph.
 
-    A ``graph.yaml`` is ingested into ``ingest/`` below the output, unless that has been done and its tables
-    have not changed.
+    A ``graph.yaml``, a ``graph.bin`` or a graph in memory is ingested into ``ingest/`` below the output,
+    unless that has been done and it has not changed.
 
     Args:
-        uri: Folder of a graph in the chunked format or of ParMETIS's text, or a ``graph.yaml``.
+        uri: Folder of a graph in the chunked format or of ParMETIS's text, a ``graph.yaml``, a ``graph.bin``
+            that DGL saved, or a graph in memory.
         settings: How to reach S3.
         output: Root of the output; without one, tables are ingested into a temporary folder.
         previous: Root of an earlier run over the same graph, whose nodes keep their IDs.
@@ -47,7 +52,7 @@ def open_graph(
         InvalidInputError: The tables are not a graph, or the earlier run was not made from tables.
         ConflictError: Another call ingests into the same output.
     """
-    if not is_graph_file(uri):
+    if isinstance(uri, str) and not is_graph_file(uri):
         with as_graph(open_store(uri, settings), progress=progress) as graph:
             yield graph
         return
@@ -61,7 +66,10 @@ def open_graph(
         if target is None:
             target = LocalStore(Path(stack.enter_context(temporary_folder())))
         with locked(target):
-            ingest_graph_file(uri, target, settings, previous=previous, config=config, progress=progress)
+            if isinstance(uri, str):
+                ingest_graph_file(uri, target, settings, previous=previous, config=config, progress=progress)
+            else:
+                uri.ingest(target, graph_name=config.graph_name if config else None, progress=progress)
         yield target
 
 
@@ -74,13 +82,19 @@ def ingest_graph_file(
     config: IngestConfig | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Ingest the tables of a ``graph.yaml`` into a graph; see `open_graph`."""
-    from partition_ops.stages.ingest.ingest import ingest_tables
-
+    """Ingest a ``graph.yaml`` or a ``graph.bin``; see `open_graph`."""
+    config = config or IngestConfig()
     folder, _, name = uri.rpartition("/")
     with open_store(folder or ("/" if uri.startswith("/") else "."), settings) as source:
+        if is_saved_graph(uri):
+            from partition_ops.stages.ingest.libraries import ingest_saved_graph
+
+            ingest_saved_graph(config, source, target, graph_file=name)
+            return
+        from partition_ops.stages.ingest.ingest import ingest_tables
+
         ingest_tables(
-            config or IngestConfig(),
+            config,
             source,
             target,
             graph_file=name,

@@ -26,8 +26,8 @@ class GraphLocation(Options):
     """The roots of the graph and of its runs, and the connection to them."""
 
     input_uri: str = option(
-        help="Folder with the graph's metadata.json, or a graph.yaml that names tables: s3://bucket/prefix,"
-        " or a path on the workers.",
+        help="Folder with the graph's metadata.json, a graph.yaml that names tables, or a graph.bin that DGL"
+        " saved: s3://bucket/prefix, or a path on the workers.",
         title="Input graph",
         form={"pattern": ROOT_PATTERN},
     )

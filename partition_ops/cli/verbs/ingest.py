@@ -13,14 +13,17 @@ from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError
 from partition_ops.options.arguments import config_of
-from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import open_store
 from partition_ops.system.progress import terminal_progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "graph_file", metavar="GRAPH.yaml", nargs="?", help="The tables of the graph: a file or s3://…."
+        "graph_file",
+        metavar="GRAPH.yaml",
+        nargs="?",
+        help="The tables of the graph, or a GRAPH.bin that DGL saved: a file or s3://….",
     )
     parser.add_argument("output", metavar="OUTPUT", nargs="?", help=OUTPUT_HELP)
     parser.add_argument(
@@ -44,10 +47,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             remedy="'partition-ops ingest --example' prints a GRAPH.yaml, --infer DIR proposes one.",
         )
     if not is_graph_file(arguments.graph_file):
-        raise UsageError("GRAPH.yaml does not end with .yaml or .yml", found=repr(arguments.graph_file))
+        raise UsageError("GRAPH.yaml does not end with .yaml, .yml or .bin", found=repr(arguments.graph_file))
     config = config_of(arguments, IngestConfig)
-    from partition_ops.stages.ingest.ingest import ingest_tables
-
+    saved = is_saved_graph(arguments.graph_file)
+    if saved and arguments.previous is not None:
+        raise UsageError(
+            "--previous is for tables", remedy="Leave it out: a saved graph has the IDs of its nodes."
+        )
     root, name = split_file_uri(arguments.graph_file, "GRAPH.yaml")
     opened = partial(open_store, settings=settings(arguments))
     with (
@@ -56,15 +62,22 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         nullcontext() if arguments.previous is None else opened(arguments.previous) as previous,
         lock_root(destination),
     ):
-        result = ingest_tables(
-            config,
-            source,
-            destination,
-            graph_file=name,
-            previous=previous,
-            open_root=opened,
-            progress=terminal_progress(),
-        )
+        if saved:
+            from partition_ops.stages.ingest.libraries import ingest_saved_graph
+
+            result = ingest_saved_graph(config, source, destination, graph_file=name)
+        else:
+            from partition_ops.stages.ingest.ingest import ingest_tables
+
+            result = ingest_tables(
+                config,
+                source,
+                destination,
+                graph_file=name,
+                previous=previous,
+                open_root=opened,
+                progress=terminal_progress(),
+            )
     console.line(result_line(result))
     return result.to_json()
 
@@ -91,7 +104,7 @@ VERB = Verb(
 Make a graph in the chunked format from the tables that GRAPH.yaml names: Parquet, CSV, JSON lines, Arrow IPC
 or queries, with keys of any kind. Nodes are numbered by their keys, whatever the order of the rows, and
 metadata.json names the keys under node_ids. Wherever another verb takes an INPUT, it takes GRAPH.yaml as well
-and ingests it first.""",
+and ingests it first. A GRAPH.bin that dgl.save_graphs has written is taken like GRAPH.yaml.""",
     add_arguments=add_arguments,
     options=(IngestConfig,),
     execute=execute,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any
 
-from partition_ops.chunked.metadata import EdgeType
+from partition_ops.chunked.metadata import EdgeType, check_graph_name
 from partition_ops.errors import InvalidInputError, one_of
+from partition_ops.stages.ingest.options import is_saved_graph
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 
@@ -203,6 +205,17 @@ def read_graph_file(source: Store, key: str, *, graph_name: str | None = None) -
     """
     found = parse_graph_file(source.read_bytes(key), source.uri_of(key))
     return replace(found, graph_name=graph_name) if graph_name else found
+
+
+def graph_name_of(source: Store, key: str) -> str:
+    """Return the name of the graph of a ``graph.yaml``, or of a ``graph.bin``, which has that of the file.
+
+    Raises:
+        InvalidInputError: The ``graph.yaml`` is missing or not valid, or DGL cannot use the name.
+    """
+    if not is_saved_graph(key):
+        return read_graph_file(source, key).graph_name
+    return check_graph_name(re.sub(r"[^A-Za-z0-9_]", "_", PurePosixPath(key).stem), source.uri_of(key))
 
 
 def parse_graph_file(data: bytes, where: str) -> GraphFile:

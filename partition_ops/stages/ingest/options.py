@@ -9,7 +9,8 @@ from partition_ops.options.declare import StageConfig, option
 from partition_ops.options.values import parse_size
 
 TableEngine = Literal["duckdb", "spark"]
-SUFFIXES = (".yaml", ".yml")
+TABLES = (".yaml", ".yml")
+SAVED = ".bin"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,5 +45,13 @@ class IngestConfig(StageConfig):
 
 
 def is_graph_file(uri: str) -> bool:
-    """Return whether an input is a ``graph.yaml`` that names tables, and not the folder of a graph."""
-    return uri.endswith(SUFFIXES)
+    """Return whether an input is a file that is ingested, and not the folder of a graph.
+
+    It is a ``graph.yaml`` that names tables, or a ``graph.bin`` that DGL saved.
+    """
+    return uri.endswith((*TABLES, SAVED))
+
+
+def is_saved_graph(uri: str) -> bool:
+    """Return whether an input is a file that ``dgl.save_graphs`` has written."""
+    return uri.endswith(SAVED)

@@ -83,8 +83,8 @@ class GraphRunOperator(OptionsOperator):
     """Works on one run of one graph.
 
     Args:
-        input_uri: Root of the graph, where its ``metadata.json`` or ParMETIS's text is, or a
-            ``graph.yaml`` that names tables: a local path or ``s3://…``.
+        input_uri: Root of the graph, where its ``metadata.json`` or ParMETIS's text is, a ``graph.yaml``
+            that names tables, or a ``graph.bin`` that DGL saved: a local path or ``s3://…``.
         output_uri: Where the artifacts go. With a ``run_id`` they go to
             ``<output_uri>/<graph>/runs/<run>``, without one into this folder itself.
         graph_name: Used instead of the name in ``metadata.json``; ``""`` means the same as None.
@@ -157,7 +157,7 @@ class GraphRunOperator(OptionsOperator):
 
     @contextmanager
     def _source(self, hook: GraphStorageHook, progress: Progress | None) -> Iterator[Store]:
-        """Open the graph: chunks, ParMETIS's text, or what ``ingest`` has made of tables in this run."""
+        """Open the graph: chunks, ParMETIS's text, or what ``ingest`` has made in this run."""
         from partition_ops.artifacts.layout import INGEST
         from partition_ops.formats.parmetis.graph_store import as_graph
 
@@ -173,17 +173,19 @@ class GraphRunOperator(OptionsOperator):
 
     @contextmanager
     def graph_file(self, hook: GraphStorageHook) -> Iterator[tuple[Store, str]]:
-        """Open the folder of a ``graph.yaml``, and return it and the name of the file."""
+        """Open the folder of a file that is ingested, and return it and the name of the file."""
         folder, _, name = self.input_uri.rpartition("/")
         with hook.open(folder or ("/" if self.input_uri.startswith("/") else ".")) as store:
             yield store, name
 
     def _table_root(self, folder: Store, name: str) -> str:
-        """Return the root of a run whose input is a ``graph.yaml``, which has the name of the graph."""
-        from partition_ops.stages.ingest.graph_file import read_graph_file
+        """Return the root of a run whose input is a file that is ingested."""
+        from partition_ops.stages.ingest.graph_file import graph_name_of
 
-        graph = read_graph_file(folder, name, graph_name=self.graph_name or None)
-        return run_root(self.output_uri, graph.graph_name, self.run_id) if self.run_id else self.output_uri
+        if not self.run_id:
+            return self.output_uri
+        graph_name = self.graph_name or graph_name_of(folder, name)
+        return run_root(self.output_uri, graph_name, self.run_id)
 
     def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
         """Open the root of the graph's runs, above that of a run with a ``run_id``."""

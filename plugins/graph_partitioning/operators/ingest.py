@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, explain_failures, report_metrics
-from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.stages.partition.options import PreviousOptions
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOptions)):
     """Makes a graph from the tables that a ``graph.yaml`` names, below ``ingest/`` of the run.
+
+    A ``graph.bin`` that ``dgl.save_graphs`` has written is ingested as well.
 
     It comes before ``validate``, whose trigger rule must accept a skipped task: if the input is a graph, the
     task is skipped. The other operators take the same ``input_uri``, and work on the graph that was made.
@@ -47,7 +49,7 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
         from partition_ops.system.temporary_folders import check_tmpdir
 
         if not is_graph_file(self.input_uri):
-            raise AirflowSkipException("Skipped because the input is a graph, and not a graph.yaml")
+            raise AirflowSkipException("Skipped because the input is a graph, and no graph.yaml or graph.bin")
         hook = GraphStorageHook(self.storage_conn_id)
         with explain_failures(self.log), self.graph_file(hook) as (folder, name):
             check_tmpdir()
@@ -61,8 +63,14 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.jobs.open_graph import ingested_graph_of
-        from partition_ops.stages.ingest.ingest import ingest_tables
         from partition_ops.storage import open_store
+
+        name = self.input_uri.rpartition("/")[2]
+        if is_saved_graph(self.input_uri):
+            from partition_ops.stages.ingest.libraries import ingest_saved_graph
+
+            return ingest_saved_graph(self.config(IngestConfig), source, destination, graph_file=name)
+        from partition_ops.stages.ingest.ingest import ingest_tables
 
         hook = GraphStorageHook(self.storage_conn_id)
 
@@ -74,7 +82,7 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
                 self.config(IngestConfig),
                 source,
                 destination,
-                graph_file=self.input_uri.rpartition("/")[2],
+                graph_file=name,
                 previous=None if run is None else ingested_graph_of(run),
                 open_root=open_root,
                 progress=progress,

@@ -21,7 +21,7 @@ LAYERS = (
     {"train"},
     {"stages"},
     {"jobs", "verification"},
-    {"api", "cli"},
+    {"api", "cli", "ingest"},
 )
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
