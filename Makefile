@@ -47,9 +47,10 @@ lint: $(READY) ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 
-reference: $(READY) ## Write docs/reference.md, and the tables in docs/ that follow from the code
+reference: $(READY) ## Write docs/reference.md, the tables in docs/ that follow from the code, and diagrams
 	@$(PYTHON) docs/reference.py
 	@$(PYTHON) docs/tables.py
+	@$(PYTHON) docs/diagrams.py
 
 docs: .venv/docs ## Build the documentation as a site into site/, which opens without a network
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet

@@ -1,5 +1,6 @@
 """What MkDocs does for this site beyond its settings in mkdocs.yml.
 
+- Markers ``<!-- built: NAME -->`` are replaced by what `built_tables` makes of the code.
 - The start page is the README of the repository, and ``decisions/`` gets a list of the decisions.
 - Links to files of the repository outside of docs/ lead to pages with the text of these files.
 - Pages in docs/ko/ have Korean buttons, and the menu of their English twins. Entries of pages that are not
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,11 +23,15 @@ from mkdocs.structure.pages import Page
 
 from partition_ops import __version__
 
+sys.path.insert(0, str(Path(__file__).parent))
+from built_tables import TABLES
+
 ROOT = Path(__file__).parents[1]
 HOME, KOREAN, REPOSITORY = "README.md", "ko/", "repository/"
 LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 FENCED = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+BUILT = re.compile(r"<!-- built: (\w+) -->")
 FENCE_TITLE = re.compile(r"^( *```\w+) +(\S.*)$", re.MULTILINE)
 _korean: dict[str, Navigation] = {}
 
@@ -60,6 +66,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Rewrite links for the site, and make what stands behind the language of a block its title."""
     uri = page.file.src_uri
+    markdown = BUILT.sub(lambda found: TABLES[found[1]](), markdown)
     if uri.startswith(REPOSITORY):
         page.meta["search"] = {"exclude": True}
         if not _path(uri).endswith(".md"):

@@ -133,7 +133,7 @@ def read_graph_list(place: str, storage_conn_id: str | None) -> list[dict[str, A
     raise InvalidInputError(
         f"The Airflow Variable {place.removeprefix(VARIABLE)!r} is not a valid list of graphs",
         found="its content is not shown, because a Variable may hold secrets",
-        expected="the YAML that docs/growth.md describes",
+        expected="the YAML that docs/schedule.md describes",
         remedy="To see the mistake, put the list into a file, and give the path of the file.",
     )
 

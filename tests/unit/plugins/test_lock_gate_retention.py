@@ -263,7 +263,7 @@ def test_the_list_has_the_settings_of_each_graph(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documentation_is_a_list(tmp_path: Path) -> None:
-    text = (DAGS.parent / "docs" / "growth.md").read_text()
+    text = (DAGS.parent / "docs" / "schedule.md").read_text()
     (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "graphs.yaml").write_text(example)
     graphs = read_graph_list(str(tmp_path / "graphs.yaml"), None)

@@ -1,0 +1,181 @@
+"""Write the diagrams of the documentation, SVG files in docs/images: ``make reference``.
+
+Each has its own light background, so that it can be read on light and dark pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+
+IMAGES = Path(__file__).with_name("images")
+INK, LINE, PALE, TEAL, AMBER = "#1d2733", "#5b6b7c", "#eef3f6", "#cfe8e5", "#fbe6c3"
+HEAD = (
+    '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    f'<path d="M0 0 L8 4 L0 8 z" fill="{LINE}"/></marker></defs>'
+)
+
+
+def text(
+    x: float, y: float, words: str, *, anchor: str = "middle", size: int = 14, bold: bool = False
+) -> str:
+    """Return a line of text."""
+    weight = ' font-weight="600"' if bold else ""
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}"{weight}>{escape(words)}</text>'
+
+
+def box(x: float, y: float, width: float, height: float, *, fill: str = "#fff", dashed: bool = False) -> str:
+    """Return a rectangle with round corners."""
+    dash = ' stroke-dasharray="5 4"' if dashed else ""
+    return (
+        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="7" fill="{fill}" stroke="#1f6f8b"'
+        f' stroke-width="1.5"{dash}/>'
+    )
+
+
+def labelled(x: float, y: float, words: str, *, width: float = 84, fill: str = "#fff") -> str:
+    """Return a box with a line of text, 34 high."""
+    return box(x, y, width, 34, fill=fill) + text(x + width / 2, y + 22, words)
+
+
+def arrow(x1: float, y1: float, x2: float, y2: float, *, dashed: bool = False) -> str:
+    """Return a straight arrow."""
+    dash = ' stroke-dasharray="5 4"' if dashed else ""
+    return (
+        f'<path d="M{x1} {y1} L{x2} {y2}" stroke="{LINE}" stroke-width="1.5" fill="none"'
+        f' marker-end="url(#a)"{dash}/>'
+    )
+
+
+def node(x: float, y: float, words: str, *, halo: bool = False) -> str:
+    """Return a node; halo nodes are dashed."""
+    dash = ' stroke-dasharray="4 3"' if halo else ""
+    return (
+        f'<circle cx="{x}" cy="{y}" r="21" fill="{AMBER if halo else TEAL}" stroke="#1f6f8b"'
+        f' stroke-width="1.5"{dash}/>' + text(x, y + 5, words)
+    )
+
+
+def picture(width: int, height: int, title: str, parts: Iterable[str]) -> str:
+    """Return the whole file."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" role="img" aria-label="{escape(title)}"'
+        f' font-family="system-ui, sans-serif" fill="{INK}">\n'
+        f'{HEAD}\n<rect width="{width}" height="{height}" rx="10" fill="#ffffff"/>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
+
+
+def id_spaces() -> str:
+    """Return the three authors and four papers of a graph in the ID spaces."""
+    names = ["a0", "a1", "a2", "p0", "p1", "p2", "p3"]
+    new = ["a0", "a2", "p2", "p3", "a1", "p0", "p1"]
+    by_type = [name for kind in "ap" for name in new if name[0] == kind]
+    left, step, parts = 190, 84, []
+    rows: list[tuple[str, int, list[str], list[str]]] = [
+        ("type-wise ID", 70, names, ["0", "1", "2", "0", "1", "2", "3"]),
+        ("homogeneous ID", 150, names, [str(i) for i in range(7)]),
+        ("new ID", 290, new, [str(i) for i in range(7)]),
+        ("type-wise new ID", 400, by_type, ["0", "1", "2", "0", "1", "2", "3"]),
+    ]
+    for title, y, order, numbers in rows:
+        parts.append(text(20, y + 22, title, anchor="start", bold=True))
+        for i, (name, number) in enumerate(zip(order, numbers, strict=True)):
+            fill = AMBER if name == "p2" else TEAL if name[0] == "a" else "#fff"
+            parts.append(labelled(left + i * step, y, number, width=74, fill=fill))
+    for x, words in ((left + 1.5 * step - 5, "author"), (left + 5 * step - 5, "paper")):
+        parts += [text(x, 50, words), text(x, 392, words)]
+    for x, count, words in ((left, 4, "partition 0"), (left + 4 * step, 3, "partition 1")):
+        parts.append(box(x - 5, 250, count * step, 84, fill=PALE, dashed=True))
+        parts.append(text(x + count * step / 2 - 5, 272, words))
+    boxes = [part for part in parts if "stroke-dasharray" in part]
+    parts = boxes + [part for part in parts if part not in boxes]
+    at = {title: left + order.index("p2") * step + 37 for title, _, order, _ in rows}
+    parts += [
+        arrow(at["type-wise ID"], 104, at["homogeneous ID"], 148),
+        arrow(at["homogeneous ID"], 184, at["new ID"], 288),
+        arrow(at["new ID"], 324, at["type-wise new ID"], 398),
+        text(left + 6.2 * step, 218, "partitioning"),
+        text(20, 30, "The paper 2 of a graph with three authors and four papers", anchor="start"),
+    ]
+    return picture(810, 455, "The IDs of one node: 2, 5, 2 and 0", parts)
+
+
+def partition() -> str:
+    """Return a graph of six nodes, and its two partitions with their halo nodes."""
+
+    def graph(places: Mapping[str, tuple[float, float]], edges: Iterable[str], halo: str = "") -> list[str]:
+        lines = []
+        for each in edges:
+            (x1, y1), (x2, y2) = places[each[0]], places[each[1]]
+            length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5
+            dx, dy = (x2 - x1) / length * 22, (y2 - y1) / length * 22
+            crossing = (each[0] in "abc") != (each[1] in "abc")
+            lines.append(arrow(x1 + dx, y1 + dy, x2 - dx, y2 - dy, dashed=crossing))
+        return lines + [node(x, y, name, halo=name in halo) for name, (x, y) in places.items()]
+
+    whole = {
+        "a": (60, 110),
+        "b": (60, 230),
+        "c": (150, 170),
+        "d": (250, 110),
+        "e": (250, 230),
+        "f": (340, 170),
+    }
+    first = {"a": (480, 110), "b": (480, 230), "c": (570, 170), "d": (660, 110)}
+    second = {"c": (800, 170), "d": (890, 110), "e": (890, 230), "f": (980, 170)}
+    parts = [
+        box(30, 75, 155, 190, fill=PALE, dashed=True),
+        box(215, 75, 155, 190, fill=PALE, dashed=True),
+        text(107, 60, "partition 0"),
+        text(292, 60, "partition 1"),
+        *graph(whole, ["ab", "ac", "cb", "de", "df", "fe", "ce", "dc"]),
+        text(200, 295, "the graph: two edges cross"),
+        box(445, 75, 250, 190),
+        text(570, 60, "files of partition 0"),
+        *graph(first, ["ab", "ac", "cb", "dc"], "d"),
+        text(570, 295, "a, b, c inner; d halo, without features"),
+        box(765, 75, 250, 190),
+        text(890, 60, "files of partition 1"),
+        *graph(second, ["de", "df", "fe", "ce"], "c"),
+        text(890, 295, "d, e, f inner; c halo, without features"),
+        text(30, 28, "An edge belongs to the partition of its destination.", anchor="start"),
+    ]
+    return picture(1045, 320, "A graph, and its two partitions with their halo nodes", parts)
+
+
+def edge() -> str:
+    """Return the way of an edge from the input to a partition."""
+    steps = [
+        ("edges/cites-0.csv", ["row 7:  2 1", "type-wise IDs"]),
+        ("assignment", ["paper 1 is in", "partition 1"]),
+        ("bucket of partition 1", ["source 2 → new ID 2", "destination: row 2"]),
+        ("partitions/part1", ["source 2 is halo", "edge_feat, orig_id 7"]),
+        ("idmap/edges", ["orig_id 7,", "new_id, part 1"]),
+    ]
+    verbs = ["look up", "scatter", "gather", "idmap"]
+    parts = []
+    for i, (title, lines) in enumerate(steps):
+        x = 20 + i * 215
+        parts += [box(x, 60, 165, 110, fill=TEAL if i == 3 else "#fff"), text(x + 82, 85, title, bold=True)]
+        parts += [text(x + 82, 115 + 24 * j, line, size=13) for j, line in enumerate(lines)]
+        if i < 4:
+            parts += [arrow(x + 165, 115, x + 213, 115), text(x + 189, 104, verbs[i], size=11)]
+    parts.append(text(20, 34, "The edge cites 7, from paper 2 to paper 1", anchor="start"))
+    return picture(1065, 195, "The life of an edge: file, assignment, bucket, partition, ID map", parts)
+
+
+DIAGRAMS = {"id-spaces": id_spaces, "partition": partition, "edge": edge}
+
+
+def main() -> None:
+    """Write every diagram."""
+    for name, draw in DIAGRAMS.items():
+        (IMAGES / f"{name}.svg").write_text(draw())
+
+
+if __name__ == "__main__":
+    main()
