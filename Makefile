@@ -1,6 +1,6 @@
-# 'make demo' runs the whole job, 'make test' runs every test, 'make help' lists all targets.
+# 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test test-compose campaign env bench lint reference docs lock clean
+.PHONY: help demo up down status test test-long test-compose campaign env bench lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -26,9 +26,11 @@ down: $(READY) ## Stop what 'make up' started
 status: $(READY) ## Show which services run, and their addresses
 	@$(PYTHON) -m local_stack status || true
 
-test: $(READY) ## Run every test, those over many graphs last
-	@$(PYTHON) -m pytest -n 2
-	@$(PYTHON) -m pytest -n 2 tests/long
+test: $(READY) ## Run the tests (about ten minutes), all but the long ones
+	@$(PYTHON) -m pytest -n 2 -m "not long"
+
+test-long: $(READY) ## Run the long tests: over many graphs, and with servers that train (about ten minutes)
+	@$(PYTHON) -m pytest -n 2 -m long tests/long tests/e2e tests/guide tests/integration
 
 test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and run a job on two workers
 	@$(PYTHON) -m pytest tests/compose

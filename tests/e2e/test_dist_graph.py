@@ -22,7 +22,7 @@ from partition_ops.storage.store import upload_folder
 from tests.e2e.airflow_site import Site
 from tests.e2e.guide import Cluster, cluster, run_page, tools_on_path, two_servers
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = ("packaging", "tqdm", "requests", "idna", "jsonschema", "referencing")

@@ -20,6 +20,8 @@ from tests.graphs import Edges, SmallGraph
 from tests.guide.chapter_6_4 import DST, SRC
 from tests.train_graphs import partitioned
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PORTS = ("30050", "30051", "30060")
 SECONDS = 240.0

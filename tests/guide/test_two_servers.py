@@ -12,6 +12,8 @@ from local_stack.processes import free_port
 from tests.e2e.guide import blocks_of, cluster, tools_on_path, two_servers
 from tests.train_graphs import both_ways, partitioned, with_reverses
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 CLIENT = Path(__file__).with_name("cluster_client.py")
 SECONDS = 240.0

@@ -12,6 +12,8 @@ import pytest
 from tests.contributing import Checkout
 from tests.graphs import Edges, Layout, SmallGraph
 
+pytestmark = pytest.mark.long
+
 CHECK = "partition_ops/stages/validate/checks/zero_id_edges.py"
 TEST = "tests/unit/stages/validate/test_zero_id_edges.py"
 EDGES = {

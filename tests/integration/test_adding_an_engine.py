@@ -11,6 +11,8 @@ import pytest
 from tests.contributing import Checkout
 from tests.graphs import library
 
+pytestmark = pytest.mark.long
+
 ENGINE = "partition_ops/stages/partition/engines/round_robin.py"
 TEST = "tests/unit/stages/partition/test_round_robin.py"
 

@@ -35,6 +35,7 @@ def columns(folder: Path, key: str) -> dict[str, np.ndarray]:
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
+@pytest.mark.long
 @settings(max_examples=10)
 @given(
     graph=graphs(), parts=st.tuples(st.integers(1, 4), st.integers(1, 4)), rows=st.sampled_from([3, 1 << 20])

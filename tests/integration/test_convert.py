@@ -386,6 +386,7 @@ def test_no_such_format(formats: tuple[str, ...]) -> None:
         RunConfig(num_parts=2, graph_formats=formats)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(
     graph=graphs(),

@@ -121,6 +121,7 @@ def test_metis_is_as_in_dgl(graph: SmallGraph) -> None:
         compare_with_dgl(output, graph, 4)
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(graph=graphs(), num_parts=st.integers(1, 5))
 def test_any_graph_is_as_in_dgl(graph: SmallGraph, num_parts: int) -> None:

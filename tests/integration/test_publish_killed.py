@@ -24,6 +24,8 @@ from partition_ops.storage.local_store import LocalStore
 from partition_ops.verification import verify_output
 from tests.graphs import library
 
+pytestmark = pytest.mark.long
+
 CONFIG = RunConfig(num_parts=2, engine="random")
 RECORDS = [
     *(

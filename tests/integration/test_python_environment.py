@@ -19,6 +19,8 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.verification import verify_output
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 ALPHA = {
     "alpha/__init__.py": """

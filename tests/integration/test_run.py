@@ -75,6 +75,7 @@ def writes(source: Store, folder: Path) -> int:
     return 10**6 - counted.lives
 
 
+@pytest.mark.long
 def test_a_job_killed_at_any_write_and_run_again_gives_the_same_bytes(source: Store, tmp_path: Path) -> None:
     total = writes(source, tmp_path / "whole")
     expected = content(open_store(str(tmp_path / "whole")))

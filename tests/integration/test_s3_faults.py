@@ -24,6 +24,7 @@ def artifacts(root: Store) -> dict[str, bytes]:
     return {entry.key: root.read_bytes(entry.key) for entry in root.list() if entry.key.startswith(UNTIMED)}
 
 
+@pytest.mark.long
 def test_one_call_gets_through(s3_settings: StorageSettings, s3_root: str, tmp_path: Path) -> None:
     """Of ten requests, one fails; of a hundred reads, five arrive with another bit."""
     with open_store(f"{s3_root}/in", s3_settings) as store:

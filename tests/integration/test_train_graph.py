@@ -160,6 +160,7 @@ def test_what_is_prefetched_are_the_rows_of_the_input(pair: Any, workers: int) -
                 assert all(same_bits(rows[n], expected.edges[etype].data[n][rows[dgl.EID]]) for n in names)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(graph=graphs(), data=st.data())
 def test_any_graph_gives_the_blocks_and_features_of_memory(graph: SmallGraph, data: st.DataObject) -> None:

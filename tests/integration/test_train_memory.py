@@ -14,6 +14,8 @@ import pytest
 from tests.graphs import Edges, SmallGraph, Values
 from tests.train_graphs import partitioned
 
+pytestmark = pytest.mark.long
+
 NODES, EDGES, WIDTH = 30_000, 150_000, 2048
 FEATURE_BYTES = NODES * WIDTH * 4
 BOUND = 150 << 20

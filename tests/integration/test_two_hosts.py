@@ -23,6 +23,8 @@ from partition_ops.storage import open_store
 from tests.graphs import library
 from tests.mpi import needs_parmetis
 
+pytestmark = pytest.mark.long
+
 # what mpirun runs instead of ssh: enter the namespace of the address, note it, run the daemon
 AGENT = """\
 #!/bin/sh

@@ -105,6 +105,7 @@ def test_contraction_in_many_pieces_is_the_same(graph: Graph, seed: int) -> None
     np.testing.assert_array_equal(dense(whole), dense(pieces))
 
 
+@pytest.mark.long
 @SMALL
 @given(
     graph=weighted_graphs(),
@@ -129,6 +130,7 @@ def test_refinement_keeps_the_constraints_and_cuts_no_more(
     assert (constraints.loads(refined) <= constraints.most).all()
 
 
+@pytest.mark.long
 @SMALL
 @given(graph=weighted_graphs(), parts=st.integers(2, 5), types=st.integers(1, 3), seed=st.integers(0, 99))
 def test_refinement_balances_what_was_not(graph: Graph, parts: int, types: int, seed: int) -> None:
