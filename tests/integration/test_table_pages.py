@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shlex
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from examples.debian_packages.__main__ import main
 from tests.command_line import Called
 from tests.contributing import ROOT
 from tests.e2e.guide import blocks_of
@@ -17,7 +19,8 @@ from tests.e2e.guide import blocks_of
 def run_blocks(page: Path, called: Called) -> dict[str, Any]:
     """Run the blocks of a page in the working directory, and return the names that its Python defines.
 
-    Commands of partition-ops run in this process, which saves most of their time.
+    Commands of partition-ops run in this process, which saves most of their time. Blocks in other languages
+    than Python and Bash are only shown.
     """
     names: dict[str, Any] = {}
     for block in blocks_of(page):
@@ -25,6 +28,8 @@ def run_blocks(page: Path, called: Called) -> dict[str, Any]:
             exec(compile(block.text, str(page), "exec"), names)
             continue
         script = ""
+        if block.language != "bash":
+            continue
         for line in block.text.replace("\\\n", " ").splitlines():
             if not line.startswith("partition-ops "):
                 script += f"{line}\n"
@@ -53,3 +58,57 @@ def test_the_page_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cal
         assert (tmp_path / output / "manifest.json").exists()
     found = names["ingest"].to_dgl("grown")
     assert {*found.nodes["user"].data} >= {"age", "country", "label", "train_mask"}
+
+
+def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: Called) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    page, graph = ROOT / "docs/tutorial.md", ROOT / "examples/debian_packages/graph.yaml"
+    shown = [block.text for block in blocks_of(page) if block.language == "yaml"]
+    assert shown == [graph.read_text()]
+    names = run_blocks(page, called)
+    assert "package:dependency:package" in (tmp_path / "proposal.yaml").read_text()
+    assert names["accuracy"] > 0.9, names["accuracy"]
+    named = {package: predicted for package, _, predicted in names["named"]}
+    assert len(named) == 20_707 and named["python3-numpy"] == "python"
+    right = sum(section == predicted for _, section, predicted in names["named"])
+    assert right > 0.9 * len(named)  # in another order, a tenth of them
+
+
+def test_the_packages_of_a_machine_become_tables(tmp_path: Path) -> None:
+    lists = """\
+Package: b
+Source: bee (2)
+Version: 1
+Section: non-free/python
+Maintainer: "A, B" <a@b.org>
+Installed-Size: 7
+Size: 900
+Depends: a (>= 1) | c:any, a (<= 2)
+Pre-Depends: d
+Suggests: e [amd64]
+Description: this
+ goes on
+
+Package: a
+Section: perl
+Maintainer: C <c@c.org>
+Size: 5
+
+Package: b
+Section: python
+Maintainer: older
+Size: 1
+"""
+    (tmp_path / "lists").write_text(lists)
+    main([str(tmp_path / "tables"), "--input", str(tmp_path / "lists")])
+    rows = {
+        path.name: gzip.decompress(path.read_bytes()).decode() for path in (tmp_path / "tables").iterdir()
+    }
+    assert rows["packages.csv.gz"].splitlines()[1:] == ["a,perl,C,,5", 'b,python,"A, B",7,900']
+    assert rows["dependencies.csv.gz"].splitlines()[1:] == [
+        "b,depends,a",
+        "b,depends,c",
+        "b,depends,d",
+        "b,suggests,e",
+    ]

@@ -239,7 +239,9 @@ class ColumnWriter:
         if split is None:
             return {}
         if split.shares:
-            place = hashes_of(block.column(KEY).cast(pa.string()).combine_chunks()) / 2.0**64
+            keys = _plain(block.column(KEY).cast(pa.string()))
+            place = hashes_of(pc.fill_null(keys, "")) / 2.0**64
+            place[~keys.is_valid().to_numpy(zero_copy_only=False)] = np.inf  # a node that an edge added
             ends = np.cumsum([0.0, *split.shares])
             return {part: (ends[i] <= place) & (place < ends[i + 1]) for i, part in enumerate(PARTS)}
         if split.masks:

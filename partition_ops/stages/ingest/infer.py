@@ -131,6 +131,8 @@ def _name(path: str) -> str:
     """Return the name of a table, from its path."""
     head, _, name = path.rpartition("/")
     plain = re.sub(r"[^A-Za-z0-9_]+$", "", re.split(r"[*.]", name)[0]) or head.rpartition("/")[2]
+    if plain.endswith("ies"):
+        return f"{plain[:-3]}y"
     return plain[:-1] if plain.endswith("s") and not plain.endswith("ss") else plain
 
 
@@ -166,7 +168,8 @@ def _find_ends(table: Table, tables: Sequence[Table], duckdb: DuckDB) -> None:
             if other.key and (other is not table or column != table.key):
                 share = _share(table, column, other, duckdb)
                 alike = other.name.lower() in column.lower() or column.lower() == other.key.lower()
-                if share >= KNOWN:
+                few = table.distinct[column] <= min(FEW, table.source.rows // 10)  # a category, by chance
+                if share >= KNOWN and (alike or not few):
                     shares[other.name] = (alike, share)
         if shares:
             table.ends.append((column, max(shares, key=lambda name: shares[name])))

@@ -50,6 +50,15 @@ def test_a_proposal_can_be_ingested(tmp_path: Path, called: Called) -> None:
     assert {feature.key for feature in metadata.node_features} >= {"user/age", "item/price"}
 
 
+def test_a_category_whose_values_are_keys_by_chance_is_no_edge(tmp_path: Path) -> None:
+    rows = [{"id": f"p{i}", "section": f"p{i % 3}", "size": i} for i in range(40)]
+    write_csv(tmp_path / "packages.csv", rows)
+    write_csv(tmp_path / "dependencies.csv", [{"package": "p1", "needs": "p2"}])
+    proposal = infer_graph_file(open_store(str(tmp_path)))
+    assert "section: {transform: one-hot}" in proposal
+    assert "package:dependency:package:" in proposal and proposal.count("    src:") == 1
+
+
 def test_tables_without_edges_have_no_proposal(tmp_path: Path) -> None:
     write_csv(tmp_path / "items.csv", ITEMS)
     with pytest.raises(InvalidInputError, match="looks like edges"):

@@ -65,11 +65,13 @@ def test_rows_can_be_dropped(tmp_path: Path) -> None:
 
 def test_absent_keys_can_be_added(tmp_path: Path) -> None:
     graph = ADDING.replace("20]}", "20], missing: 0}").replace("buckets: 16", 'buckets: 16, missing: ""')
+    graph = graph.replace("    key: sku\n", "    key: sku\n    split: {shares: [1, 0, 0]}\n")
     write_shop(tmp_path / "tables", ratings=[*RATINGS, ABSENT], graph=graph)
     result = ingest(tmp_path / "tables", tmp_path / "graph")
     assert result.counters["findings"] == {"absent_keys item": 1}
     assert keys(tmp_path / "graph", "item") == ["007", "7", "x", "zz"]
     assert feature(tmp_path / "graph", "item", "price").tolist() == [0, 1, 2, 0]
+    assert feature(tmp_path / "graph", "item", "train_mask").tolist() == [True, True, True, False]
 
 
 CASES: list[tuple[dict[str, Any], tuple[str, str], str]] = [
