@@ -34,6 +34,7 @@ LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 BUILT = re.compile(r"<!-- built: (\w+) -->")
 FENCE_TITLE = re.compile(r"^( *```\w+) +(\S.*)$", re.MULTILINE)
 _korean: dict[str, Navigation] = {}
+_paths: dict[str, str] = {}  # in the repository, of pages that show its files
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -69,7 +70,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     markdown = BUILT.sub(lambda found: TABLES[found[1]](), markdown)
     if uri.startswith(REPOSITORY):
         page.meta["search"] = {"exclude": True}
-        if not _path(uri).endswith(".md"):
+        if (ROOT / _path(uri)).suffix != ".md" and (ROOT / _path(uri)).is_file():
             return markdown
 
     def lead(target: str, heading: str) -> str:
@@ -133,12 +134,9 @@ def _title(file: File) -> str:
 
 def _path(uri: str) -> str:
     """Return the path in the repository of a page of the site."""
-    if uri == HOME:
-        return HOME
-    if not uri.startswith(REPOSITORY):
-        return f"docs/{uri}"
-    path = uri.removeprefix(REPOSITORY)
-    return path if (ROOT / path).exists() else path.removesuffix(".md")
+    if uri.startswith(REPOSITORY):
+        return _paths[uri]
+    return HOME if uri == HOME else f"docs/{uri}"
 
 
 def _target(uri: str, link: str) -> str | None:
@@ -154,7 +152,9 @@ def _target(uri: str, link: str) -> str | None:
         return HOME if path == HOME else None
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    return f"{REPOSITORY}{path}" if path.endswith(".md") else f"{REPOSITORY}{path}.md"
+    page = REPOSITORY + re.sub(r"(^|/)\.", r"\1", path).removesuffix(".md") + ".md"  # no folders such as .ci
+    _paths[page] = path
+    return page
 
 
 def _linked(uri: str, files: Files) -> Iterable[str]:

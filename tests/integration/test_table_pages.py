@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import shlex
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from examples.debian_packages.__main__ import main
 from tests.command_line import Called
 from tests.contributing import ROOT
-from tests.e2e.guide import blocks_of
-
-
-def run_blocks(page: Path, called: Called) -> dict[str, Any]:
-    """Run the blocks of a page in the working directory, and return the names that its Python defines.
-
-    Commands of partition-ops run in this process, which saves most of their time. Blocks in other languages
-    than Python and Bash are only shown.
-    """
-    names: dict[str, Any] = {}
-    for block in blocks_of(page):
-        if block.language == "python":
-            exec(compile(block.text, str(page), "exec"), names)
-            continue
-        script = ""
-        if block.language != "bash":
-            continue
-        for line in block.text.replace("\\\n", " ").splitlines():
-            if not line.startswith("partition-ops "):
-                script += f"{line}\n"
-                continue
-            _shell(script)
-            script = ""
-            command, _, file = line.partition(" > ")
-            done = called(*shlex.split(command, comments=True)[1:])
-            assert done.returncode == 0, done.stderr
-            if file:
-                Path(file).write_text(done.stdout)
-        _shell(script)
-    return names
-
-
-def _shell(script: str) -> None:
-    if script.strip():
-        subprocess.run(["bash", "-euc", script], check=True, timeout=60)
+from tests.pages import run_blocks
 
 
 def test_the_page_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: Called) -> None:
