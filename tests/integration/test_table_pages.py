@@ -10,6 +10,7 @@ import pytest
 from examples.debian_packages.__main__ import main
 from tests.command_line import Called
 from tests.contributing import ROOT
+from tests.e2e.guide import blocks_of
 from tests.pages import run_blocks
 
 
