@@ -9,6 +9,7 @@ columns through it.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -336,6 +337,12 @@ def _other_layouts() -> dict[str, str]:
 
 
 def _plugins() -> tuple[EntryPoint, ...]:
+    return _installed(tuple(sys.path))
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the plug-ins on the module path; the search reads the metadata of all installed packages."""
     return tuple(entry_points(group=ENTRY_POINTS))
 
 

@@ -7,16 +7,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from unittest.mock import patch
 
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import open_store
 from partition_ops.storage.store import upload_folder
-from tests.campaign.commands import Command, succeed
+from tests.campaign.commands import Command, no_charts, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
 from tests.campaign.kills import compare, options, reference, settle_quickly
 from tests.faulty_s3 import Faults, faulty
@@ -163,20 +162,9 @@ def damaged_graph(attempt: Attempt) -> Verdict:
     """Damage a graph at random: it is rejected with an error of ours, or its output passes verification."""
     from tests.long.test_damaged_graphs import run_damaged
 
-    with _no_charts():
+    with no_charts():
         outcome = run_damaged(attempt.folder, attempt.random.randrange(2**32))
     return Verdict.REFUSED if outcome == "refused" else Verdict.SAME
-
-
-@contextmanager
-def _no_charts() -> Iterator[None]:
-    """Charts take half the time of a run over a small graph; commands that are forked later draw them."""
-    from partition_ops.stages.quality import page
-
-    with ExitStack() as stack:
-        for name in ("quality_page", "time_chart"):
-            stack.enter_context(patch.object(page, name, lambda *given: ""))
-        yield
 
 
 CASES = [
