@@ -75,7 +75,7 @@ def upload_graph(graph: Path, settings: StorageSettings, uri: str = INPUT_URI) -
     """Replace the graph on the S3 server; ``metadata.json`` is removed first and written last."""
     with open_store(uri, settings) as store:
         store.delete([METADATA])
-        store.delete_prefix("")
+        store.delete([entry.key for entry in store.list()])
         written = upload_folder(graph, store, progress=terminal_progress(), last=METADATA)
     size = sum(artifact.size for artifact in written)
     print(f"Uploaded {len(written)} files, {size / 1e6:.1f} MB, to {uri}")

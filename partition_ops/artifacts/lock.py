@@ -128,6 +128,7 @@ def read_lock(root: Store) -> Lock | None:
 
     Raises:
         InvalidInputError: ``lock.json`` is broken.
+        ConflictError: A newer version of this package has written it.
     """
     if not root.exists(layout.LOCK):
         return None
@@ -140,12 +141,24 @@ def read_lock(root: Store) -> Lock | None:
             remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
         ):
             lock: Lock = root.read_json(layout.LOCK)
+            _check_version(root, lock)
             check_document(lock, "lock", where=where)
     except InvalidInputError:
         if not root.exists(layout.LOCK):
             return None  # released in the meantime
         raise
     return lock
+
+
+def _check_version(root: Store, lock: Any) -> None:
+    version = lock.get("version") if isinstance(lock, dict) else None
+    if isinstance(version, int) and version > LOCK_VERSION:
+        raise ConflictError(
+            f"{root.uri} is in use by a newer version of partition-ops",
+            found=f"version {version} of {root.uri_of(layout.LOCK)}",
+            expected=f"version {LOCK_VERSION} or lower",
+            remedy="Wait until that process or DAG run has ended, or use that version.",
+        )
 
 
 class Fence:

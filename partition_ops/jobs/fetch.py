@@ -17,7 +17,7 @@ from partition_ops.artifacts.marker import FETCHED, foreign_content, read_marker
 from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
 from partition_ops.formats.format import Format, get_formats
 from partition_ops.storage import Store
-from partition_ops.storage.local_store import LocalStore, copy_durably, sync_folder
+from partition_ops.storage.local_store import LocalStore, copy_durably, make_folder, sync_folder
 from partition_ops.storage.store import sha256_of
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
@@ -83,7 +83,7 @@ def fetch_partitions(
     if foreign:
         raise foreign_content(str(folder), foreign)
     with _refused(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_marker(LocalStore(folder), FETCHED, files=sorted(own | new))
     with (
         _refused(folder),
@@ -97,11 +97,12 @@ def fetch_partitions(
         for entry in whole:
             _fetch_part(output, {"whole": entry}, scratch, advance)
             path = folder / _place(entry["key"])
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             (scratch / "whole").replace(path)
+            sync_folder(path.parent)
         for place, data in configs.items():
             path = folder / place
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             with (scratch / path.name).open("wb") as stream:
                 stream.write(data)
                 stream.flush()
@@ -246,7 +247,6 @@ def _refused(folder: Path) -> Iterator[None]:
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
     """Create a folder beside the partitions, so that they appear by a rename."""
-    folder.mkdir(parents=True, exist_ok=True)
     scratch = folder / f".partial-{secrets.token_hex(8)}"
     scratch.mkdir()
     try:
@@ -276,7 +276,7 @@ def _check_content(output: Store, entry: Entry, path: Path) -> None:
 
 
 def _replace(new: Path, folder: Path, scratch: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     if folder.exists():
         folder.rename(scratch / f"old-{secrets.token_hex(8)}")
     for path in (new, *(path for path in new.rglob("*") if path.is_dir())):

@@ -14,7 +14,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -254,11 +254,6 @@ class LocalStore(Store):
                     with self._guard(), _explain_os_errors(path, "removed"):
                         path.unlink(missing_ok=True)
 
-    def delete_prefix(self, prefix: str) -> None:
-        super().delete_prefix(prefix)
-        if prefix.endswith("/"):
-            self.delete_empty_folders(prefix.rstrip("/"))
-
     def delete_empty_folders(self, folder: str) -> None:
         path = self.path(folder)
         below = path.rglob("*") if path.is_dir() else ()
@@ -276,14 +271,8 @@ class LocalStore(Store):
         """Do nothing: a local object is its own copy."""
 
     def _make_folder(self, path: Path) -> None:
-        if path.is_dir():
-            return
-        existing = _nearest_existing(path)
-        _make_folder(path)
-        while path != existing and path.parent != path:
-            self._unsynced.made.append(path)
-            path = path.parent
-            self._unsynced.add(path)
+        with self._unsynced.making:  # nobody uses a folder that another thread makes and has not noted yet
+            self._unsynced.made += make_folder(path, self._unsynced.add)
 
 
 class _UnsyncedFolders:
@@ -291,11 +280,14 @@ class _UnsyncedFolders:
 
     Attributes:
         made: Folders that the store has made.
+        making: Held while a folder is made.
     """
 
     def __init__(self) -> None:
         self.made: list[Path] = []
+        self.making = threading.Lock()
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
         self._deferred = 0
         self._folders: set[Path] = set()
 
@@ -309,17 +301,31 @@ class _UnsyncedFolders:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Write each folder once, at the end of the block."""
+        """Write each folder once, at the end of the block.
+
+        Blocks of several threads overlap. What one has changed may be written at the end of the block of
+        another one, which the first then waits for.
+        """
         with self._lock:
             self._deferred += 1
         try:
             yield
         finally:
-            with self._lock:
-                self._deferred -= 1
-                folders, self._folders = self._folders, set()
-            for folder in folders:
-                sync_folder(folder)
+            with self._syncing:
+                with self._lock:
+                    self._deferred -= 1
+                while (folder := self._next()) is not None:
+                    try:
+                        sync_folder(folder)
+                    except StorageError:
+                        with self._lock:
+                            self._folders.add(folder)
+                        raise
+
+    def _next(self) -> Path | None:
+        """Remove and return a folder; its later changes add it again."""
+        with self._lock:
+            return self._folders.pop() if self._folders else None
 
 
 def sync_folder(folder: Path) -> None:
@@ -400,7 +406,20 @@ def _nearest_existing(path: Path) -> Path:
     return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
 
 
-def _make_folder(path: Path) -> None:
+def make_folder(path: Path, changed: Callable[[Path], None] | None = None) -> list[Path]:
+    """Make a folder and its parents, and return those that did not exist.
+
+    Args:
+        path: The folder.
+        changed: Called with each folder that has a new entry. Default: `sync_folder`.
+
+    Raises:
+        StorageError: It cannot be made.
+        UsageError: A file has its name, or that of a parent.
+    """
+    if path.is_dir():
+        return []
+    existing = _nearest_existing(path)
     try:
         with _explain_os_errors(path, "made"):
             path.mkdir(parents=True, exist_ok=True)
@@ -409,6 +428,12 @@ def _make_folder(path: Path) -> None:
         if existing.is_dir():
             raise
         raise _not_a_folder(path, existing) from None
+    made = []
+    while path != existing and path.parent != path:
+        made.append(path)
+        path = path.parent
+        (changed or sync_folder)(path)
+    return made
 
 
 def _not_a_folder(path: Path, existing: Path) -> UsageError:

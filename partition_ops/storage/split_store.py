@@ -131,10 +131,6 @@ class SplitStore(Store):
     def delete_empty_folders(self, folder: str) -> None:
         self._of(f"{folder}/").delete_empty_folders(folder)
 
-    def delete_prefix(self, prefix: str) -> None:
-        self._local.delete_prefix(prefix)
-        self._store.delete_prefix(prefix)
-
     def delete_unfinished(self, folders: Iterable[str]) -> None:
         self._store.delete_unfinished(folders)
 

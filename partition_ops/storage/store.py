@@ -314,10 +314,6 @@ class Store(ABC):
     def exists(self, key: str) -> bool:
         return self.stat(key) is not None
 
-    def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key begins with ``prefix``."""
-        self.delete([entry.key for entry in self.list(prefix)])
-
     def write_bytes(self, key: str, data: bytes) -> Artifact:
         """Write a small object."""
         with self.create(key) as new:

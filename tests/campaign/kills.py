@@ -1,4 +1,4 @@
-"""Kills: a run is killed at uniformly random moments, some several times, and repeated; then bytes are compared."""
+"""Kills: a run is killed at random moments, some several times, and repeated; then bytes are compared."""
 
 from __future__ import annotations
 

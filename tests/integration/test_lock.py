@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +31,7 @@ from partition_ops.artifacts.latest import (
 from partition_ops.artifacts.lock import holds_lock, locked, read_lock, release_lock, take_lock
 from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.storage import StorageSettings, Store, open_store, s3_client
+from partition_ops.system.temporary_folders import start_time
 from tests.graphs import library
 
 ONE, TWO = ({"dag_id": "partition_graph", "run_id": name} for name in ("one", "two"))
@@ -214,6 +217,61 @@ def test_of_a_process_elsewhere_it_counts_that_it_is_silent(root: Store) -> None
     in_a_process(root, renewed=OLD)
     with locked(root):
         pass
+
+
+def test_a_process_here_that_is_stopped_keeps_its_lock(root: Store) -> None:
+    """However long it is stopped: the system knows that it has not ended."""
+    with locked(root):
+        ours = read_lock(root)
+    assert ours is not None
+    sleeper = subprocess.Popen(["sleep", "1000"])
+    try:
+        identity = {"process": sleeper.pid, "started": start_time(sleeper.pid), "call": "of the sleeper"}
+        stopped = {**ours, "since": OLD, "renewed": OLD, "holder": {**ours["holder"], **identity}}
+        root.write_json(layout.LOCK, stopped)
+        sleeper.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED | os.WNOWAIT)
+        with pytest.raises(ConflictError, match="is in use") as refused, locked(root):
+            pass
+        assert f"process {sleeper.pid}" in str(refused.value)
+        assert root.read_json(layout.LOCK) == stopped
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    with locked(root):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("holder", "minutes"),
+    [({"host": "elsewhere", "process": 1, "call": "x"}, 10), ({"dag_id": "d", "run_id": "r"}, 24 * 60)],
+    ids=["process", "DAG run"],
+)
+def test_a_lock_of_the_version_before_is_respected_until_it_expires(
+    root: Store, holder: dict[str, Any], minutes: int
+) -> None:
+    def leave(age: int) -> None:
+        since = (datetime.now(UTC) - timedelta(minutes=age)).isoformat(timespec="seconds")
+        root.write_json(layout.LOCK, {"version": 1, "holder": holder, "since": since, "token": "text"})
+
+    leave(minutes - 1)
+    with pytest.raises(ConflictError, match="is in use") as refused, locked(root):
+        pass
+    assert str(holder.get("run_id", "elsewhere")) in str(refused.value)
+    leave(minutes + 1)
+    with locked(root):
+        lock = root.read_json(layout.LOCK)
+        assert (lock["version"], type(lock["token"])) == (2, int)
+
+
+def test_a_lock_of_a_newer_version_is_respected(root: Store) -> None:
+    take_lock(root, ONE)
+    newer = {**root.read_json(layout.LOCK), "version": 3, "since": OLD, "holder": ["of another kind"]}
+    root.write_json(layout.LOCK, newer)
+    with pytest.raises(ConflictError, match="newer version") as refused, locked(root):
+        pass
+    assert refused.value.found == f"version 3 of {root.uri_of(layout.LOCK)}"
+    assert root.read_json(layout.LOCK) == newer
 
 
 def test_a_lock_is_renewed_while_it_is_held(root: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,10 +41,6 @@ class WatchedStore(LocalStore):
             super().delete([key])
             check_manifest(self)
 
-    def delete_prefix(self, prefix: str) -> None:
-        super().delete_prefix(prefix)
-        check_manifest(self)
-
     @contextmanager
     def create(self, key: str) -> Iterator[NewObject]:
         with super().create(key) as new:

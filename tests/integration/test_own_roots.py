@@ -158,7 +158,6 @@ def test_a_holder_that_lost_its_lock_changes_nothing_more(root: Store) -> None:
         lambda: root.child("c").write_bytes("d", b"new"),
         lambda: root.write_first("records/x.json", b"new"),
         lambda: root.delete(["a"]),
-        lambda: root.delete_prefix("a"),
         lambda: root.compare_and_set("latest.json", b"new", expected=None),
     )
     with pytest.raises(ConflictError, match="taken over"), locked(root):

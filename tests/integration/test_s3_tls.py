@@ -124,7 +124,7 @@ def round_trip(settings: StorageSettings | None) -> None:
         assert [entry.key for entry in store.list()] == ["big", "small"]
         assert store.read_bytes("small") == b"hello"
         assert store.local_copy("big").read_bytes() == content
-        store.delete_prefix("")
+        store.delete(["small", "big"])
 
 
 def test_the_authority_in_the_settings_is_trusted(settings: StorageSettings, authority: Authority) -> None:

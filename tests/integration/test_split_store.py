@@ -49,7 +49,7 @@ def test_remote_objects_in_the_folder_are_hidden_and_removed(remote: Store) -> N
         assert not store.exists("scratch/buckets/a") and keys(store) == []
         store.delete(["scratch/buckets/a"])
         assert keys(remote) == ["scratch/buckets/b"]
-        store.delete_prefix("scratch/")
+        store.delete(["scratch/buckets/b"])
         assert keys(remote) == []
 
 

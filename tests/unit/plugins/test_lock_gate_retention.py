@@ -26,6 +26,7 @@ from graph_partitioning.operators.lock import LockGraphOperator, ReleaseGraphOpe
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.repartition import LookForChangesOperator, read_graph_list
 from graph_partitioning.operators.retain import RetainRunsOperator
+from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.options import run_config
 from graph_partitioning.runs import run_root
 
@@ -121,6 +122,28 @@ def test_the_lock_of_a_run_that_has_ended_is_taken_over(where: dict[str, Any], s
     assert root(where).read_json(layout.LOCK)["holder"]["run_id"] == "two"
 
 
+def test_of_two_airflows_with_equal_run_ids_one_works_on_a_graph(
+    where: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def retain() -> Any:
+        return TaskInstance("one").run(RetainRunsOperator(task_id="retain", run_id="one", keep="1", **where))
+
+    lock(where, TaskInstance("one"))
+    held = root(where).read_json(layout.LOCK)
+    monkeypatch.setenv("AIRFLOW_VAR_GRAPH_PARTITIONING_AIRFLOW_ID", "there")
+    with pytest.raises(AirflowRescheduleException):
+        lock(where, TaskInstance("one", {"one": "failed"}))  # a run of this Airflow, which has not the lock
+    with pytest.raises(AirflowFailException, match="same ID in another Airflow"):
+        TaskInstance("one").run(ValidateGraphOperator(task_id="validate", run_id="one", **where))
+    with pytest.raises(AirflowFailException, match="is not held by airflow there"):
+        retain()
+    release(where, TaskInstance("one"))
+    assert root(where).read_json(layout.LOCK) == held
+    monkeypatch.setenv("AIRFLOW_VAR_GRAPH_PARTITIONING_AIRFLOW_ID", "here")
+    with pytest.raises(AirflowFailException, match=r"no latest\.json"):  # it has the lock
+        retain()
+
+
 def test_a_run_that_could_not_be_published_any_more_does_not_begin(where: dict[str, Any]) -> None:
     one = TaskInstance("one")
     lock(where, one)
@@ -188,6 +211,29 @@ def test_the_gate_asks_a_person_who_may_refuse(
         else:
             with pytest.raises(AirflowFailException, match="not approved"):
                 operator.execute_complete({}, event)  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("hours", [40, 80])
+def test_a_run_that_waits_for_an_approval_keeps_the_lock(
+    where: dict[str, Any], monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Nothing renews it meanwhile, and one that waits for 48 hours gets 24 hours for what comes after."""
+    monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **detail: None)
+    one = TaskInstance("one")
+    one.id = "some"  # type: ignore[attr-defined]
+    lock(where, one)
+    finished_run(where, "one")
+    with pytest.raises(TaskAwaitingInput):
+        one.run(gate(where, max_edge_cut="0.01", approval="True", approval_hours="48"))
+    held = root(where).read_json(layout.LOCK)
+    renewed = datetime.now(UTC) - timedelta(hours=hours)
+    root(where).write_json(layout.LOCK, {**held, "renewed": renewed.isoformat(timespec="seconds")})
+    monkeypatch.setenv("AIRFLOW_VAR_GRAPH_PARTITIONING_AIRFLOW_ID", "there")
+    if hours < 48 + 24:
+        with pytest.raises(AirflowRescheduleException):
+            lock(where, TaskInstance("two"))
+    else:
+        assert lock(where, TaskInstance("two")) is not None
 
 
 def test_retention_keeps_what_it_is_told(where: dict[str, Any]) -> None:
