@@ -56,6 +56,7 @@ reference: $(READY) ## Write docs/reference.md, the tables in docs/ that follow 
 
 docs: .venv/docs ## Build the documentation as a site into site/, which opens without a network
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build
+	@$(PYTHON) docs/korean.py
 	@echo "Open site/index.html in a browser."
 
 lock: ## Update constraints.txt with the newest versions that fit pyproject.toml

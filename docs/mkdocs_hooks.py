@@ -4,7 +4,7 @@
 - The start page is the README of the repository, and ``decisions/`` gets a list of the decisions.
 - Links to files of the repository outside of docs/ lead to pages with the text of these files.
 - Pages in docs/ko/ have Korean buttons, and the menu of their English twins. Entries of pages that are not
-  translated lead to the English page.
+  translated lead to the English page. A page that is older than its English twin says so.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from partition_ops import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 from built_tables import TABLES
+from korean import HOME, Pages
 
 ROOT = Path(__file__).parents[1]
-HOME, KOREAN, REPOSITORY = "README.md", "ko/", "repository/"
+KOREAN, REPOSITORY = "ko/", "repository/"
 LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 FENCED = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -68,6 +69,10 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     """Rewrite links for the site, and make what stands behind the language of a block its title."""
     uri = page.file.src_uri
     markdown = BUILT.sub(lambda found: TABLES[found[1]](), markdown)
+    name = uri.removeprefix(KOREAN)
+    if name != uri:
+        title, rest = markdown.split("\n", 1)
+        markdown = f"{title}\n{Pages(ROOT).notice(name)}{rest}"
     if uri.startswith(REPOSITORY):
         page.meta["search"] = {"exclude": True}
         if (ROOT / _path(uri)).suffix != ".md" and (ROOT / _path(uri)).is_file():

@@ -21,11 +21,6 @@ def test_every_page_is_in_the_menu() -> None:
     assert {path.name for path in (PROJECT / "docs").glob("*.md")} | {"README.md"} == MENU
 
 
-def test_korean_pages_have_english_twins() -> None:
-    korean = {path.name for path in (PROJECT / "docs/ko").glob("*.md")}
-    assert korean <= MENU | {"glossary.md"}
-
-
 def test_the_messages_are_those_of_the_code() -> None:
     found = BUILT["messages"]()
     assert sum(map(len, found.values())) > 300
