@@ -1,6 +1,11 @@
 """Runs the fenced blocks of a page that needs no servers, in their order.
 
-``bash exit code 3`` is a block whose last command must end with this code.
+A word behind the language of a block says how it is run:
+
+- ``exit code 3``: its last command must end with this code;
+- ``with ParMETIS``: it needs that library;
+- ``of …``, such as ``of the guide``: it belongs to another project and is only shown;
+- ``not run``: it needs what tests do not have.
 """
 
 from __future__ import annotations
@@ -13,6 +18,9 @@ from typing import Any
 
 from tests.command_line import Called
 from tests.e2e.guide import blocks_of
+from tests.mpi import MISSING
+
+PARMETIS = "with ParMETIS"
 
 
 def run_blocks(page: Path, called: Called) -> dict[str, Any]:
@@ -22,11 +30,13 @@ def run_blocks(page: Path, called: Called) -> dict[str, Any]:
     """
     names: dict[str, Any] = {}
     for block in blocks_of(page):
+        if block.how == "not run" or block.how.startswith("of ") or (block.how == PARMETIS and MISSING):
+            continue
         if block.language == "python":
             assert not block.how
             exec(compile(block.text, str(page), "exec"), names)
         elif block.language == "bash":
-            code = re.fullmatch(r"(?:exit code (\d+))?", block.how)
+            code = re.fullmatch(rf"(?:exit code (\d+)|{PARMETIS})?", block.how)
             assert code, block.how
             run_commands(block.text, called, code=int(code[1] or 0))
     return names
@@ -35,6 +45,8 @@ def run_blocks(page: Path, called: Called) -> dict[str, Any]:
 def run_commands(script: str, called: Called, *, code: int = 0) -> None:
     """Run the lines of a block; its last command of partition-ops must end with ``code``."""
     lines = script.replace("\\\n", " ").splitlines()
+    if "cd " in script or "mpirun" in script:
+        return _shell(script)
     ours = [number for number, line in enumerate(lines) if line.startswith("partition-ops ")]
     rest = ""
     for number, line in enumerate(lines):
@@ -52,5 +64,6 @@ def run_commands(script: str, called: Called, *, code: int = 0) -> None:
 
 
 def _shell(script: str) -> None:
+    """Run a script; each block begins in the reader's folder."""
     if script.strip():
         subprocess.run(["bash", "-euc", script], check=True, timeout=60)
