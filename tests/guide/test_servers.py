@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from examples.python_environment.__main__ import main as make_graph
-from local_stack.processes import free_port
+from local_stack.processes import StackError, free_port
 from partition_ops import PartitionBook, open_store
+from tests.e2e.airflow_site import wait_until
 from tests.e2e.guide import cluster, run_page, tools_on_path, two_servers
-from tests.graphs import Edges, SmallGraph
+from tests.graphs import Edges, SmallGraph, Values
 from tests.guide.chapter_6_4 import DST, SRC
 from tests.train_graphs import partitioned
 
@@ -118,3 +119,33 @@ def test_out_degrees_of_the_graph_of_chapter_6_4(tmp_path: Path) -> None:
     with open_store(str(output)) as store, PartitionBook(store) as book:
         original = book.nid_new2orig(np.arange(12), "_N")
     assert out_degrees == np.bincount(SRC, minlength=12)[original].tolist()
+
+
+EMPTY_SERVER = """
+export DGL_ROLE=server DGL_SERVER_ID="$PART"
+export DGL_CONF_PATH="$FOLDER/output$MACHINE/output/partitions/small.json"
+exec python -c 'import dgl; dgl.distributed.initialize("ip_config.txt")'
+"""
+
+
+def test_a_server_fails_on_a_feature_without_rows(tmp_path: Path) -> None:
+    """docs/training.md says so; if it no longer fails, remove the remark there."""
+    papers, feature = Values("paper", "x", np.ones((12, 2), np.float32)), np.ones((1, 2), np.float32)
+    for machine, values in enumerate(([papers, Values("venue", "x", feature)], [papers])):
+        graph = SmallGraph(
+            {"paper": 12, "venue": 1},
+            {"paper:cites:paper": Edges([*range(11)], [*range(1, 12)])},
+            node_values=values,
+        )
+        partitioned(graph, tmp_path / f"output{machine}", num_parts=2)
+    owner = int((tmp_path / "output0/output/assignment/venue.txt").read_text())
+    settings = two_servers("", port=free_port())
+    env = environment(FOLDER=str(tmp_path), PART=str(1 - owner), **settings)
+    with cluster(tmp_path / "machines", 2, env) as machines:
+        machines.write("ip_config.txt", "".join(f"127.0.0.1 {free_port()}\n" for _ in range(2)))
+        with_feature, without = machines.start(EMPTY_SERVER)
+        with pytest.raises(StackError, match="Failed to map shared memory"):
+            machines.wait([with_feature], seconds=SECONDS)
+        log = tmp_path / "machines/logs/1.log"
+        wait_until(lambda: "start graph service" in log.read_text(errors="replace"), seconds=SECONDS)
+        assert without.status() is None
