@@ -250,6 +250,14 @@ class TypeData(Mapping[str, Any]):
         found = {key: self._data.feature(self._kind, type_id, name) for key, type_id in having.items()}
         return found if len(self._types) > 1 else next(iter(found.values()))
 
+    def __setitem__(self, name: str, values: Any) -> None:
+        raise UsageError(
+            "Features of a PartitionedGraph cannot be set",
+            found=name,
+            remedy="Add the feature to the input and partition it again, or return it from get_node_storage"
+            " or get_edge_storage of a subclass.",
+        )
+
     def __iter__(self) -> Iterator[str]:
         names = [n for i in self._types.values() for n in self._data.features[self._kind].names(i)]
         return iter(dict.fromkeys(names))

@@ -230,7 +230,15 @@ class PartitionedGraph(OpenOutput):
         device: Any,
     ) -> Any:
         self._check_nodes(nodes)
-        found = function(self._sorted(direction), nodes, relabel_nodes=relabel_nodes, store_ids=store_ids)
+        found = function(self._sorted(direction), nodes, store_ids=store_ids)
+        if relabel_nodes:  # DGL's function cannot, because it needs a COO
+            by_type = nodes if isinstance(nodes, Mapping) else {self.ntypes[0]: nodes}
+            seeds = {ntype: torch.as_tensor(ids, dtype=torch.int64) for ntype, ids in by_type.items()}
+            found = dgl.compact_graphs(
+                found, always_preserve={t: ids.reshape(-1) for t, ids in seeds.items()}
+            )
+            for ntype in () if store_ids else found.ntypes:
+                del found.nodes[ntype].data[dgl.NID]
         return self._delivered(found, device)
 
     def edge_subgraph(

@@ -160,6 +160,8 @@ def test_data_of_the_graph_is_read_when_it_is_indexed(graph: PartitionedGraph, s
     assert graph.ndata["grid"]["author"].shape == (60, 2, 3)
     assert torch.equal(graph.edata["year"][CITES][[1]], same.edges["cites"].data["year"][[1]])
     assert not graph.is_pinned()
+    with pytest.raises(UsageError, match=r"cannot be set.*Found: x.*get_node_storage"):
+        graph.nodes["paper"].data["x"] = torch.zeros(PAPERS)
 
 
 def test_functions_of_dgl_that_take_the_graph(graph: PartitionedGraph, same: Any) -> None:
@@ -194,6 +196,31 @@ def test_node_subgraphs_equal_those_in_memory(graph: PartitionedGraph, same: Any
     if relabel:
         assert torch.equal(found.nodes["paper"].data[dgl.NID], nodes["paper"])
         assert torch.equal(found.nodes["paper"].data["label"], expected.nodes["paper"].data["label"])
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_relabelled_subgraphs_equal_those_in_memory(
+    graph: PartitionedGraph, same: Any, direction: str
+) -> None:
+    """``relabel_nodes=True`` keeps the nodes of the edges, and the seeds, such as papers without edges."""
+    seeds = {"paper": torch.tensor([8, 3, 8]), "venue": torch.tensor([1])}
+    found = getattr(graph, f"{direction}_subgraph")(seeds, relabel_nodes=True)
+    expected = getattr(dgl, f"{direction}_subgraph")(same, seeds, relabel_nodes=True)
+    for ntype in graph.ntypes:
+        both = [one.nodes[ntype].data[dgl.NID] for one in (found, expected)]
+        assert both[0].sort().values.tolist() == both[1].sort().values.tolist()
+    for etype in graph.canonical_etypes:
+        eids = found.edges[etype].data[dgl.EID]
+        assert sorted(eids.tolist()) == sorted(expected.edges[etype].data[dgl.EID].tolist())
+        ends = (
+            found.nodes[t].data[dgl.NID][end]
+            for t, end in zip(etype[::2], found.edges(etype=etype), strict=True)
+        )
+        assert all(map(torch.equal, ends, same.find_edges(eids, etype=etype)))
+    papers = found.nodes["paper"].data
+    assert torch.equal(papers["label"], same.nodes["paper"].data["label"][papers[dgl.NID]])
+    bare = getattr(graph, f"{direction}_subgraph")(seeds, relabel_nodes=True, store_ids=False)
+    assert dgl.NID not in bare.nodes["paper"].data and dgl.EID not in bare.edges["cites"].data
 
 
 @pytest.mark.parametrize("workers", [0, 1])
