@@ -95,6 +95,25 @@ def test_attributes_and_weights_become_features(tmp_path: Path) -> None:
         assert len(set(weights)) > 1
 
 
+def test_attributes_that_are_not_numbers_are_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The guide allows any values; those of later rows must be numbers if those of the first row are."""
+    nodes = [f"{line} {i} word{i}" for i, line in enumerate(TOY_NODES)]
+    toy(tmp_path, nodes, [f"{line} {i / 2}" for i, line in enumerate(TOY_EDGES)])
+    assert main(["run", str(tmp_path), str(tmp_path / "out"), "--num-parts", "2"]) == 0
+    assert "toy_nodes.txt: the attributes are skipped, because some are not numbers" in caplog.text
+    assert main(["verify", str(tmp_path), str(tmp_path / "out")]) == 0
+    with as_graph(open_store(str(tmp_path))) as found:
+        metadata = load_metadata(found)
+        assert {*feature_readers(found, metadata)} == {
+            f"{edge_type}/feat" for edge_type in map(str, metadata.edge_types)
+        }
+    edges = [f"{line} 1" for line in TOY_EDGES[:2]] + [f"{TOY_EDGES[2]} x"]
+    with pytest.raises(InvalidInputError, match="line 3: <attribute 1> is not float64 but 'x'"):
+        as_graph(toy(tmp_path, edges=edges))
+
+
 @pytest.mark.parametrize("engine", ["metis", "random", "two-level"])
 def test_any_engine_partitions_text(engine: str, tmp_path: Path) -> None:
     graph = replace(doubled(library()), node_values=[])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.progress import Advance, Progress
 
+logger = logging.getLogger("partition_ops")
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
 FLOAT64 = np.dtype(np.float64)
@@ -43,6 +45,8 @@ HOMOGENEOUS = {"nid": ["_N"], "eid": ["_E"]}  # DGL's names
 @dataclass(frozen=True)
 class TextAttributes:
     """How the attributes of the text become features.
+
+    If the first row of a file has an attribute that is not a number, the attributes are skipped.
 
     Attributes:
         name: Name of the feature of every type.
@@ -106,22 +110,32 @@ class TextChunks:
     def write(self, progress: Progress) -> None:
         """Write all files; see `TextGraphStore`."""
         node_dtype, edge_dtype = self.attributes.node_dtype, self.attributes.edge_dtype
-        nodes = self._table(self.keys[0], node_columns(self.stats[2]), None)
-        edges = [self._table(key, REMOVED_EDGE_COLUMNS, None) for key in self.edge_keys]
+        columns = node_columns(self.stats[2])
+        (nodes,) = self._tables(self.keys[:1], columns, None)
+        edges = self._tables(self.edge_keys, REMOVED_EDGE_COLUMNS, None)
         with progress.step("Reading ParMETIS's text", self.stats[0] + self.stats[1], "rows") as advance:
             types, weights = self._node_types(nodes, advance)
             metadata = self._metadata(types, edges)
-            with_values = self._table(self.keys[0], node_columns(self.stats[2]), node_dtype)
+            (with_values,) = self._tables(self.keys[:1], columns, node_dtype)
             self._write_node_features(with_values, metadata, weights)
-            edges = [self._table(key, REMOVED_EDGE_COLUMNS, edge_dtype) for key in self.edge_keys]
+            edges = self._tables(self.edge_keys, REMOVED_EDGE_COLUMNS, edge_dtype)
             self._write_edges(edges, metadata, advance)
         self._write_metadata(metadata)
 
-    def _table(self, key: str, columns: Sequence[str], dtype: np.dtype[Any] | None) -> TextTable:
-        """Return a table; one without attributes has no dtype."""
-        path, where = self.text.local_copy(key), self.text.uri_of(key)
-        width = TextTable(path, where, columns).width
-        return TextTable(path, where, columns, attributes=dtype if width else None)
+    def _tables(
+        self, keys: Sequence[str], columns: Sequence[str], dtype: np.dtype[Any] | None
+    ) -> list[TextTable]:
+        """Return tables; those without attributes have no dtype, and none has one if some are not numbers."""
+        tables = [TextTable(self.text.local_copy(key), self.text.uri_of(key), columns) for key in keys]
+        words = [(table.where, word) for table in tables for word in table.words if dtype is not None]
+        if words:
+            where, word = words[0]
+            logger.warning(
+                "%s: the attributes are skipped, because some are not numbers, such as %r", where, word
+            )
+        for table in tables:
+            table.dtype = dtype if table.width and not words else None
+        return tables
 
     def _node_types(self, table: TextTable, advance: Advance) -> tuple[NodeTypes, list[int]]:
         """Check the nodes, and return their types and the numbers of the weights that differ in a type."""

@@ -64,12 +64,26 @@ class TextTable:
         self._path = path
         self._columns = tuple(columns)
 
-    @cached_property
+    @property
     def width(self) -> int | None:
         """Number of attributes in the first row; None for a table without rows."""
+        return max(0, len(self._first_row) - len(self._columns)) if self._first_row else None
+
+    @property
+    def words(self) -> list[str]:
+        """The attributes in the first row that are not numbers."""
+        found = []
+        for field in self._first_row[len(self._columns) :]:
+            try:
+                float(field)
+            except ValueError:
+                found.append(field.decode(errors="replace"))
+        return found
+
+    @cached_property
+    def _first_row(self) -> list[bytes]:
         with self._path.open("rb") as stream:
-            fields: list[bytes] = next((line.split() for line in stream if line.strip()), [])
-        return max(0, len(fields) - len(self._columns)) if fields else None
+            return next((line.split() for line in stream if line.strip()), [])
 
     def blocks(self) -> Iterator[TextBlock]:
         """Yield the rows in order.
