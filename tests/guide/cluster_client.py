@@ -194,6 +194,39 @@ def check_sampling_of_chapter_7_5(graph: Any, truth: Any) -> None:
     assert torch.equal(ids, block.srcnodes["author"].data[dgl.NID])
 
 
+def check_sampling_with_homogeneous_ids(graph: Any, truth: Any) -> None:
+    """The chapter's code, on a graph with one type."""
+    gpb = graph.get_partition_book()
+    seeds, fanout = torch.arange(10), 3
+    cur = gpb.map_to_homo_nid(seeds, graph.ntypes[0])
+    frontier = dgl.distributed.sample_neighbors(graph, cur, fanout, replace=False)
+    block = dgl.to_block(frontier, cur)
+    block.edata[dgl.EID] = frontier.edata[dgl.EID][block.edata[dgl.EID]]
+    block.edata[dgl.ETYPE], block.edata[dgl.EID] = gpb.map_to_per_etype(block.edata[dgl.EID])
+    block.srcdata[dgl.NTYPE], block.srcdata[dgl.NID] = gpb.map_to_per_ntype(block.srcdata[dgl.NID])
+    block.dstdata[dgl.NTYPE], block.dstdata[dgl.NID] = gpb.map_to_per_ntype(block.dstdata[dgl.NID])
+    check_edges(block, truth, None)
+    assert block.num_edges() > 10 and not block.edata[dgl.ETYPE].any()
+    assert torch.equal(block.dstdata[dgl.NID], seeds)
+
+
+def check_policies(graph: Any) -> None:
+    """DGL finds the partition policy by the number of rows, unless several types have that number."""
+    found = dgl.distributed.DistTensor((graph.num_nodes("paper"), 1), torch.float32, "found")
+    assert found.part_policy.policy_str == graph.get_node_partition_policy("paper").policy_str
+    shape = (graph.num_edges(CITES), 1)  # as many as of its reverse
+    try:
+        dgl.distributed.DistTensor(shape, torch.float32, "ambiguous")
+    except AssertionError as error:
+        assert "Multiple partition policies" in str(error), error
+    else:
+        raise AssertionError("DGL has chosen one of several policies")
+    policy = graph.get_edge_partition_policy(CITES)
+    named = dgl.distributed.DistTensor(shape, torch.float32, "named", part_policy=policy)
+    graph.edges[CITES].data["named"] = named
+    assert graph.edges["cites"].data["named"][[0, 10, 20]].shape == (3, 1)
+
+
 def main(output_uri: str, kind: str) -> None:
     dgl.distributed.initialize("ip_config.txt")
     torch.distributed.init_process_group("gloo")
@@ -202,7 +235,9 @@ def main(output_uri: str, kind: str) -> None:
         graph = dgl.distributed.DistGraph(book.graph_name, part_config=f"data/{book.graph_name}.json")
         if kind == "homogeneous":
             source, reverse = both_ways()
-            batches = check_homogeneous(graph, in_memory(source, book), book, reverse)
+            truth = in_memory(source, book)
+            batches = check_homogeneous(graph, truth, book, reverse)
+            check_sampling_with_homogeneous_ids(graph, truth)
         else:
             truth = in_memory(with_reverses(), book)
             batches = check_samplers(graph, truth, book)
@@ -210,6 +245,7 @@ def main(output_uri: str, kind: str) -> None:
             batches += check_link_prediction(graph, truth, output)
             check_refusals(graph, book)
             check_sampling_of_chapter_7_5(graph, truth)
+            check_policies(graph)
         torch.distributed.barrier()
     print(f"checked {batches} batches", flush=True)
 

@@ -121,6 +121,18 @@ def test_heterogeneous_blocks(hg: Any) -> None:
     assert papers["feat"].numpy().tobytes() == feat[papers[dgl.NID].numpy()].tobytes()
 
 
+def test_samplers_of_dgl(g: Any) -> None:
+    """``sampler = dgl.dataloading.MultiLayerFullNeighborSampler(2)``, "the following code"."""
+    seeds = torch.LongTensor([8, 3])
+    expected = dgl.dataloading.NeighborSampler([-1, -1], fused=False).sample(in_memory(GRAPH), seeds)[2]
+    for sampler in (
+        dgl.dataloading.MultiLayerFullNeighborSampler(2),
+        dgl.dataloading.MultiLayerNeighborSampler([-1, -1]),
+    ):
+        (batch,) = dgl.dataloading.DataLoader(g, seeds, sampler, batch_size=2)
+        assert_blocks_equal(batch[2], expected)
+
+
 class MultiLayerFullNeighborSampler(BlockSampler):
     def __init__(self, n_layers: int) -> None:
         super().__init__(n_layers)

@@ -158,13 +158,19 @@ def test_construct_node_and_edge_features(route: tuple[Any, Path]) -> None:
         np.testing.assert_array_equal(found, feat.float().numpy())
         node_feats = folder / "out" / metadata[f"part-{part_id}"]["node_feats"]
         edge_data = {}
-        for etype in hg.etypes:
+        for etype in hg.canonical_etypes:  # plain types in the chapter: see below
             local_edges = part.edata["orig_id"][part.edata[dgl.ETYPE] == hg.get_etype_id(etype)]
             for name in hg.edges[etype].data:
-                edge_data[etype + "/" + name] = hg.edges[etype].data[name][local_edges]
+                edge_data[":".join(etype) + "/" + name] = hg.edges[etype].data[name][local_edges]
             seen += len(local_edges)
-        dgl.data.utils.save_tensors(str(node_feats), node_data)
+        edge_feats = folder / "out" / metadata[f"part-{part_id}"]["edge_feats"]
+        for path, data in ((node_feats, node_data), (edge_feats, edge_data)):
+            dgl.data.utils.save_tensors(str(path), data)
         loaded = dgl.distributed.load_partition(str(folder / "out" / "mag.json"), part_id)
-        assert {*loaded[1]} == {*node_data}
-        assert {*edge_data} == {"cites/year"}
+        assert ({*loaded[1]}, {*loaded[2]}) == ({*node_data}, {"paper:cites:paper/year"})
     assert seen == hg.num_edges()
+    # a server of dgl 1.1.3 reads the type in the key so; if this fails, remove the remark in docs/guide.md
+    read = dgl.distributed.graph_partition_book._etype_str_to_tuple
+    assert read("paper:cites:paper") == ("paper", "cites", "paper")
+    with pytest.raises(AssertionError, match="should be in format"):
+        read("cites")

@@ -8,6 +8,7 @@ own, which have the interfaces of those.
 
 from __future__ import annotations
 
+import ctypes.util
 import json
 import os
 import shutil
@@ -105,7 +106,9 @@ def test_pm4gnn_is_called_with_its_own_arguments(tmp_path: Path) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(("kind", "bits", "asked"), [("long long", 64, 32), ("int", 32, 64)])
-def test_another_width_of_integers_is_refused(kind: str, bits: int, asked: int, tmp_path: Path) -> None:
+def test_another_width_of_integers_is_refused(
+    kind: str, bits: int, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = compiled(PM4GNN.replace("KIND", kind), tmp_path)
     with pytest.raises(EngineError) as raised:
         Library(LibraryOptions(path=path, index_bits=asked))
@@ -113,6 +116,10 @@ def test_another_width_of_integers_is_refused(kind: str, bits: int, asked: int, 
     assert f"an idx_t of {bits} bits" in message
     assert f"Use --parmetis-index-bits {bits}" in message
     assert Library(LibraryOptions(path=path, index_bits=bits)).name == "PM4GNN_PartKway"
+    if bits == 64:  # the system's library, with the default options
+        monkeypatch.setattr(ctypes.util, "find_library", lambda name: path)
+        with pytest.raises(EngineError, match=r"Name its path .*-bits 64"):
+            Library(LibraryOptions())
 
 
 @needs_compiler

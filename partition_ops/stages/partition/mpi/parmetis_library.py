@@ -93,7 +93,7 @@ class Library:
                 expected="a function " + " or ".join(FUNCTIONS),
                 remedy="Name libparmetis.so or libpm4gnn.so with --parmetis-library.",
             )
-        _check_index_bits(self._library, path, options.index_bits)
+        _check_index_bits(self._library, path, options)
         self.name = names[0]
         self._function: Any = getattr(self._library, self.name)
         self._function.restype = ctypes.c_int
@@ -218,7 +218,7 @@ def _load(path: str, *, own: bool) -> Any:
         raise EngineError(f"{path} cannot be loaded: {error}", remedy=remedy) from error
 
 
-def _check_index_bits(library: Any, path: str, expected: int) -> None:
+def _check_index_bits(library: Any, path: str, options: LibraryOptions) -> None:
     """Raise an error if the METIS in a library has integers of another width than expected.
 
     METIS itself tells: METIS_SetDefaultOptions writes -1 into 40 integers. A library that does not export it
@@ -227,15 +227,18 @@ def _check_index_bits(library: Any, path: str, expected: int) -> None:
     function = getattr(library, "METIS_SetDefaultOptions", None)
     if function is None:
         return
-    options = np.zeros(METIS_OPTIONS, np.int64)
-    function(_pointer(options))
-    found = 64 if options[-1] == -1 else 32
-    if found != expected:
+    written = np.zeros(METIS_OPTIONS, np.int64)
+    function(_pointer(written))
+    found = 64 if written[-1] == -1 else 32
+    if found != options.index_bits:
+        remedy = f"Use --parmetis-index-bits {found}, or name another library with --parmetis-library."
+        if options.path is None:
+            remedy = f"Name its path with --parmetis-library, and use --parmetis-index-bits {found}."
         raise EngineError(
             f"{path} was built with other integers than --parmetis-index-bits says",
             found=f"an idx_t of {found} bits",
-            expected=f"{expected} bits",
-            remedy=f"Use --parmetis-index-bits {found}, or name another library with --parmetis-library.",
+            expected=f"{options.index_bits} bits",
+            remedy=remedy,
         )
 
 
