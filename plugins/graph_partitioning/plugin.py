@@ -36,4 +36,10 @@ class GraphPartitioningPlugin(AirflowPlugin):
                 "destination": "dag",
                 "url_route": "graphs-of-dag",
             },
+            {
+                "name": "Graph",
+                "href": f"{page}?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+                "destination": "dag_run",
+                "url_route": "graph-of-run",
+            },
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from graph_partitioning.runs import run_root
 
 from local_stack.airflow import BUCKET, USER
 from local_stack.airflow_api import AirflowApi
-from local_stack.folders import Folders, load_secrets
+from local_stack.folders import Folders
 from local_stack.s3_server import REGION, S3Access
 from partition_ops.storage import open_store
 from partition_ops.storage.store import upload_folder
@@ -23,7 +24,12 @@ from tests.graphs import Edges, Layout, SmallGraph, library
 
 DAG_ID = "partition_graph"
 REPARTITION = "repartition_graph"
+<<<<<<< HEAD
 TEXT_DAG_ID = "partition_text"
+=======
+MANAGE = "manage_graph"
+VIEWER = "viewer"  # a user who may read everything and change nothing
+>>>>>>> 0a42df4 (The pages of graphs act: run again, re-partition, approve, publish again, retain, delete)
 CONNECTION = "graph_store"
 INPUT = f"s3://{BUCKET}/input/small"
 BROKEN = f"s3://{BUCKET}/input/broken"
@@ -58,9 +64,10 @@ class Site:
     s3: S3Access
     package: Path  # with the format of tests/format_plugin.py, installed for Airflow
 
-    @property
-    def password(self) -> str:
-        return load_secrets(self.folders).airflow_password
+    def password(self, user: str = USER) -> str:
+        """The password of a user; Airflow makes up that of the viewer."""
+        found: str = json.loads(self.folders.passwords.read_text())[user]
+        return found
 
     def url(self, path: str) -> str:
         return self.api.base_url + path
@@ -116,12 +123,12 @@ class Site:
         assert answer.ok, answer.text
         return answer.json() if answer.content else None
 
-    def session(self, *, cookie: bool = False) -> requests.Session:
+    def session(self, user: str = USER, *, cookie: bool = False) -> requests.Session:
         """Logged in as a program, or as a browser is after the login page."""
         session = requests.Session()
         session.trust_env = False
         answer = session.post(
-            self.url("/auth/token"), json={"username": USER, "password": self.password}, timeout=30
+            self.url("/auth/token"), json={"username": user, "password": self.password(user)}, timeout=30
         )
         token = answer.json()["access_token"]
         if cookie:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -98,9 +99,22 @@ class Browser:
                 raise TimeoutError(f"There is no {selector} with {text!r} to click")
             time.sleep(0.3)
 
-    def screenshot(self, file: Path) -> None:
-        import base64
+    def press(self, key: str, code: int) -> None:
+        """Press and release a key, such as ``Enter`` with the code 13."""
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            self._send(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text
+            )
 
+    def show_as(self, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Show pages in a window of this size, for a person who prefers light or dark."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._send("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._send("Emulation.setEmulatedMedia", features=[scheme])
+
+    def screenshot(self, file: Path) -> None:
         file.write_bytes(base64.b64decode(self._send("Page.captureScreenshot")["data"]))
 
     def _attach(self) -> str:

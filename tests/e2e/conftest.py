@@ -29,9 +29,11 @@ from tests.e2e.airflow_site import (
     CONNECTION,
     DAG_ID,
     INPUT,
+    MANAGE,
     OUTPUT,
     REPARTITION,
     TEXT_DAG_ID,
+    VIEWER,
     Run,
     Site,
     with_id_out_of_range,
@@ -45,6 +47,7 @@ CHANGES = {
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",  # no DAG changes; each look takes a second
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",  # a tenth of a core with 0.2
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "5",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{VIEWER}:viewer",
     "GRAPH_PARTITIONING_INPUT_URI": INPUT,
     "GRAPH_PARTITIONING_OUTPUT_URI": OUTPUT,
 }
@@ -65,7 +68,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iter
     (root / "package").mkdir()
     package = install(root / "package")
     with _services(folders, _dags(root / "dags"), statsd, package) as site:
-        for dag_id in (DAG_ID, REPARTITION, TEXT_DAG_ID):
+        for dag_id in (DAG_ID, REPARTITION, MANAGE, TEXT_DAG_ID):
             site.api.wait_for_dag(dag_id, seconds=240)
         for name in (CONNECTION, "aws_default"):
             site.add_connection(name, site.s3.endpoint_url)

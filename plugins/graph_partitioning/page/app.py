@@ -1,4 +1,4 @@
-"""The routes and their HTML: read-only, behind Airflow's login, for users who may read the DAG."""
+"""The routes and their HTML: they change nothing, behind Airflow's login, for users who may read the DAG."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import PREFIX, base_path, task_path
+from graph_partitioning.page.actions import MANAGING, actions_for, may_answer
 from graph_partitioning.page.charts import line_chart, sparkline
-from graph_partitioning.page.comparison import compare_runs
+from graph_partitioning.page.comparison import Table, compare_runs, input_changes
 from graph_partitioning.page.graphs import (
     Graph,
     RunKey,
     add_figures,
     add_states,
+    flat,
+    state_of,
     visible_graphs,
     with_run,
 )
@@ -40,8 +43,9 @@ from graph_partitioning.page.lookup import (
     read_listing,
     tasks_of_run,
 )
-from graph_partitioning.runs import GraphRun
+from graph_partitioning.runs import GraphRun, run_folder
 from partition_ops.artifacts.layout import QUALITY_PAGE, QUALITY_REPORT
+from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError, PartitionOpsError
 
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
@@ -51,10 +55,10 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'self'"
 )
-GRAPHS_POLICY = (
+FILE_POLICY = POLICY + "; sandbox"  # files run no scripts and have an origin of their own
+PAGE_POLICY = (
     POLICY.replace("form-action 'none'", "form-action 'self'") + "; script-src 'self'; connect-src 'self'"
 )
-FILE_POLICY = POLICY + "; sandbox"  # files run no scripts and have an origin of their own
 readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 COLUMNS = (
     ("Graph", False),
@@ -78,6 +82,7 @@ def make_app() -> FastAPI:
     app.get("/", response_class=HTMLResponse)(show_graphs)
     app.get(SCRIPT)(send_script)
     app.get(GRAPH, response_class=HTMLResponse)(show_graph)
+    app.get(GRAPH + "/runs/{name}", response_class=HTMLResponse)(show_run)
     app.get(GRAPH + "/compare", response_class=HTMLResponse)(show_comparison)
     app.get(TASK, dependencies=[readable], response_class=HTMLResponse)(show_task)
     app.get(TASK + "/files/{key:path}", dependencies=[readable])(send_file)
@@ -86,21 +91,67 @@ def make_app() -> FastAPI:
     return app
 
 
-def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "") -> Response:
-    """Show the graphs of the DAGs that the user may read, or of one of them."""
+def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "", run_id: str = "") -> Response:
+    """Show the graphs of the DAGs that the user may read, or of one of them; a DAG run leads to its graph."""
     graphs = _visible(session, user)
+    if dag_id and run_id:
+        return _redirect_to_run(graphs, RunKey(dag_id, run_id))
     if dag_id:
         graphs = [graph for graph in graphs if any(run.dag_id == dag_id for run in graph.runs)]
+        if len(graphs) == 1:
+            return RedirectResponse(graph_url(graphs[0]))
     add_states(session, graphs)
     add_figures(graphs)
-    return _page("graphs.html", policy=GRAPHS_POLICY, graphs=graphs, columns=COLUMNS)
+    answerable = may_answer(user, {run.key.dag_id for graph in graphs for run in graph.active if run.waiting})
+    return _page("graphs.html", graphs=graphs, columns=COLUMNS, answerable=answerable)
+
+
+def _redirect_to_run(graphs: Sequence[Graph], key: RunKey) -> Response:
+    for graph in graphs:
+        if key in graph.runs:
+            return RedirectResponse(graph_run_url(run_folder(key.run_id), graph))
+    raise HTTPException(
+        404, "This DAG run has not worked on a graph, or its task 'validate' has not begun yet."
+    )
 
 
 def show_graph(key: str, session: SessionDep, user: GetUserDep) -> Response:
     """Show the runs of a graph."""
     graph = _graph(key, session, user)
     add_states(session, [graph])
-    return _page("graph.html", policy=GRAPHS_POLICY, graph=graph, charts=_charts(graph))
+    actions = actions_for(session, user, graph)
+    return _page("graph.html", graph=graph, charts=_charts(graph), actions=actions)
+
+
+def show_run(key: str, name: str, session: SessionDep, user: GetUserDep) -> Response:
+    """Show one run of a graph, published or not."""
+    graph = _graph(key, session, user)
+    add_states(session, [graph])
+    entry = next((one for one in graph.entries if one["run"] == name), None)
+    dag_run = next((one for one in graph.runs if run_folder(one.run_id) == name), None)
+    if entry is None and dag_run is None:
+        raise HTTPException(404, "This graph has no such run; it may have been deleted.")
+    good = entry is not None and "broken" not in entry
+    return _page(
+        "run.html",
+        graph=graph,
+        name=name,
+        entry=entry,
+        good=good,
+        state=state_of(session, dag_run) if dag_run else None,
+        options=flat(entry["options"]) if entry and good else {},
+        changes=_changes_since_before(graph, entry) if entry and good else None,
+        actions=actions_for(session, user, graph),
+    )
+
+
+def _changes_since_before(graph: Graph, entry: Mapping[str, Any]) -> Table | None:
+    """Return the table of the input files that changed since the run before this one."""
+    earlier = graph.good[: graph.good.index(dict(entry))]
+    if not earlier:
+        return None
+    before, after = (with_run(graph, one["run"], read_manifest) for one in (earlier[-1], entry))
+    return input_changes(before, after)
 
 
 def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = "", b: str = "") -> Response:
@@ -110,7 +161,9 @@ def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = ""
     if a not in runs or b not in runs:
         raise HTTPException(404, "Choose two runs of this graph that are published and not damaged.")
     reports = [with_run(graph, name, lambda store: store.read_json(QUALITY_REPORT)) for name in (a, b)]
+    manifests = [with_run(graph, name, read_manifest) for name in (a, b)]
     tables, moved = compare_runs((runs[a], runs[b]), (reports[0], reports[1]))
+    tables.insert(2, input_changes(*manifests))
     return _page("compare.html", graph=graph, a=runs[a], b=runs[b], tables=tables, moved=moved)
 
 
@@ -201,8 +254,8 @@ def _run_of(task: TaskKey, session: SessionDep) -> GraphRun:
     return run
 
 
-def _page(template: str, status_code: int = 200, policy: str = POLICY, **values: object) -> Response:
-    return HTMLResponse(render(template, **values), status_code, headers=_headers(policy))
+def _page(template: str, status_code: int = 200, **values: object) -> Response:
+    return HTMLResponse(render(template, **values), status_code, headers=_headers(PAGE_POLICY))
 
 
 def _headers(policy: str) -> dict[str, str]:
@@ -230,6 +283,9 @@ def _environment() -> Environment:
     environment.filters.update(task_url=task_url, file_url=file_url, run_url=run_url, size=readable_size)
     environment.filters.update(graph_url=graph_url, task_page_url=task_page_url)
     environment.filters.update(moment=moment, percent=percent, column=column, spark=sparkline, engine=engine)
+    environment.filters.update(graph_run_url=graph_run_url, answer_path=answer_path, pairs=pairs)
+    environment.globals["api"] = f"{base_path()}/api/v2"
+    environment.globals["managing"] = MANAGING
     environment.globals["home"] = f"{base_path()}{PREFIX}/"
     environment.globals["script"] = f"{base_path()}{PREFIX}{SCRIPT}"
     environment.globals["dag_url"] = f"{base_path()}/dags/partition_graph"
@@ -262,6 +318,17 @@ def graph_url(graph: Graph) -> str:
     return f"{base_path()}{PREFIX}/graphs/{graph.key}"
 
 
+def graph_run_url(name: str, graph: Graph) -> str:
+    """Return the URL of the page of a run of a graph."""
+    return f"{graph_url(graph)}/runs/{quote(name, safe='')}"
+
+
+def answer_path(task: TaskKey) -> str:
+    """Return the path below Airflow's REST API of the question that a task asks a person."""
+    dag, run, name = (quote(part, safe="") for part in (task.dag_id, task.run_id, task.task_id))
+    return f"/dags/{dag}/dagRuns/{run}/taskInstances/{name}/{task.map_index}/hitlDetails"
+
+
 def moment(published: str) -> str:
     """Return a time in ISO format as text."""
     return f"{datetime.fromisoformat(published):%Y-%m-%d %H:%M} UTC"
@@ -281,6 +348,11 @@ def engine(entry: Mapping[str, Any]) -> str:
     """Return the engine of a run, with the one that ``auto`` chose."""
     chosen = entry.get("chosen")
     return f"{entry['engine']} ({chosen})" if chosen else entry["engine"]
+
+
+def pairs(figures: Mapping[str, Any], form: str) -> list[list[str]]:
+    """Return rows of names and figures for a table."""
+    return [[name, form.format(value)] for name, value in figures.items()]
 
 
 def readable_size(size: float) -> str:

@@ -10,6 +10,7 @@ from partition_ops.stages.publish.run_index import run_name
 
 Entry = Mapping[str, Any]
 Table = tuple[str, list[str], list[list[str]]]
+SHOWN = 50  # files in a table
 FIGURES = {
     "partitions": ("num_parts", "{:,.0f}"),
     "nodes": ("num_nodes", "{:,.0f}"),
@@ -41,6 +42,22 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
         _partitions(reports),
     ]
     return tables, _moved(entries, reports)
+
+
+def input_changes(before: Entry, after: Entry) -> Table:
+    """Return a table of the input files that differ between the manifests of two runs; at most `SHOWN`."""
+    old, new = ({file["path"]: file for file in one["input"]["files"]} for one in (before, after))
+    rows = []
+    for path in sorted(old.keys() | new.keys()):
+        if path not in new:
+            rows.append([path, "removed", f"{old[path]['size']:,}", ""])
+        elif path not in old:
+            rows.append([path, "added", "", f"{new[path]['size']:,}"])
+        elif old[path]["sha256"] != new[path]["sha256"]:
+            rows.append([path, "changed", f"{old[path]['size']:,}", f"{new[path]['size']:,}"])
+    if len(rows) > SHOWN:
+        rows = [*rows[:SHOWN], [f"and {len(rows) - SHOWN:,} more files", "", "", ""]]
+    return "Input files that differ", ["file", "change", "bytes A", "bytes B"], rows
 
 
 def _figures(entries: tuple[Entry, Entry]) -> Table:

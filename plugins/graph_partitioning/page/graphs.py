@@ -22,8 +22,9 @@ from sqlalchemy.orm import Session
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.page.lookup import PUBLISHING, TaskKey, checked_run, read_xcom
 from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, run_folder
+from partition_ops.artifacts.latest import latest_run
 from partition_ops.errors import PartitionOpsError
-from partition_ops.stages.publish.run_index import read_index
+from partition_ops.stages.publish.run_index import read_index, run_name
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 
@@ -55,6 +56,7 @@ class RunState:
         done: Number of tasks that have ended well.
         tasks: Number of all tasks.
         waiting: The task that waits for a person's approval, if there is one.
+        question: What it asks, and why.
         failure: The task that failed, and why.
     """
 
@@ -65,6 +67,7 @@ class RunState:
     done: int = 0
     tasks: int = 0
     waiting: TaskKey | None = None
+    question: tuple[str, str] = ("", "")
     failure: tuple[TaskKey, str] | None = None
 
 
@@ -76,20 +79,26 @@ class Graph:
         root: URI of the root of its runs.
         storage_conn_id: ID of the Airflow connection that reaches it.
         published: The tasks that published its runs, by name of the folder of the run.
+        validated: The tasks that validated their inputs, likewise.
         runs: Its DAG runs.
         active: Those that are running or queued.
-        failed: The newest run, if it failed.
+        last: The newest of them.
+        failed: The same, if it failed.
         entries: Figures of the published runs, oldest first, as in ``index.json``.
+        latest: Name of the folder of the run that ``latest.json`` names; "" if there is none.
         problem: Why these could not be read.
     """
 
     root: str
     storage_conn_id: str | None
     published: dict[str, TaskKey] = field(default_factory=dict)
+    validated: dict[str, TaskKey] = field(default_factory=dict)
     runs: set[RunKey] = field(default_factory=set)
     active: list[RunState] = field(default_factory=list)
+    last: RunState | None = None
     failed: RunState | None = None
     entries: list[Entry] = field(default_factory=list)
+    latest: str = ""
     problem: str = ""
 
     @property
@@ -108,7 +117,9 @@ class Graph:
 
     @property
     def newest(self) -> Entry | None:
-        return self.good[-1] if self.good else None
+        """The run that ``latest.json`` names, or else the newest one."""
+        named = [entry for entry in self.good if entry["run"] == self.latest]
+        return (named or self.good or [None])[-1]
 
     def uri_of(self, entry: Entry) -> str:
         """Return the URI of a run."""
@@ -141,8 +152,10 @@ def visible_graphs(session: Session, dag_ids: set[str]) -> list[Graph]:
         root = run.root.rpartition("/runs/")[0]
         graph = graphs.setdefault((root, run.storage_conn_id), Graph(root, run.storage_conn_id))
         graph.runs.add(RunKey(row.dag_id, row.run_id))
-        if operator == PUBLISHING and state == "success":
-            task = TaskKey(row.dag_id, row.run_id, row.task_id, row.map_index)
+        task = TaskKey(row.dag_id, row.run_id, row.task_id, row.map_index)
+        if operator == VALIDATING:
+            graph.validated[run_folder(row.run_id)] = task
+        elif state == "success":
             graph.published[run_folder(row.run_id)] = task
     return sorted(graphs.values(), key=lambda graph: (graph.name, graph.root))
 
@@ -166,16 +179,33 @@ def add_states(session: Session, graphs: Iterable[Graph]) -> None:
         if state in ACTIVE:
             graph.active.append(run)
     for graph in graphs:
-        last = newest.get(graph.key)
-        graph.failed = last if last is not None and last.state == "failed" else None
+        graph.last = newest.get(graph.key)
+        graph.failed = graph.last if graph.last is not None and graph.last.state == "failed" else None
         for run in [*graph.active, *([graph.failed] if graph.failed else [])]:
             _add_tasks(session, run)
+
+
+def state_of(session: Session, key: RunKey) -> RunState | None:
+    """Return the state of a DAG run, or None if Airflow has none of this ID."""
+    found = session.scalar(select(DagRun).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.run_id))
+    if found is None:
+        return None
+    state = RunState(key, str(found.state))
+    _add_tasks(session, state)
+    return state
 
 
 def _add_tasks(session: Session, run: RunState) -> None:
     of_run = (TaskInstance.dag_id == run.key.dag_id, TaskInstance.run_id == run.key.run_id)
     tasks = session.execute(
-        select(TaskInstance.task_id, TaskInstance.map_index, TaskInstance.state, HITLDetail.ti_id)
+        select(
+            TaskInstance.task_id,
+            TaskInstance.map_index,
+            TaskInstance.state,
+            HITLDetail.ti_id,
+            HITLDetail.subject,
+            HITLDetail.body,
+        )
         .outerjoin(HITLDetail, (HITLDetail.ti_id == TaskInstance.id) & HITLDetail.responded_at.is_(None))
         .where(*of_run)
         .order_by(TaskInstance.start_date)
@@ -185,7 +215,7 @@ def _add_tasks(session: Session, run: RunState) -> None:
     for task in tasks:
         key = TaskKey(run.key.dag_id, run.key.run_id, task.task_id, task.map_index)
         if task.ti_id is not None and task.state not in (*DONE, "failed"):
-            run.waiting = key
+            run.waiting, run.question = key, (task.subject, task.body or "")
         elif task.state in ("running", "up_for_retry", "up_for_reschedule", "deferred"):
             run.running.append(task.task_id)
         elif task.state == "failed" and run.failure is None:
@@ -220,6 +250,7 @@ def _read(work: tuple[Graph, Store]) -> None:
     graph, store = work
     try:
         graph.entries = read_index(store)
+        graph.latest = run_name(latest_run(store) or "")
     except PartitionOpsError as error:
         graph.problem = error.summary()
 

@@ -69,7 +69,18 @@ def test_the_engine_that_auto_chose_is_named(root: Store) -> None:
     assert "chosen" not in found["c"]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"version": 9, "runs": []}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"{}",
+        b'{"version": 9, "runs": []}',
+        b'{"version": 1, "runs": [{"run": "a", "published": "2026-01-01T00:00:00+00:00"}]}',
+        b'{"version": 1, "runs": [{"run": "a", "published": "today", "broken": "so it says"}]}',
+        b'{"version": 1, "runs": [{"run": "..", "published": "2026-01-01T00:00:00+00:00", "broken": ""}]}',
+    ],
+)
 def test_an_index_that_is_gone_or_broken_is_read_from_the_runs(root: Store, content: bytes | None) -> None:
     before = read_index(root)
     root.delete([layout.INDEX])

@@ -1,0 +1,162 @@
+"""Actions that a user may take: their buttons, and the form of a run with the options of the last one.
+
+The page itself changes nothing. A button makes the browser call Airflow's REST API as the user, who needs the
+same permissions there, and whose call is in Airflow's audit log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from airflow.models.serialized_dag import SerializedDagModel
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from graph_partitioning.page.graphs import Graph, RunKey
+
+MANAGING = "manage_graph"
+FIRST_SECTION = "Graph and partitions"
+BOUNDS = {"minimum": "min", "maximum": "max"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A param of a DAG in the form.
+
+    Attributes:
+        name: Its name.
+        title: Its title.
+        help: Its description.
+        kind: ``boolean``, ``integer``, ``number``, ``string`` or ``json``.
+        nullable: Whether it may be empty.
+        value: Its value in the last run.
+        choices: Its allowed values; none if it is free.
+        bounds: Attributes of the input.
+    """
+
+    name: str
+    title: str
+    help: str
+    kind: str
+    nullable: bool
+    value: Any
+    choices: list[str]
+    bounds: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The value as it stands in the input."""
+        if self.value is None:
+            return ""
+        return json.dumps(self.value) if self.kind == "json" else str(self.value)
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A run that the user may trigger.
+
+    Attributes:
+        dag_id: Its DAG.
+        conf: Params of the last run.
+        sections: Fields of the form by section.
+        paused: Whether the DAG is paused, so that a run would not start.
+    """
+
+    dag_id: str
+    conf: dict[str, Any]
+    sections: dict[str, list[Field]]
+    paused: bool
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What the user may do with a graph.
+
+    Attributes:
+        trigger: A run like the last one; None if the user may not trigger it.
+        manage: Whether the user may trigger `manage_graph`.
+        paused: Whether `manage_graph` is paused.
+        answerable: IDs of the DAGs whose questions the user may answer.
+    """
+
+    trigger: Trigger | None = None
+    manage: bool = False
+    paused: bool = False
+    answerable: set[str] = field(default_factory=set)
+
+    @property
+    def any(self) -> bool:
+        return self.manage or self.trigger is not None
+
+
+def actions_for(session: Session, user: Any, graph: Graph) -> Actions:
+    """Return what the user may do with a graph to which `add_states` has added its runs."""
+    managing = session.get(DagModel, MANAGING)
+    manage = managing is not None and not managing.is_stale and _may_trigger(user, MANAGING)
+    trigger = None
+    if graph.last is not None:
+        last = graph.last.key
+        if _may_trigger(user, last.dag_id) and _may(user, last.dag_id, "GET"):
+            trigger = _trigger(session, last)
+    answerable = may_answer(user, {key.dag_id for key in graph.runs})
+    return Actions(trigger, manage, bool(managing and managing.is_paused), answerable)
+
+
+def may_answer(user: Any, dag_ids: set[str]) -> set[str]:
+    """Return those of the DAGs whose questions the user may answer."""
+    return {dag_id for dag_id in dag_ids if _may(user, dag_id, "PUT", DagAccessEntity.HITL_DETAIL)}
+
+
+def _may_trigger(user: Any, dag_id: str) -> bool:
+    return _may(user, dag_id, "POST")
+
+
+def _may(user: Any, dag_id: str, method: Any, entity: DagAccessEntity = DagAccessEntity.RUN) -> bool:
+    """Return what Airflow's REST API would say to this user."""
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return get_auth_manager().is_authorized_dag(
+        method=method, access_entity=entity, details=details, user=user
+    )
+
+
+def _trigger(session: Session, last: RunKey) -> Trigger | None:
+    dag = SerializedDagModel.get_dag(last.dag_id, session=session)
+    model = session.get(DagModel, last.dag_id)
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == last.dag_id, DagRun.run_id == last.run_id))
+    if dag is None or model is None or model.is_stale or run is None:
+        return None
+    conf = dict(run.conf or {})
+    sections: dict[str, list[Field]] = {}
+    for name in dag.params:
+        param = dag.params.get_param(name)
+        one = _field(name, param.schema, conf.get(name, dag.params[name]), param.description)
+        sections.setdefault(str(param.schema.get("section") or FIRST_SECTION), []).append(one)
+    return Trigger(last.dag_id, conf, sections, bool(model.is_paused))
+
+
+def _field(name: str, schema: Mapping[str, Any], value: Any, description: str | None) -> Field:
+    types = schema.get("type", "string")
+    types = [types] if isinstance(types, str) else [*types]
+    (kind, *more) = [one for one in types if one != "null"] or ["json"]
+    if more or kind not in ("boolean", "integer", "number", "string"):
+        kind = "json"
+    bounds = {html: schema[key] for key, html in BOUNDS.items() if key in schema}
+    if kind in ("integer", "number"):
+        bounds["step"] = 1 if kind == "integer" else "any"
+    return Field(
+        name=name,
+        title=str(schema.get("title") or name),
+        help=str(description or schema.get("description") or ""),
+        kind=kind,
+        nullable="null" in types,
+        value=value,
+        choices=[str(one) for one in schema.get("enum") or () if one is not None],
+        bounds=bounds,
+    )

@@ -1,0 +1,63 @@
+"""Tests in a browser that take minutes; ``.ci/run`` runs them, ``make test`` does not.
+
+With the environment variable ``SCREENSHOTS``, a folder, they also write the pictures of the docs there::
+
+    SCREENSHOTS=docs/images .venv/bin/python -m pytest tests/browser
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from local_stack.airflow import USER
+from tests.e2e.airflow_site import VIEWER, Site
+from tests.e2e.browser import PROGRAM, Browser
+from tests.e2e.conftest import site, statsd  # noqa: F401
+from tests.e2e.test_ui import log_in
+
+MOST_BYTES = 200_000
+HOME = "/graph-partitioning/"
+Save = Callable[[Browser, str], None]
+
+
+@pytest.fixture(scope="session")
+def admin(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:  # noqa: F811
+    """The browser of a user who may do everything."""
+    yield from _browser(site, tmp_path_factory.mktemp("admin"), USER)
+
+
+@pytest.fixture(scope="session")
+def viewer(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:  # noqa: F811
+    """The browser of a user who may read everything and change nothing."""
+    yield from _browser(site, tmp_path_factory.mktemp("viewer"), VIEWER)
+
+
+def _browser(site: Site, folder: Path, user: str) -> Iterator[Browser]:  # noqa: F811
+    if PROGRAM is None:
+        pytest.skip("there is no Chromium")
+    browser = Browser(folder)
+    try:
+        browser.open(site.url(HOME))
+        log_in(browser, site, user)
+        browser.wait_for_text("Graphs")
+        yield browser
+    finally:
+        browser.close()
+
+
+@pytest.fixture
+def save() -> Save:
+    """Save a picture for the docs, if they are wanted."""
+    folder = os.environ.get("SCREENSHOTS")
+
+    def saving(browser: Browser, name: str) -> None:
+        if folder:
+            file = Path(folder) / f"{name}.png"
+            browser.screenshot(file)
+            assert file.stat().st_size < MOST_BYTES
+
+    return saving
