@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from urllib.parse import quote
 
 import pytest
 import requests
+from graph_partitioning.runs import run_folder
 
+from local_stack.airflow import USER
 from partition_ops.storage import open_store
-from tests.e2e.airflow_site import Run, Site
+from tests.e2e.airflow_site import MANAGE, VIEWER, Run, Site
 
 pytestmark = pytest.mark.e2e
 HOME = "/graph-partitioning/"
 
 
-def read(site: Site, path: str = HOME) -> requests.Response:
-    return site.session(cookie=True).get(site.url(path), timeout=60)
+def read(site: Site, path: str = HOME, user: str = USER) -> requests.Response:
+    return site.session(user, cookie=True).get(site.url(path), timeout=60)
 
 
 def graph_path(site: Site, run: Run) -> str:
@@ -50,6 +53,28 @@ def test_a_graph_shows_its_runs_and_how_to_train(site: Site, published: Run) -> 
     assert published.root.rpartition("/")[2] in text
     (report,) = re.findall(r'<a href="([^"]*report\.html)">quality</a>', text)[:1]
     assert read(site, unescape(report)).status_code == 200
+
+
+def test_the_tab_of_a_dag_run_leads_to_the_page_of_the_run(site: Site, published: Run, refused: Run) -> None:
+    for run, shown in ((published, "latest.json"), (refused, "has not been published")):
+        answer = read(site, f"{HOME}?dag_id={run.dag_id}&run_id={quote(run.run_id)}")
+        assert answer.url.endswith(f"/runs/{run_folder(run.run_id)}")
+        assert shown in answer.text
+    assert read(site, f"{HOME}?dag_id={published.dag_id}&run_id=none").status_code == 404
+    assert read(site, f"{graph_path(site, published)}/runs/none").status_code == 404
+
+
+def test_only_who_may_act_has_buttons(site: Site, published: Run) -> None:
+    path = graph_path(site, published)
+    assert "Re-partition from the published run" in read(site, path).text
+    assert "data-act" in read(site, path).text
+    page = read(site, path, VIEWER)
+    assert page.status_code == 200
+    assert "data-act" not in page.text and 'id="trigger"' not in page.text
+    body = {"logical_date": None, "conf": {"action": "retain", "graph_uri": "s3://graphs/x"}}
+    for dag_id in (published.dag_id, MANAGE):
+        url = site.url(f"/api/v2/dags/{dag_id}/dagRuns")
+        assert site.session(VIEWER, cookie=True).post(url, json=body, timeout=60).status_code == 403
 
 
 def test_two_runs_side_by_side(site: Site, published: Run) -> None:
