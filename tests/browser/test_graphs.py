@@ -19,8 +19,11 @@ from partition_ops.storage import Store, open_store
 from tests.browser.conftest import HOME, Save
 from tests.e2e.airflow_site import CONNECTION, DAG_ID, MANAGE, VIEWER, Run, Site, wait_until
 from tests.e2e.browser import Browser
+from tests.graphs import library
+from tests.growth import grown
 
 pytestmark = pytest.mark.e2e
+INPUT = f"s3://{BUCKET}/input/of-graphs"
 OUTPUT = f"s3://{BUCKET}/output-of-graphs"
 HUNDRED = f"s3://{BUCKET}/hundred"
 TINY = "document.documentElement.scrollWidth <= window.innerWidth"
@@ -30,7 +33,8 @@ ACTIONS = ("Re-partition from the published run", "Remove older runs", "Trigger 
 @pytest.fixture(scope="module")
 def first(site: Site) -> Run:
     """The published run that the graph begins with."""
-    run = site.trigger(num_parts=2, engine="random", output_uri=OUTPUT, probe=True)
+    site.upload(library(papers=120), INPUT)
+    run = site.trigger(num_parts=4, input_uri=INPUT, output_uri=OUTPUT, probe=True)
     site.wait(run, "success")
     return run
 
@@ -81,7 +85,7 @@ def test_no_graph(site: Site, admin: Browser) -> None:
 def test_one_graph(site: Site, admin: Browser, first: Run, save: Save) -> None:
     admin.show_as(width=1300, height=900)
     admin.open(site.url(HOME))
-    admin.wait_for_text("1 graph", "small")
+    admin.wait_for_text("1 graph", "small", "auto (")
     admin.open(site.url(graph_path(site, first)))
     admin.wait_for_text("Train on the published run", "published")
     admin.open(site.link(first, "quality") + "/files/quality/report.html")
@@ -99,7 +103,7 @@ def test_the_form_begins_with_the_options_of_the_last_run(
     admin.wait_for_text("Run again with other options")
     admin.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     value = "document.getElementById('param-{}').value".format
-    assert (admin.evaluate(value("num_parts")), admin.evaluate(value("engine"))) == ("2", "random")
+    assert (admin.evaluate(value("num_parts")), admin.evaluate(value("engine"))) == ("4", "auto")
     admin.evaluate("document.getElementById('param-max_edge_cut').select()")
     admin.type_into("#param-max_edge_cut", "0.001")
     admin.evaluate("document.getElementById('param-approval').click()")
@@ -121,6 +125,7 @@ def test_the_form_begins_with_the_options_of_the_last_run(
 
 
 def test_repartition_and_approve(site: Site, admin: Browser, first: Run, root: Store) -> None:
+    site.upload(grown(library(papers=120)), INPUT)
     admin.open(site.url(graph_path(site, first)))
     admin.wait_for_text("Re-partition from the published run")
     confirm(admin, "Re-partition from the published run")
@@ -145,7 +150,9 @@ def test_an_older_run_is_published_again_and_the_other_one_deleted(
     admin.wait_for_text("Compare A with B", "Moved")
     save(admin, "graph_page")
     admin.click("button", "Compare A with B")
-    admin.wait_for_text("Options that differ", "Input files that differ", "old nodes of 'paper'")
+    admin.wait_for_text(
+        "Options that differ", "Input files that differ", "edges/1-0.parquet", "old nodes of 'paper'"
+    )
     save(admin, "comparison")
 
     for name_of_run in (older, newer):
@@ -246,7 +253,7 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
     of = f"{rows}.find(row => row.querySelector('a').innerText === '{{}}')".format
     assert "latest.json" in admin.evaluate(f"{of(name(8))}.querySelector('.bad').innerText")
     assert admin.evaluate(f"{rows}.filter(row => row.querySelector('.bad')).length") == 2
-    assert admin.evaluate(f"{rows}.filter(row => row.innerText.includes('%')).length") == 99
+    assert admin.evaluate(f"{rows}.filter(row => row.innerText.includes('%')).length") == 100
     save(admin, "graphs_page")
 
     admin.type_into("#search", name(42))

@@ -39,11 +39,11 @@ def line_chart(title: str, values: Values, names: Sequence[str], show: Callable[
         return Markup("")
     numbers = [value for _, value in known]
     low, high = min(numbers), max(numbers)
-    spread = (high - low) or 1.0
+    spread, middle = (high - low) or 1.0, 0.5 if high == low else 0.0  # a constant is in the middle
     inner_width, inner_height = WIDTH - LEFT - 8, HEIGHT - BOTTOM - 12
     last = max(len(values) - 1, 1)
     points = [
-        (LEFT + place / last * inner_width, 8 + (high - value) / spread * inner_height)
+        (LEFT + place / last * inner_width, 8 + (middle + (high - value) / spread) * inner_height)
         for place, value in known
     ]
     marks = Markup("").join(
@@ -54,7 +54,7 @@ def line_chart(title: str, values: Values, names: Sequence[str], show: Callable[
     )
     ticks = Markup("").join(
         Markup('<text x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(LEFT - 6, y + 4, show(value))
-        for value, y in {low: 8 + inner_height, high: 8}.items()
+        for value, y in {low: 8 + inner_height, high: 8 + middle * inner_height}.items()
     )
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     summary = f"{title} from {show(numbers[0])} to {show(numbers[-1])} over {len(known)} runs"

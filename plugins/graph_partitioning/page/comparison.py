@@ -64,7 +64,7 @@ def _figures(entries: tuple[Entry, Entry]) -> Table:
     rows = []
     for title, (name, form) in FIGURES.items():
         a, b = (one[name] for one in entries)
-        rows.append([title, form.format(a), form.format(b), f"{(b - a) / a:+.1%}" if a else ""])
+        rows.append([title, form.format(a), form.format(b), f"{(b - a) / a:+.1%}" if a and a != b else ""])
     return "Figures", ["figure", "A", "B", "change"], rows
 
 

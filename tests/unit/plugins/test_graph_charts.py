@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_partitioning.page.charts import line_chart, sparkline
-from graph_partitioning.page.comparison import compare_runs
+from graph_partitioning.page.comparison import SHOWN, compare_runs, input_changes
 
 ENTRY = {
     **{"run": "a", "num_parts": 2, "num_nodes": 10, "num_edges": 20, "edge_cut": 0.5, "bytes": 100},
@@ -48,3 +48,16 @@ def test_what_moved_between_a_run_and_the_one_that_continues_it() -> None:
     later = {**ENTRY, "run": "b", "previous": "s3://x/g/runs/a"}
     _, moved = compare_runs((ENTRY, later), (REPORT, {**REPORT, "migration": migration}))
     assert moved == "B continues A: 3 of 10 old nodes of 'n' have another partition."
+
+
+def test_input_files_that_differ_between_two_runs() -> None:
+    def manifest(**files: str) -> dict[str, object]:
+        return {"input": {"files": [{"path": p, "size": len(d), "sha256": d} for p, d in files.items()]}}
+
+    _, _, rows = input_changes(
+        manifest(same="1", gone="22", other="3"), manifest(same="1", other="44", new="5")
+    )
+    assert [row[:2] for row in rows] == [["gone", "removed"], ["new", "added"], ["other", "changed"]]
+    _, _, rows = input_changes(manifest(), manifest(**{f"f{i}": "1" for i in range(SHOWN + 3)}))
+    assert len(rows) == SHOWN + 1
+    assert rows[-1][0] == "and 3 more files"
