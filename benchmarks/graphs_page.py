@@ -25,6 +25,7 @@ from uuid import uuid4
 
 import requests
 
+from benchmarks.processes import machine
 from local_stack.airflow import BUCKET, DATABASE, USER, airflow_environment, prepare_airflow, start_airflow
 from local_stack.folders import Folders, load_secrets
 from local_stack.processes import free_port
@@ -219,10 +220,14 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=100)
     parser.add_argument("--runs", type=int, default=10, help="published runs of each graph")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     args = parser.parse_args()
     found = measure(args.graphs, args.runs, args.rounds)
     first, *others = found["seconds"]
-    print(json.dumps(found))
+    args.results.mkdir(parents=True, exist_ok=True)
+    command = "python -m benchmarks.graphs_page"
+    results = {"command": command, "machine": machine(), **found}
+    (args.results / "graphs_page.json").write_text(json.dumps(results, indent=1) + "\n")
     print(
         f"{found['runs']:,} runs of {found['graphs']} graphs: first {first:.2f} s,"
         f" median {statistics.median(others):.2f} s, largest {max(others):.2f} s"

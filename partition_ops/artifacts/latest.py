@@ -134,7 +134,12 @@ def point_at(root: Store, pointer: dict[str, Any], *, expected: bytes | None) ->
 
 
 def _read_pointer(root: Store) -> bytes | None:
-    return root.read_bytes(layout.LATEST) if root.exists(layout.LATEST) else None
+    try:
+        return root.read_bytes(layout.LATEST)  # one request to S3 in most cases
+    except InvalidInputError:
+        if root.exists(layout.LATEST):
+            raise
+        return None
 
 
 def _run_of(root: Store, pointer: bytes | None) -> str | None:

@@ -24,12 +24,9 @@ from tests.graphs import Edges, Layout, SmallGraph, library
 
 DAG_ID = "partition_graph"
 REPARTITION = "repartition_graph"
-<<<<<<< HEAD
 TEXT_DAG_ID = "partition_text"
-=======
 MANAGE = "manage_graph"
 VIEWER = "viewer"  # a user who may read everything and change nothing
->>>>>>> 0a42df4 (The pages of graphs act: run again, re-partition, approve, publish again, retain, delete)
 CONNECTION = "graph_store"
 INPUT = f"s3://{BUCKET}/input/small"
 BROKEN = f"s3://{BUCKET}/input/broken"

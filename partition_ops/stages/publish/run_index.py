@@ -73,12 +73,10 @@ def leave_out(root: Store, names: Collection[str]) -> None:
 
 
 def _stored(root: Store) -> list[Entry] | None:
-    if not root.exists(layout.INDEX):
-        return None
     try:
         document = root.read_json(layout.INDEX)
         check_document(document, "index", where=root.uri_of(layout.INDEX))
-    except InvalidInputError:  # it is made again
+    except InvalidInputError:  # missing or broken: it is made again
         return None
     entries: list[Entry] = document["runs"]
     return entries
