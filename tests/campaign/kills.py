@@ -25,7 +25,7 @@ from tests.integration.test_killed import content
 from tests.mpi import MISSING
 
 KILLS = (1, 1, 2, 3, 4, 5)  # kills before a run may end; each one kills the repetition of the last
-DOCS = 0.05  # share of the attempts with Data Docs, which take most of the time of a run
+DOCS = 0.01  # share of the attempts with Data Docs, which take most of the time of a run
 WHOM = ("group", "main process", "child")
 
 
