@@ -30,7 +30,8 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
     memory: int | None = option(
         None,
         help="Memory for tables, for the search for duplicates and for building several partitions at a time,"
-        " such as 512M or 4G. The result does not depend on it.",
+        " such as 512M or 4G. Arrays of all nodes, the engine and the libraries come on top: estimate shows"
+        " the peak, and a control group or a container bounds it. The result does not depend on the option.",
         title="Memory",
         section="More",
         metavar="SIZE",

@@ -20,8 +20,9 @@ class ConvertConfig(StageConfig):
 
     memory: int | None = option(
         None,
-        help="Memory for building several partitions at a time, such as 512M or 4G. The result does not"
-        " depend on it.",
+        help="Memory for building several partitions at a time, such as 512M or 4G. At least one partition is"
+        " built at a time, and arrays of all nodes and the libraries come on top. The result does not depend"
+        " on the option.",
         title="Memory",
         section="More",
         metavar="SIZE",

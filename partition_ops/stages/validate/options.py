@@ -47,7 +47,8 @@ class ValidateConfig(StageConfig):
     )
     memory: int | None = option(
         None,
-        help="Memory for the search for duplicates, such as 512M or 4G. The result does not depend on it.",
+        help="Memory for the search for duplicates, such as 512M or 4G. Arrays of all nodes and the libraries"
+        " come on top. The result does not depend on the option.",
         title="Memory",
         section="More",
         metavar="SIZE",
