@@ -66,7 +66,8 @@ def test_a_page_that_is_not_older_agrees_with_the_english_page(name: str) -> Non
     assert PAGES.problems(name) == [], REMEDY.format(name=name)
 
 
-def test_pages_without_a_translation_are_named() -> None:
+def test_the_start_page_is_translated() -> None:
+    assert "README.md" in PAGES.names
     if missing := PAGES.not_translated():
         warnings.warn(f"English pages without a Korean page: {missing}", OlderPageWarning, stacklevel=1)
 
