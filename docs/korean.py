@@ -39,6 +39,7 @@ HEADING = re.compile(r"^(#+) +(.+?) *$", re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()([^)\s#]*)(#[^)\s]*)?(?=\))")
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+FIGURES = re.compile(r"(?:[\d.,/%→≤≥+() -]|[KMG]i?B\b|m?s\b|초)+")
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,10 @@ class Text:
 
     @cached_property
     def tables(self) -> list[list[str]]:
-        """The figures in the cells of each table, row by row."""
+        """The cells with nothing but figures of each table, row by row, without their units."""
         tables = re.findall(r"(?:^\|.*\n?)+", CODE.sub("", self.prose), re.MULTILINE)
-        return [[" ".join(NUMBER.findall(row)) for row in table.splitlines()] for table in tables]
+        cells = [[row.strip("| ").split("|") for row in table.splitlines()] for table in tables]
+        return [[" ".join(_figures(cell) for cell in row) for row in table] for table in cells]
 
     @cached_property
     def code(self) -> set[str]:
@@ -100,6 +102,10 @@ def parse(text: str) -> Text:
             listed = bool(re.match(r"[-*] |\d+\. ", line)) or (listed and line[:1] in ("", " "))
             prose.append(line)
     return Text("\n".join(prose) + "\n", ["\n".join(block).rstrip() for block in blocks])
+
+
+def _figures(cell: str) -> str:
+    return " ".join(NUMBER.findall(cell)) * bool(FIGURES.fullmatch(cell.strip())) or "text"
 
 
 def digest(text: str) -> str:
