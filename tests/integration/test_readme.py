@@ -19,15 +19,15 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_the_snippet_runs_on_a_finished_output(tmp_path: Path) -> None:
-    snippet = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert snippet is not None
+def test_the_code_runs_on_a_finished_output(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code = "\n".join([*blocks, "assert len(features) == len(inputs['paper']) > 0"])
     source = open_store(str(library().write(tmp_path / "graph")))
     run_job(
         RunConfig(num_parts=2, graph_name="python_environment"), source, open_store(str(tmp_path / "out"))
     )
     done = subprocess.run(
-        [sys.executable, "-c", snippet[1]], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     assert "nodes are ours" in done.stdout
