@@ -109,6 +109,11 @@ def test_attributes_that_are_not_numbers_are_skipped(
         assert {*feature_readers(found, metadata)} == {
             f"{edge_type}/feat" for edge_type in map(str, metadata.edge_types)
         }
+    with as_graph(toy(tmp_path, [*TOY_NODES[:3], *(f"{line} 1" for line in TOY_NODES[3:])])) as found:
+        assert not feature_readers(found, load_metadata(found))
+    assert "toy_nodes.txt: the attributes are skipped, because the first row has none" in caplog.text
+    with pytest.raises(InvalidInputError, match=r"line 4: the row has 4 fields.*as many attributes as the"):
+        as_graph(toy(tmp_path, [*(f"{line} 1" for line in TOY_NODES[:3]), *TOY_NODES[3:]]))
     edges = [f"{line} 1" for line in TOY_EDGES[:2]] + [f"{TOY_EDGES[2]} x"]
     with pytest.raises(InvalidInputError, match="line 3: <attribute 1> is not float64 but 'x'"):
         as_graph(toy(tmp_path, edges=edges))

@@ -120,6 +120,9 @@ class TextChunks:
             self._write_node_features(with_values, metadata, weights)
             edges = self._tables(self.edge_keys, REMOVED_EDGE_COLUMNS, edge_dtype)
             self._write_edges(edges, metadata, advance)
+        for table in (nodes, *edges):
+            if not table.width and table.longest > 0:
+                logger.warning("%s: the attributes are skipped, because the first row has none", table.where)
         self._write_metadata(metadata)
 
     def _tables(

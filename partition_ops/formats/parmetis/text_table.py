@@ -49,6 +49,9 @@ class TextTable:
         where: Its URI, for messages.
         columns: Names of the integers at the beginning of every row.
         attributes: Dtype of the attributes; None skips them.
+
+    Attributes:
+        longest: After `blocks`: if the first row has no attributes, the largest number of them in a row.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class TextTable:
     ) -> None:
         self.where = where
         self.dtype = attributes
+        self.longest = 0
         self._path = path
         self._columns = tuple(columns)
 
@@ -101,10 +105,12 @@ class TextTable:
             return
         except pa.ArrowInvalid:
             pass  # other white space, other numbers of attributes that are skipped, or an error
+        text = _PlainText(self._path, self._kept)
         try:
-            yield from self._parsed(pa.PythonFile(_PlainText(self._path, self._kept), "r"), done)
+            yield from self._parsed(pa.PythonFile(text, "r"), done)
         except pa.ArrowInvalid as error:
             raise self._bad_line(error) from error
+        self.longest = text.longest - len(self._columns)
 
     def samples(self, count: int) -> Iterator[TextBlock]:
         """Yield rows from ``count`` places as one block without row numbers; nothing if one is malformed.
@@ -203,7 +209,12 @@ class TextTable:
                 wrong = self._wrong_field(fields, fixed, expected)
                 if fields and wrong is not None:
                     found = line.strip()[:100].decode(errors="replace")
-                    return InvalidInputError(f"{self.where}, line {number}: {wrong}", found=repr(found))
+                    uneven = self.dtype is not None and len(fields) != expected
+                    return InvalidInputError(
+                        f"{self.where}, line {number}: {wrong}",
+                        found=repr(found),
+                        remedy="Give all rows as many attributes as the first one has." if uneven else None,
+                    )
         return InvalidInputError(f"{self.where} cannot be read: {first_sentence(error)}")
 
     def _wrong_field(self, fields: list[bytes], fixed: int, expected: int) -> str | None:
@@ -235,11 +246,13 @@ class _PlainText:
         self._stream = path.open("rb")
         self._kept = kept
         self._rest = b""
+        self.longest = 0
 
     def read(self, size: int) -> bytes:
         if not self._rest:
-            lines = self._stream.readlines(CSV_BLOCK)
-            self._rest = b"".join(b" ".join(line.split()[: self._kept]) + b"\n" for line in lines)
+            rows = [line.split() for line in self._stream.readlines(CSV_BLOCK)]
+            self.longest = max(self.longest, *map(len, rows)) if rows else self.longest
+            self._rest = b"".join(b" ".join(fields[: self._kept]) + b"\n" for fields in rows)
         data, self._rest = self._rest[:size], self._rest[size:]
         return data
 
