@@ -108,6 +108,7 @@ def run(
                 output=destination,
                 previous=earlier,
                 config=config.ingest,
+                data_docs=config.validate.data_docs,
                 progress=progress,
             )
         )

@@ -74,6 +74,7 @@ def open_input(arguments: argparse.Namespace, *, read_only: bool = False) -> Ite
                 output=output,
                 previous=previous,
                 config=config,
+                data_docs=getattr(arguments, "data_docs", False),
                 read_only=read_only,
                 progress=terminal_progress(),
             )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
+from partition_ops.artifacts.records import read_record
+from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.chunked.metadata import METADATA
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -21,6 +26,8 @@ from partition_ops.system.temporary_folders import temporary_folder
 if TYPE_CHECKING:
     from partition_ops.stages.ingest.memory_graph import MemoryGraph
 
+Opener = Callable[[str], Store]
+
 
 @contextmanager
 def open_graph(
@@ -30,6 +37,7 @@ def open_graph(
     output: Store | None = None,
     previous: Store | None = None,
     config: IngestConfig | None = None,
+    data_docs: bool = False,
     read_only: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Store]:
@@ -42,9 +50,10 @@ def open_graph(
         uri: Folder of a graph in the chunked format or of ParMETIS's text, a ``graph.yaml``, a ``graph.bin``
             that DGL saved, or a graph in memory.
         settings: How to reach S3.
-        output: Root of the output; without one, tables are ingested into a temporary folder.
+        output: Root of the output; without one, the graph is ingested into a temporary folder.
         previous: Root of an earlier run over the same graph, whose nodes keep their IDs.
         config: How to ingest.
+        data_docs: Write Data Docs if the tables are rejected.
         read_only: Take the graph that is below ``output``, and write nothing there.
         progress: Shows what is read.
 
@@ -56,6 +65,7 @@ def open_graph(
         with as_graph(open_store(uri, settings), progress=progress) as graph:
             yield graph
         return
+    config = config or IngestConfig()
     with ExitStack() as stack:
         target = None if output is None else output.child(layout.INGEST)
         if target is not None and read_only:
@@ -66,41 +76,95 @@ def open_graph(
         if target is None:
             target = LocalStore(Path(stack.enter_context(temporary_folder())))
         with locked(target):
-            if isinstance(uri, str):
-                ingest_graph_file(uri, target, settings, previous=previous, config=config, progress=progress)
+            if not isinstance(uri, str):
+                uri.ingest(target, graph_name=config.graph_name, progress=progress)
             else:
-                uri.ingest(target, graph_name=config.graph_name if config else None, progress=progress)
+                earlier = None
+                if previous is not None and not is_saved_graph(uri):
+                    earlier = ingested_graph_of(previous)
+                opened = partial(open_store, settings=settings)
+                ingest_graph_file(
+                    config, uri, target, opened, previous=earlier, data_docs=data_docs, progress=progress
+                )
         yield target
 
 
 def ingest_graph_file(
+    config: IngestConfig,
     uri: str,
     target: Store,
-    settings: StorageSettings | None = None,
+    opened: Opener,
     *,
     previous: Store | None = None,
-    config: IngestConfig | None = None,
+    data_docs: bool = False,
     progress: Progress | None = None,
-) -> None:
-    """Ingest a ``graph.yaml`` or a ``graph.bin``; see `open_graph`."""
-    config = config or IngestConfig()
-    folder, _, name = uri.rpartition("/")
-    with open_store(folder or ("/" if uri.startswith("/") else "."), settings) as source:
+) -> StageResult:
+    """Ingest a ``graph.yaml`` or a ``graph.bin``, unless that has been done and it has not changed.
+
+    Args:
+        config: Options.
+        uri: The file.
+        target: Root of the graph.
+        opened: Opens the folder of the file, and those of tables elsewhere.
+        previous: Root of an earlier ingested graph, whose nodes keep their IDs.
+        data_docs: Write Data Docs if the tables are rejected.
+        progress: Shows the types that are done.
+
+    Raises:
+        InvalidInputError: The graph is rejected. If its tables have findings, ``validation/report.json``
+            below the target has them, in the format of ``validate``.
+    """
+    folder, name = _split(uri)
+    with opened(folder) as source:
         if is_saved_graph(uri):
-            from partition_ops.stages.ingest.libraries import ingest_saved_graph
+            return _ingestion(config, source, name, target, opened).run()
+        from partition_ops.stages.ingest.problems import RejectedTablesError
 
-            ingest_saved_graph(config, source, target, graph_file=name)
-            return
-        from partition_ops.stages.ingest.ingest import ingest_tables
+        try:
+            return _ingestion(config, source, name, target, opened, previous, progress).run()
+        except RejectedTablesError as error:
+            from partition_ops.stages.validate.rejected_tables import report_rejected_tables
 
-        ingest_tables(
-            config,
-            source,
-            target,
-            graph_file=name,
-            previous=None if previous is None else ingested_graph_of(previous),
-            open_root=lambda root: open_store(root, settings),
-            progress=progress,
+            report_rejected_tables(error.counts, error.findings(), target, data_docs=data_docs)
+            raise
+
+
+def find_changed_source(config: IngestConfig, uri: str, run: Store, opened: Opener) -> str | None:
+    """Return how a ``graph.yaml`` or ``graph.bin`` has changed since a run ingested it, as a clause; or None.
+
+    Files are compared by name, size and tag: the ETag on S3, times of the last changes on a disk. Nothing
+    else of them is read.
+
+    Raises:
+        InvalidInputError: The run did not ingest its graph, a table is missing, or ``graph.yaml`` is wrong.
+    """
+    target = ingested_graph_of(run)
+    record = read_record(target, "ingest")
+    folder, name = _split(uri)
+    with opened(folder) as source:
+        task = _ingestion(config, source, name, target, opened)
+        kept = {key: record["options"][key] for key in ("previous",) if key in record["options"]}
+        status = replace(task, options={**task.options, **kept}).status(check="record")
+    return None if status.done else status.reason
+
+
+def check_continues(run: Store, previous: Store) -> None:
+    """Check that the nodes of a run, if it has ingested them, have the IDs of the run that it continues.
+
+    Raises:
+        ConflictError: The task ``ingest`` of the run has continued another run.
+    """
+    graph, before = run.child(layout.INGEST), previous.child(layout.INGEST)
+    if not graph.exists(METADATA):
+        return
+    known = read_record(graph, "ingest")["options"].get("previous")
+    expected = hashlib.sha256(before.read_bytes(METADATA)).hexdigest() if before.exists(METADATA) else None
+    if known != expected:
+        raise ConflictError(
+            f"The nodes of {graph.uri} do not have the IDs of the run that is to be continued",
+            found="another run was published after the tables had been ingested",
+            expected=f"IDs of {previous.uri}",
+            remedy="Clear the task 'ingest' and the tasks after it, or start a new run.",
         )
 
 
@@ -119,3 +183,35 @@ def ingested_graph_of(run: Store) -> Store:
             " of the earlier run, and take NEW as the input.",
         )
     return graph
+
+
+def _split(uri: str) -> tuple[str, str]:
+    folder, _, name = uri.rpartition("/")
+    return folder or ("/" if uri.startswith("/") else "."), name
+
+
+def _ingestion(
+    config: IngestConfig,
+    source: Store,
+    name: str,
+    target: Store,
+    opened: Opener,
+    previous: Store | None = None,
+    progress: Progress | None = None,
+) -> Task:
+    """Return the task that ingests a file of a folder."""
+    if is_saved_graph(name):
+        from partition_ops.stages.ingest.libraries import saved_graph_task
+
+        return saved_graph_task(config, source, target, graph_file=name)
+    from partition_ops.stages.ingest.ingest import ingest_task
+
+    return ingest_task(
+        config,
+        source,
+        target,
+        graph_file=name,
+        previous=previous,
+        open_root=opened,
+        progress=progress,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from graph_partitioning.operators.ingest import IngestTablesOperator
+from graph_partitioning.operators.partition import PartitionNodesOperator
+from graph_partitioning.operators.repartition import LookForChangesOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
 
 import partition_ops
+import partition_ops.ingest
+from partition_ops.jobs.open_graph import check_continues, open_graph
+from partition_ops.storage import StorageSettings, open_store
+from partition_ops.system.json_documents import check_document
 from tests.airflow_tasks import TaskInstance
 from tests.command_line import Called
-from tests.tables import ITEMS, RATINGS, USERS, keys, write_shop
+from tests.tables import ITEMS, RATINGS, SHOP, USERS, contents, ingest, keys, write_csv, write_shop
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +86,22 @@ def test_bad_tables_are_no_traceback(tmp_path: Path, called: Called) -> None:
     assert refused.returncode == 3
     assert "sku '007' in items.csv, row 3" in refused.stderr
     assert "Traceback" not in refused.stderr
+    report = json.loads((tmp_path / "out/ingest/validation/report.json").read_text())
+    check_document(report, "validation_report", where="the report")
+    assert not report["passed"] and report["num_nodes"] == {"user": 4, "item": 3, "tag": 2}
+    (defect,) = report["defects"]
+    assert (defect["check"], defect["name"], defect["action"]) == ("ingest", "item", "fail")
+    assert "sku '007' in items.csv, row 3" in defect["examples"][1]["sentence"]
+    write_shop(tmp_path)
+    assert called("ingest", tmp_path / "graph.yaml", tmp_path / "out/ingest").returncode == 0
+    assert not (tmp_path / "out/ingest/validation").exists()
+
+
+def test_tables_without_an_output_are_rejected_alike(tmp_path: Path, called: Called) -> None:
+    write_shop(tmp_path, items=[*ITEMS, ITEMS[0]])
+    refused = called("schema", tmp_path / "graph.yaml", "--output", tmp_path / "schema.json")
+    assert refused.returncode == 3
+    assert "sku '007' in items.csv, row 3" in refused.stderr
     assert not (tmp_path / "out").exists() or not [*(tmp_path / "out").rglob("metadata.json")]
 
 
@@ -108,3 +132,84 @@ def test_the_operator_does_not_retry_bad_tables(tmp_path: Path) -> None:
     where = {"input_uri": str(tmp_path / "graph.yaml"), "output_uri": str(tmp_path / "out")}
     with pytest.raises(AirflowFailException, match="sku '007' in items"):
         TaskInstance().run(IngestTablesOperator(task_id="ingest", **where))
+    docs = tmp_path / "out/ingest/validation/data_docs"
+    assert (docs / "index.html").exists()
+    pages = [path.read_text() for path in docs.rglob("validations/**/*.html")]
+    assert any("item" in page and "ingest" in page for page in pages)
+
+
+def test_a_run_continues_the_run_that_its_tables_have_continued(shop: Path, tmp_path: Path) -> None:
+    write_shop(tmp_path, ratings=[*RATINGS, RATINGS[0]])
+    ingest_into = tmp_path / "out/ingest"
+    ingest(tmp_path, ingest_into, previous=shop / "out/ingest")
+    check_continues(open_store(str(tmp_path / "out")), open_store(str(shop / "out")))
+    where = {"input_uri": str(tmp_path / "graph.yaml"), "output_uri": str(tmp_path / "out")}
+    published_since = shutil.copytree(shop / "out", tmp_path / "newer")
+    ingest(tmp_path, published_since / "ingest")
+    operator = PartitionNodesOperator(
+        task_id="partition", previous=str(published_since), num_parts=2, **where
+    )
+    with pytest.raises(Exception, match="do not have the IDs of the run that is to be continued"):
+        TaskInstance().run(operator)
+
+
+def test_a_list_of_graphs_compares_the_files_of_tables(shop: Path, tmp_path: Path) -> None:
+    tables = shutil.copytree(shop, tmp_path / "tables", ignore=shutil.ignore_patterns("out"))
+    graph = {
+        "storage_conn_id": None,
+        "num_parts": 2,
+        "input_uri": str(tables / "graph.yaml"),
+        "output_uri": str(tmp_path / "site"),
+    }
+
+    def look(instance: TaskInstance) -> Any:
+        return instance.run(LookForChangesOperator(task_id="changes", graph=graph))
+
+    instance = TaskInstance()
+    assert look(instance)["previous"] == ""
+    assert "no published run yet" in instance.xcoms["reason"]
+    root = tmp_path / "site/shop"
+    run(tables / "graph.yaml", root / "runs/one")
+    pointer = {"version": 1, "graph_name": "shop", "run_id": "one", "run": "runs/one", "num_parts": 2}
+    pointer |= {"manifest": "runs/one/manifest.json", "partition_config": "partitions/shop.json"}
+    (root / "latest.json").write_text(json.dumps(pointer))
+    graph["on_defect"] = "warn"
+    with pytest.raises(AirflowSkipException, match=r"none of \d+ input files has changed"):
+        look(instance)
+    write_csv(tables / "items.csv", [*ITEMS, {**ITEMS[0], "sku": "new"}])
+    assert look(instance)["previous"] == "latest"
+    assert "items.csv changed" in instance.xcoms["reason"]
+    (tables / "tags.parquet").unlink()
+    assert look(instance)["previous"] == "latest"
+    assert "there is no table tags.parquet" in instance.xcoms["reason"]
+
+
+def test_tables_and_graphs_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: Path) -> None:
+    local = write_shop(tmp_path / "tables")
+    ingest(local, tmp_path / "graph")
+    with open_store(f"{s3_root}/tables", s3_settings) as tables:
+        for path in local.rglob("*.*"):
+            tables.write_bytes(path.relative_to(local).as_posix(), path.read_bytes())
+        elsewhere = SHOP.replace("ratings.jsonl", f"{s3_root}/ratings/*.jsonl")
+        tables.write_bytes("graph.yaml", elsewhere.encode())
+    with open_store(f"{s3_root}/ratings", s3_settings) as ratings:
+        ratings.write_bytes("1.jsonl", (local / "ratings.jsonl").read_bytes())
+    where = f"{s3_root}/tables/graph.yaml"
+    with open_store(f"{s3_root}/out", s3_settings) as output:
+        with open_graph(where, s3_settings, output=output) as graph:
+            assert graph.uri == f"{s3_root}/out/ingest"
+            found = {
+                entry.key: graph.read_bytes(entry.key)
+                for entry in graph.list()
+                if entry.key.split("/")[0]
+                not in ("records", "ingest.json", "metadata.json", "partition-ops.json")
+            }
+            record = graph.read_json("records/ingest.json")
+        with open_graph(where, s3_settings, output=output) as graph:
+            assert graph.read_json("records/ingest.json") == record  # it was not done again
+    expected = contents(tmp_path / "graph")
+    assert found == {key: expected[key] for key in found} and len(found) > 15
+    with open_store(f"{s3_root}/ratings", s3_settings) as ratings:
+        ratings.write_bytes("2.jsonl", b'{"user_id": "nobody", "sku": "7", "stars": 1, "at": null}\n')
+    with pytest.raises(partition_ops.InvalidInputError, match=r"'nobody' in s3://\S+/ratings/2.jsonl, row 0"):
+        partition_ops.ingest.to_dgl(where, storage=s3_settings)

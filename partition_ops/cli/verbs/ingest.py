@@ -49,35 +49,27 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     if not is_graph_file(arguments.graph_file):
         raise UsageError("GRAPH.yaml does not end with .yaml, .yml or .bin", found=repr(arguments.graph_file))
     config = config_of(arguments, IngestConfig)
-    saved = is_saved_graph(arguments.graph_file)
-    if saved and arguments.previous is not None:
+    if is_saved_graph(arguments.graph_file) and arguments.previous is not None:
         raise UsageError(
             "--previous is for tables", remedy="Leave it out: a saved graph has the IDs of its nodes."
         )
-    root, name = split_file_uri(arguments.graph_file, "GRAPH.yaml")
+    split_file_uri(arguments.graph_file, "GRAPH.yaml")
+    from partition_ops.jobs.open_graph import ingest_graph_file
+
     opened = partial(open_store, settings=settings(arguments))
     with (
-        opened(root) as source,
         open_output(arguments) as destination,
         nullcontext() if arguments.previous is None else opened(arguments.previous) as previous,
         lock_root(destination),
     ):
-        if saved:
-            from partition_ops.stages.ingest.libraries import ingest_saved_graph
-
-            result = ingest_saved_graph(config, source, destination, graph_file=name)
-        else:
-            from partition_ops.stages.ingest.ingest import ingest_tables
-
-            result = ingest_tables(
-                config,
-                source,
-                destination,
-                graph_file=name,
-                previous=previous,
-                open_root=opened,
-                progress=terminal_progress(),
-            )
+        result = ingest_graph_file(
+            config,
+            arguments.graph_file,
+            destination,
+            opened,
+            previous=previous,
+            progress=terminal_progress(),
+        )
     console.line(result_line(result))
     return result.to_json()
 

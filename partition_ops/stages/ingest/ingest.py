@@ -72,7 +72,7 @@ def ingest_tables(
 
     Raises:
         InvalidInputError: ``graph.yaml`` is not valid, a table cannot be read, or tables are not a graph;
-            the message names tables, first values, files and rows. Nothing is written then.
+            the message names tables, first values, files and rows. There is no ``metadata.json`` then.
         UsageError: The graph would overwrite a table.
         StorageError: Memory or temporary disk space ran out.
 
@@ -112,7 +112,9 @@ def ingest_task(
         options["previous"] = hashlib.sha256(previous.read_bytes(METADATA)).hexdigest()
 
     def work(writer: ArtifactWriter) -> Counters:
-        destination.delete([METADATA])
+        report = [entry.key for entry in destination.list("validation/")]  # of tables that were rejected
+        destination.delete([METADATA, *report])
+        destination.delete_empty_folders("validation")
         with temporary_folder() as scratch:
             run = _Ingestion(config, graph, found, previous, destination, writer, Path(scratch))
             return run.run(progress or NoProgress())
@@ -202,7 +204,7 @@ class _Ingestion:
         for index, edge in enumerate(self.graph.edges):
             self._write_edges(index, edge, numbered)
             advance(1)
-        reject(self.problems, self.graph.where)
+        reject(self.problems, self.graph.where, self._counts())
         manifest = self._manifest(numbered)
         self.artifacts.wrote(self.artifacts.destination.write_json(MANIFEST, manifest))
         digest = hashlib.sha256(json_bytes(manifest)).hexdigest()
@@ -212,6 +214,14 @@ class _Ingestion:
             "nodes": sum(document["num_nodes_per_type"]),
             "edges": sum(document["num_edges_per_type"]),
             "findings": {f"{one.check} {one.about}": one.count for one in self.problems},
+        }
+
+    def _counts(self) -> dict[str, Any]:
+        nodes, edges = self.states["node_types"], self.states["edge_types"]
+        return {
+            "graph_name": self.graph.graph_name,
+            "num_nodes": {name: state["nodes"] for name, state in nodes.items()},
+            "num_edges": {name: state["edges"] for name, state in edges.items()},
         }
 
     def _open_tables(self) -> None:

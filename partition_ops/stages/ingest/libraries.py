@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from partition_ops.artifacts.tasks import StageResult
+from partition_ops.artifacts.tasks import Task
 from partition_ops.chunked.metadata import EdgeType
 from partition_ops.errors import InvalidInputError, UsageError, one_of, some_of
 from partition_ops.options.declare import StageConfig
@@ -67,10 +67,8 @@ def dgl_of_arrays(graph: ArrayGraph) -> Any:
     return made
 
 
-def ingest_saved_graph(
-    config: StageConfig, source: Store, destination: Store, *, graph_file: str
-) -> StageResult:
-    """Write a graph that ``dgl.save_graphs`` saved in the chunked format, unless that has been done.
+def saved_graph_task(config: StageConfig, source: Store, destination: Store, *, graph_file: str) -> Task:
+    """Return the task that writes a graph which ``dgl.save_graphs`` saved in the chunked format.
 
     Args:
         config: ``graph_name`` is used instead of the name of the file.
@@ -94,7 +92,7 @@ def ingest_saved_graph(
         return arrays_of_dgl(load_saved_graph(source.local_copy(graph_file), where), name, where)
 
     options = {"graph_name": name}
-    return array_task(load, destination, graph_name=name, options=options, inputs=[entry]).run()
+    return array_task(load, destination, graph_name=name, options=options, inputs=[entry])
 
 
 def load_saved_graph(path: Path, where: str) -> Any:

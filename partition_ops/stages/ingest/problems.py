@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,21 +50,39 @@ class Problem:
         }
 
 
-def reject(problems: Sequence[Problem], where: str) -> None:
+class RejectedTablesError(InvalidInputError):
+    """Tables have findings whose action is ``fail``.
+
+    Attributes:
+        counts: ``graph_name``, and ``num_nodes`` and ``num_edges`` by type, as far as tables have them.
+        problems: All findings.
+    """
+
+    counts: Mapping[str, Any]
+    problems: Sequence[Problem]
+
+    def findings(self) -> list[dict[str, Any]]:
+        """Return all findings as JSON."""
+        return [problem.to_json() for problem in self.problems]
+
+
+def reject(problems: Sequence[Problem], where: str, counts: Mapping[str, Any]) -> None:
     """Raise the error of all problems whose action is ``fail``, if there are any.
 
     Raises:
-        InvalidInputError: There are some; the message names each with its first rows.
+        RejectedTablesError: There are some; the message names each with its first rows.
     """
     fatal = [problem for problem in problems if problem.action == "fail"]
     if not fatal:
         return
     found = [f"{one.sentence}: {some_of([*one.examples], SHOWN)}" for one in fatal]
-    raise InvalidInputError(
+    error = RejectedTablesError(
         f"{where}: the tables are not a graph",
         found=found,
         remedy=" ".join(dict.fromkeys(one.remedy for one in fatal if one.remedy)),
     )
+    error.counts, error.problems = counts, problems
+    raise error
 
 
 def rows_where(

@@ -40,6 +40,7 @@ TYPES = {  # of graph.yaml, in DuckDB's words
     "date": "DATE",
     "timestamp": "TIMESTAMP",
 }
+UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column without values
 SQLITE = b"SQLite format 3\0"
 SQLITE_TYPES = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
 ROWS = 1 << 16
@@ -401,12 +402,10 @@ class _Staging:
             kinds.setdefault(types[name], file.name)
         if set(kinds) <= {"BIGINT", "DOUBLE"} and len(kinds) == 2:
             return "DOUBLE"
-        if "VARCHAR" in kinds and len(kinds) == 2:  # a column without values looks like text
-            texts = [
-                f for f, types in zip(self.found.files, described, strict=True) if types[name] == "VARCHAR"
-            ]
-            if not any(self._has_values(file, name) for file in texts):
-                del kinds["VARCHAR"]
+        for empty in UNKNOWN & kinds.keys() if len(kinds) > 1 else ():
+            files = [f for f, types in zip(self.found.files, described, strict=True) if types[name] == empty]
+            if len(kinds) > 1 and not any(self._has_values(file, name) for file in files):
+                del kinds[empty]
         if len(kinds) > 1:
             raise self._mixed(name, [*kinds.items()])
         return next(iter(kinds))

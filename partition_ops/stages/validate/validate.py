@@ -83,7 +83,7 @@ def validate_task(
             tables = metrics(found)
             evaluation = evaluator.evaluate(tables) if evaluator is not None else None
             if evaluation is not None:
-                _write_data_docs(writer, evaluation)
+                write_data_docs(writer, evaluation)
         defects = defects_of(found, evaluation, config.actions)
         fatal = [defect for defect in defects if defect.action == "fail"]
         edges = EdgeLists(found.edge_ids, config.actions)
@@ -122,7 +122,7 @@ def _started_evaluator(config: ValidateConfig, suites: Sequence[Suite]) -> Itera
         yield evaluator
 
 
-def _write_data_docs(writer: ArtifactWriter, evaluation: Evaluation) -> None:
+def write_data_docs(writer: ArtifactWriter, evaluation: Evaluation) -> None:
     """Write the Data Docs to ``validation/data_docs/``."""
     for path in sorted(evaluation.data_docs.rglob("*")):
         if path.is_file():

@@ -89,11 +89,11 @@ def report_document(
         "degree_distribution": degree_distribution(found),
         "files": sorted(found.facts.files, key=lambda entry: str(entry["path"])),
         **lists,
-        "expectations": _outcomes(evaluation),
+        "expectations": outcomes_of(evaluation),
     }
 
 
-def _outcomes(evaluation: Evaluation | None) -> list[dict[str, Any]]:
+def outcomes_of(evaluation: Evaluation | None) -> list[dict[str, Any]]:
     """Return all expectations, the user's and ours, and whether they are met."""
     if evaluation is None:
         return []

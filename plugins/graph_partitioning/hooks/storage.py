@@ -70,11 +70,14 @@ class GraphStorageHook(BaseHook):
         Raises:
             UsageError: The URI has another scheme or no bucket, or lies outside of the allowed roots.
         """
+        with self.open_store(uri, progress=progress) as store:
+            yield store
+
+    def open_store(self, uri: str, *, progress: Progress | None = None) -> Store:
+        """Return a root, which the caller closes; otherwise as `open`."""
         from partition_ops.storage import open_store
 
-        settings = self.settings if uri.startswith("s3://") else None
-        with open_store(uri, settings, progress=progress) as store:
-            yield store
+        return open_store(uri, self.settings if uri.startswith("s3://") else None, progress=progress)
 
     def stream(self, uri: str, key: str) -> tuple[int, Iterator[bytes]]:
         """Open one object, and return its size in bytes and its content in chunks.

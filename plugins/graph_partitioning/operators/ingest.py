@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, explain_failures, report_metrics
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.stages.partition.options import PreviousOptions
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOptions)):
     """Makes a graph from the tables that a ``graph.yaml`` names, below ``ingest/`` of the run.
 
-    A ``graph.bin`` that ``dgl.save_graphs`` has written is ingested as well.
+    If the tables are rejected, ``validation/`` there has the report and the Data Docs. A ``graph.bin`` that
+    ``dgl.save_graphs`` has written is ingested as well.
 
     It comes before ``validate``, whose trigger rule must accept a skipped task: if the input is a graph, the
     task is skipped. The other operators take the same ``input_uri``, and work on the graph that was made.
@@ -42,6 +44,8 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
         kwargs: As for `GraphStageOperator`, and the options of `IngestConfig`. ``previous`` is an earlier run
             that was made from tables: its nodes keep their IDs.
     """
+
+    operator_extra_links = (*GraphStageOperator.operator_extra_links, DataDocsLink())
 
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.layout import INGEST
@@ -62,43 +66,35 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
         return result.to_json()
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.jobs.open_graph import ingested_graph_of
-        from partition_ops.storage import open_store
+        from partition_ops.jobs.open_graph import ingest_graph_file, ingested_graph_of
 
-        name = self.input_uri.rpartition("/")[2]
-        if is_saved_graph(self.input_uri):
-            from partition_ops.stages.ingest.libraries import ingest_saved_graph
-
-            return ingest_saved_graph(self.config(IngestConfig), source, destination, graph_file=name)
-        from partition_ops.stages.ingest.ingest import ingest_tables
-
-        hook = GraphStorageHook(self.storage_conn_id)
-
-        def open_root(uri: str) -> Store:
-            return open_store(uri, hook.settings if uri.startswith("s3://") else None)
-
+        opened = GraphStorageHook(self.storage_conn_id).open_store
         with self._open_earlier(destination) as run:
-            return ingest_tables(
+            earlier = None if run is None or is_saved_graph(self.input_uri) else ingested_graph_of(run)
+            return ingest_graph_file(
                 self.config(IngestConfig),
-                source,
+                self.input_uri,
                 destination,
-                graph_file=name,
-                previous=None if run is None else ingested_graph_of(run),
-                open_root=open_root,
+                opened,
+                previous=earlier,
+                data_docs=True,
                 progress=progress,
             )
 
     @contextmanager
     def _open_earlier(self, destination: Store) -> Iterator[Store | None]:
-        """Open the earlier run; ``latest`` means the newest published one now, if there is one.
+        """Open the earlier run; ``latest`` means the newest published one, if there is one.
 
-        The graph is not locked yet, so there is no record of the newest run.
+        The task comes before the lock of the graph. `PartitionNodesOperator`, which comes after it, checks
+        that no other run has been published in between; if the task is cleared then, the run that was noted
+        under the lock counts.
         """
-        from partition_ops.artifacts.latest import latest_run
+        from partition_ops.artifacts.latest import latest_run, read_beginning
 
         previous = self.config(PreviousOptions).previous or ""
         if previous == LATEST_RUN:
+            beginning = read_beginning(destination.above(1))
             with self.graph_of(destination) as graph:
-                previous = latest_run(graph) or ""
+                previous = (beginning["latest"] if beginning else latest_run(graph)) or ""
         with self.open_previous(destination, previous) as run:
             yield run

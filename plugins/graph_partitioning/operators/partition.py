@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
+from partition_ops.stages.ingest.options import TABLES
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ class PartitionNodesOperator(GraphStageOperator, options=(PartitionConfig, Previ
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.jobs.open_graph import check_continues
         from partition_ops.stages.partition.partition import partition_nodes
 
         config = self.config(PartitionConfig)
         with self.open_previous(destination, self.config(PreviousOptions).previous or "") as previous:
+            if previous is not None and self.input_uri.endswith(TABLES):
+                check_continues(destination, previous)
             return partition_nodes(config, source, destination, previous=previous, progress=progress)

@@ -12,7 +12,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import LATEST_RUN, explain_failures
 from graph_partitioning.options import graph_settings_schema, is_true, run_config
 from graph_partitioning.runs import graph_root
-from partition_ops.stages.ingest.options import is_graph_file
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -78,8 +78,9 @@ class LookForChangesOperator(BaseOperator):
         from partition_ops.chunked.metadata import load_metadata
 
         hook = GraphStorageHook(self.graph["storage_conn_id"])
-        if is_graph_file(self.graph["input_uri"]):  # a table may have changed whose files say nothing
-            return True, "The input is a graph.yaml: its tables are read again", LATEST_RUN
+        if is_graph_file(self.graph["input_uri"]):
+            with explain_failures(self.log):
+                return self._find_changed_source(hook)
         with explain_failures(self.log), hook.open(self.graph["input_uri"]) as source:
             metadata = load_metadata(source, graph_name=self.graph.get("graph_name"))
             with hook.open(graph_root(self.graph["output_uri"], metadata.graph_name)) as root:
@@ -88,6 +89,33 @@ class LookForChangesOperator(BaseOperator):
                 return True, f"{root.uri} has no published run yet", ""
             with hook.open(latest) as run:
                 return self._compare(source, run)
+
+    def _find_changed_source(self, hook: GraphStorageHook) -> tuple[bool, str, str]:
+        """Return the same for a file that is ingested, such as a ``graph.yaml``."""
+        from partition_ops.artifacts.latest import latest_run
+        from partition_ops.artifacts.layout import INGEST
+        from partition_ops.errors import InvalidInputError
+        from partition_ops.jobs.open_graph import find_changed_source
+        from partition_ops.stages.ingest.graph_file import graph_name_of
+
+        uri = self.graph["input_uri"]
+        folder, _, key = uri.rpartition("/")
+        given = self.graph.get("graph_name") or None
+        with hook.open(folder or "/") as source:
+            name = given or graph_name_of(source, key)
+        with hook.open(graph_root(self.graph["output_uri"], name)) as root:
+            latest = latest_run(root)
+        if latest is None:
+            return True, f"{root.uri} has no published run yet", ""
+        with hook.open(latest) as run:
+            try:
+                config = IngestConfig(graph_name=given)
+                changed = find_changed_source(config, uri, run, hook.open_store)
+            except InvalidInputError as error:  # of another kind of input, or tables that are gone
+                return True, f"{uri} is read again: {error.problem}", LATEST_RUN
+            if changed:
+                return True, f"{uri} is read again, because {changed}", LATEST_RUN
+            return self._compare(run.child(INGEST), run)
 
     def _compare(self, source: Store, run: Store) -> tuple[bool, str, str]:
         from partition_ops.artifacts.layout import MANIFEST

@@ -23,6 +23,7 @@ CHECK = Check(
     name="ingest",
     severity="warning",
     actions=("warn",),
+    counted_in=("node_types", "edge_types"),
     finding="a table had rows without a key, with a key that another row has or with a key that no node has,"
     " masks that overlap, or a class without a training node; graph.yaml says what was done about it",
     harm="nodes or edges are missing unnoticed, or a model is tested on what it was trained on",

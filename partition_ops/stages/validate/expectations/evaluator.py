@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +103,7 @@ class Evaluator:
 
     Args:
         suites: The user's suites, which are added to ours.
+        columns: Names of the columns whose expectations are checked; None means all.
         patience: Seconds to wait for the start of the child, and for each evaluation.
 
     Raises:
@@ -111,8 +112,18 @@ class Evaluator:
     Peak memory: the child takes about 400 MB, whatever the size of the graph.
     """
 
-    def __init__(self, suites: Sequence[Path | Suite] = (), *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        suites: Sequence[Path | Suite] = (),
+        *,
+        columns: Collection[str] | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         merged = merge_suites(all_suites(suites))
+        if columns is not None:
+            merged = {
+                table: [one for one in all_ if _column(one) in columns] for table, all_ in merged.items()
+            }
         self._scratch = temporary_folder()
         self._ready = False
         self._evaluations = 0
@@ -183,6 +194,10 @@ class Evaluator:
         if "rejected" in answer:
             raise InvalidInputError(**answer["rejected"])
         return answer
+
+
+def _column(expectation: Mapping[str, Any]) -> object:
+    return expectation["config"].get("kwargs", {}).get("column")
 
 
 def _check_tables(tables: Tables) -> None:

@@ -135,6 +135,14 @@ def test_a_query_reads_its_database_only(tmp_path: Path) -> None:
         ingest(tmp_path, tmp_path / "graph")
 
 
+def test_a_column_that_is_null_in_one_file_has_the_type_of_the_others(tmp_path: Path) -> None:
+    write_json_lines(tmp_path / "a.jsonl", [{**row, "size": None} for row in PLACES[:1]])
+    write_json_lines(tmp_path / "b.jsonl", PLACES[1:])
+    write_graph(tmp_path, "'?.jsonl'", **{"size:": "size: {missing: -1}"})
+    ingest(tmp_path, tmp_path / "graph")
+    assert sorted(feature(tmp_path / "graph", "place", "size").tolist())[0] == -1.0
+
+
 def test_a_column_of_several_types_is_rejected(tmp_path: Path) -> None:
     places = as_parquet(tmp_path, "places", [*PLACES, {"id": "x", "name": "n", "size": 1.0}])
     write_graph(tmp_path, places)
