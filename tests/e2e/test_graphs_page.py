@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from urllib.parse import quote
@@ -75,6 +76,9 @@ def test_only_who_may_act_has_buttons(site: Site, published: Run) -> None:
     for dag_id in (published.dag_id, MANAGE):
         url = site.url(f"/api/v2/dags/{dag_id}/dagRuns")
         assert site.session(VIEWER, cookie=True).post(url, json=body, timeout=60).status_code == 403
+    as_a_form_of_another_site = {"data": json.dumps(body), "headers": {"Content-Type": "text/plain"}}
+    answer = site.session(cookie=True).post(url, **as_a_form_of_another_site, timeout=60)
+    assert answer.status_code == 422
 
 
 def test_two_runs_side_by_side(site: Site, published: Run) -> None:
