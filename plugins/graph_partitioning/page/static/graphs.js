@@ -1,7 +1,8 @@
 // Sorting, search, refresh and actions of the pages of graphs; the pages can be read without it.
 "use strict";
 
-const SECONDS = 5;
+const SECONDS = 5; // between two refreshes while something runs
+const IDLE = 3; // times as long while nothing does
 const API = document.currentScript.dataset.api;
 let sorted = null; // column and direction
 let shown = null; // what the server sent last of the part that is refreshed
@@ -81,7 +82,11 @@ async function refresh() {
   } catch { /* the server restarts: the next attempt is in a few seconds */ }
 }
 document.addEventListener("DOMContentLoaded", () => { shown = get("live")?.innerHTML; });
-setInterval(refresh, SECONDS * 1000);
+let ticks = 0;
+setInterval(() => {
+  ticks += 1;
+  if (get("live")?.querySelector("progress") || ticks % IDLE === 0) refresh();
+}, SECONDS * 1000);
 
 // ---- Actions: calls of Airflow's REST API as the user. Bodies are JSON, which no form of another site can send.
 
