@@ -106,6 +106,16 @@ class Site:
             time.sleep(0.5)
         assert found == state, self._troubles(run)
 
+    def wait_for_task(self, run: Run, task_id: str, state: str) -> None:
+        """Wait until a task of a run has this state."""
+
+        def there() -> bool:
+            states = {task.task_id: task.state for task in self.api.tasks(run.dag_id, run.run_id)}
+            assert states.get(task_id) != "failed"
+            return states.get(task_id) == state
+
+        wait_until(there, seconds=RUN_SECONDS)
+
     def log(self, run: Run, task_id: str) -> list[dict[str, Any]]:
         answer = self.call("GET", f"{run.path}/taskInstances/{task_id}/logs/1?full_content=true")
         return [entry for entry in answer["content"] if isinstance(entry, dict)]

@@ -13,7 +13,7 @@ from local_stack.airflow import BUCKET
 from partition_ops.artifacts import layout
 from partition_ops.storage import Store, open_store
 from partition_ops.verification import verify_output
-from tests.e2e.airflow_site import CONNECTION, REPARTITION, RUN_SECONDS, Run, Site, wait_until
+from tests.e2e.airflow_site import CONNECTION, REPARTITION, Run, Site
 from tests.graphs import library
 from tests.growth import grown
 
@@ -68,11 +68,11 @@ def story(site: Site, root: Store) -> Story:
     write_list(site, SETTINGS + APPROVAL)
     look = site.repartition(LIST)
     first = Run(f"repartition__{look.run_id}__0", OUTPUT)
-    wait_for_task(site, look, "graph.partition", "deferred")
-    wait_for_task(site, first, "gate", "awaiting_input")
+    site.wait_for_task(look, "graph.partition", "deferred")
+    site.wait_for_task(first, "gate", "awaiting_input")
     latest = [newest(root)]
     other = site.trigger(input_uri=INPUT, output_uri=OUTPUT, num_parts=2)
-    wait_for_task(site, other, "lock", "up_for_reschedule")
+    site.wait_for_task(other, "lock", "up_for_reschedule")
     approve(site, first, "gate")
     site.wait(first, "success")
     latest.append(newest(root))
@@ -92,15 +92,6 @@ def story(site: Site, root: Store) -> Story:
 def write_list(site: Site, text: str) -> None:
     with open_store(f"s3://{BUCKET}/lists", site.s3.settings()) as lists:
         lists.write_bytes("graphs.yaml", text.encode())
-
-
-def wait_for_task(site: Site, run: Run, task_id: str, state: str) -> None:
-    def there() -> bool:
-        states = {task.task_id: task.state for task in site.api.tasks(run.dag_id, run.run_id)}
-        assert states.get(task_id) != "failed"
-        return states.get(task_id) == state
-
-    wait_until(there, seconds=RUN_SECONDS)
 
 
 def approve(site: Site, run: Run, task_id: str) -> None:
