@@ -17,7 +17,8 @@ from partition_ops.artifacts.marker import FETCHED, foreign_content, read_marker
 from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
 from partition_ops.formats.format import Format, get_formats
 from partition_ops.storage import Store
-from partition_ops.storage.local_store import LocalStore, copy_durably, make_folder, sync_folder
+from partition_ops.storage.durability import copy_durably, make_folder, sync_folder
+from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import sha256_of
 from partition_ops.system.progress import Advance, NoProgress, Progress
 

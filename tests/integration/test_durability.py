@@ -17,8 +17,9 @@ from partition_ops.artifacts.latest import point_at
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.storage import local_store, open_store
-from partition_ops.storage.local_store import PARTIAL, sync_folder
+from partition_ops.storage import durability, open_store
+from partition_ops.storage.durability import sync_folder
+from partition_ops.storage.local_store import PARTIAL
 from tests.graphs import library
 
 CONFIG = {"num_parts": 2, "engine": "random"}
@@ -179,7 +180,7 @@ def test_a_task_waits_for_folders_that_another_one_writes_to_the_disk(
             inside.wait()
             assert until is None or until.wait(30)
 
-    monkeypatch.setattr(local_store, "sync_folder", slow)
+    monkeypatch.setattr(durability, "sync_folder", slow)
     inside = threading.Barrier(2)
     one = threading.Thread(target=work, args=("one",), kwargs={"until": None})
     two = threading.Thread(target=work, args=("two",), kwargs={"until": begins})
