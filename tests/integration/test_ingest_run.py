@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from deltalake import write_deltalake
 from graph_partitioning.operators.ingest import IngestTablesOperator
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.repartition import LookForChangesOperator
@@ -23,7 +25,7 @@ from partition_ops.storage import StorageSettings, open_store
 from partition_ops.system.json_documents import check_document
 from tests.airflow_tasks import TaskInstance
 from tests.command_line import Called
-from tests.tables import ITEMS, RATINGS, SHOP, USERS, contents, ingest, keys, write_csv, write_shop
+from tests.tables import ITEMS, RATINGS, SHOP, TAGS, USERS, contents, ingest, keys, write_csv, write_shop
 
 
 @pytest.fixture(scope="module")
@@ -187,10 +189,13 @@ def test_a_list_of_graphs_compares_the_files_of_tables(shop: Path, tmp_path: Pat
 def test_tables_and_graphs_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: Path) -> None:
     local = write_shop(tmp_path / "tables")
     ingest(local, tmp_path / "graph")
+    write_deltalake(str(local / "tags"), pa.Table.from_pylist(TAGS))
     with open_store(f"{s3_root}/tables", s3_settings) as tables:
         for path in local.rglob("*.*"):
             tables.write_bytes(path.relative_to(local).as_posix(), path.read_bytes())
-        elsewhere = SHOP.replace("ratings.jsonl", f"{s3_root}/ratings/*.jsonl")
+        elsewhere = SHOP.replace("ratings.jsonl", f"{s3_root}/ratings/*.jsonl").replace(
+            "tags.parquet", "tags"
+        )
         tables.write_bytes("graph.yaml", elsewhere.encode())
     with open_store(f"{s3_root}/ratings", s3_settings) as ratings:
         ratings.write_bytes("1.jsonl", (local / "ratings.jsonl").read_bytes())

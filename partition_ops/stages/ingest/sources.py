@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of, some_of
+from partition_ops.stages.ingest.delta_tables import is_delta_table, newest_version
 from partition_ops.stages.ingest.engines import DuckDB, literal, parquet, plain_type, quoted
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.storage import Store, StoredObject
@@ -54,13 +55,15 @@ class FoundFile:
         store: Its root.
         entry: Its key below the root, size and tag.
         name: As messages name it.
-        folders: Columns in the names of folders, such as ``year=2024``.
+        folders: Columns in the names of folders, such as ``year=2024``, or in the log of a Delta table.
+        types: Types of these columns, if they are known.
     """
 
     store: Store
     entry: StoredObject
     name: str
-    folders: Mapping[str, str]
+    folders: Mapping[str, str | None]
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> StoredObject:
@@ -146,6 +149,10 @@ def _matching(path: str, source: Store, open_root: OpenRoot) -> list[FoundFile]:
         entry = store.stat(pattern) if pattern and not pattern.endswith("/") else None
         if entry is not None:
             return [FoundFile(store, entry, base + pattern, _folders(pattern))]
+        folder = f"{pattern.rstrip('/')}/" if pattern else ""
+        if is_delta_table(store, folder):
+            return _delta_files(store, folder, base)
+        _check_not_iceberg(store, folder)
         pattern = f"{pattern.rstrip('/')}/**" if pattern else "**"
     prefix = re.split(r"[*?\[]", pattern)[0]
     prefix = prefix[: prefix.rfind("/") + 1]
@@ -155,6 +162,38 @@ def _matching(path: str, source: Store, open_root: OpenRoot) -> list[FoundFile]:
         for entry in store.list(prefix)
         if matches(entry.key) and not re.search(r"(^|/)[._]", entry.key.removeprefix(prefix))
     ]
+
+
+def _delta_files(store: Store, folder: str, base: str) -> list[FoundFile]:
+    """Return the files of the newest version of a Delta table."""
+    version = newest_version(store, folder)
+    entries = store.stat_all([file.key for file in version.files])
+    missing = [file.key for file, entry in zip(version.files, entries, strict=True) if entry is None]
+    if missing:
+        raise InvalidInputError(
+            f"{len(missing)} of {len(entries)} files of the Delta table are missing",
+            found=f"no {some_of([store.uri_of(key) for key in missing], 3)}",
+        )
+    return [
+        FoundFile(store, entry, base + entry.key, file.partition, version.types)
+        for file, entry in zip(version.files, entries, strict=True)
+        if entry is not None
+    ]
+
+
+def _check_not_iceberg(store: Store, folder: str) -> None:
+    """Reject the folder of an Iceberg table, whose files may have rows that it does not have any more.
+
+    Raises:
+        InvalidInputError: It is one.
+    """
+    if any(entry.key.endswith(".metadata.json") for entry in store.list(f"{folder}metadata/")):
+        raise InvalidInputError(
+            f"{store.uri_of(folder.rstrip('/'))} is an Iceberg table, which ingest does not read",
+            found="metadata/*.metadata.json",
+            expected="a folder of files, or a Delta table",
+            remedy="Export it to Parquet with the engine that owns it.",
+        )
 
 
 def _split(path: str, source: Store, open_root: OpenRoot) -> tuple[Store, str]:
@@ -254,8 +293,11 @@ class _Staging:
         self.scratch = scratch
         self.duckdb = duckdb
         self.where = where
-        self.types = dict(found.spec.types)
-        self._check_types()
+        self._check_types(found.spec.types)
+        of_folders = {name: kind for file in found.files[:1] for name, kind in file.types.items()}
+        self.types = {name: kind for name, kind in of_folders.items() if name in columns} | {
+            **found.spec.types
+        }
 
     def parquet(self) -> list[Path]:
         """Return the files themselves, or copies if types or columns of folders are asked for."""
@@ -418,10 +460,10 @@ class _Staging:
         path = self.scratch / f"{index}.parquet"
         columns = []
         for name in self.columns:
-            value = quoted(name) if name in have else literal(file.folders[name])
+            value = quoted(name) if name in have else _constant(file.folders[name])
             if name in self.types:
                 value = f"CAST({value} AS {TYPES[self.types[name]]})"
-            elif name not in have and all(one.folders[name].isdecimal() for one in self.found.files):
+            elif name not in have and all((one.folders[name] or "").isdecimal() for one in self.found.files):
                 value = f"CAST({value} AS BIGINT)"
             columns.append(f"{value} AS {quoted(name)}")
         target = literal(str(path))
@@ -450,8 +492,8 @@ class _Staging:
             remedy=f"Correct the table, or set the type in graph.yaml: types: {{{column}: text}}.",
         )
 
-    def _check_types(self) -> None:
-        unused = [name for name in self.types if name not in self.columns]
+    def _check_types(self, types: Mapping[str, str]) -> None:
+        unused = [name for name in types if name not in self.columns]
         if unused:
             raise InvalidInputError(
                 f"{self.where}: 'types' names a column of {self.found.name} that is not used",
@@ -473,6 +515,10 @@ class _Staging:
                 found=f"the columns {some_of([repr(name) for name in have], 20)}",
                 remedy=f"Did you mean {near[0]!r}?" if near else "Correct the column in graph.yaml.",
             )
+
+
+def _constant(value: str | None) -> str:
+    return "NULL" if value is None else literal(value)
 
 
 def _rows(cursor: Any, schema: pa.Schema) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from partition_ops.errors import InvalidInputError
 from tests.tables import edges, feature, ingest, keys, write_csv, write_json_lines
@@ -91,7 +93,21 @@ def as_sqlite(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
     return f"{{sql: SELECT * FROM {name}, database: all.sqlite}}"
 
 
+def as_delta(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    """Write a Delta table with a partition for each row; the log names files that are not of it any more."""
+    first, place = next(iter(rows[0])), str(folder / name)
+    for index, row in enumerate(rows):
+        other = {**row, first: 999 + index}
+        write_deltalake(place, pa.Table.from_pylist([row, other]), mode="append", partition_by=[first])
+    DeltaTable(place).delete(f"{first} >= 999")
+    DeltaTable(place).create_checkpoint()
+    DeltaTable(place).delete(f"{first} = {rows[0][first]}")
+    write_deltalake(place, pa.Table.from_pylist(rows[:1]), mode="append")
+    return f"{name}/"
+
+
 FORMATS: list[Callable[[Path, str, list[dict[str, Any]]], str]] = [
+    as_delta,
     as_parquet,
     as_partitioned_folder,
     as_csv,
@@ -132,6 +148,43 @@ def test_a_query_reads_its_database_only(tmp_path: Path) -> None:
     as_sqlite(tmp_path, "places", PLACES)
     write_graph(tmp_path, "{sql: DELETE FROM places, database: all.sqlite}")
     with pytest.raises(InvalidInputError, match="not authorized"):
+        ingest(tmp_path, tmp_path / "graph")
+
+
+def test_partitions_of_a_delta_table_keep_their_types(tmp_path: Path) -> None:
+    rows = [{"id": key, "size": 1.0} for key in ("007", "a b/%41=c", "ü")]
+    write_deltalake(str(tmp_path / "places"), pa.Table.from_pylist(rows), partition_by=["id"])
+    write_csv(tmp_path / "roads.csv", [{"a": "007", "b": "ü"}])
+    graph = GRAPH.replace(", text: [name]", "").replace(", weight: km", "")
+    (tmp_path / "graph.yaml").write_text(graph.format(places="places", roads="roads.csv"))
+    ingest(tmp_path, tmp_path / "graph")
+    assert keys(tmp_path / "graph", "place") == ["007", "a b/%41=c", "ü"]
+
+
+def test_delta_tables_that_cannot_be_read_are_rejected(tmp_path: Path) -> None:
+    write_graph(tmp_path, as_delta(tmp_path, "places", PLACES))
+    newest = max((tmp_path / "places/_delta_log").glob("*.json"))
+    whole = newest.read_text()
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+    changed = json.dumps({"protocol": {**protocol, "writerFeatures": ["deletionVectors"]}})
+    newest.write_text(f"{whole}{changed}\n")
+    with pytest.raises(InvalidInputError, match=r"has features .* deletionVectors"):
+        ingest(tmp_path, tmp_path / "graph")
+    newest.write_text(whole[:-20])
+    with pytest.raises(InvalidInputError, match="places cannot be read as a Delta table"):
+        ingest(tmp_path, tmp_path / "graph")
+    newest.write_text(whole)
+    next(tmp_path.glob("places/id=4/*.parquet")).unlink()
+    with pytest.raises(InvalidInputError, match="files of the Delta table are missing"):
+        ingest(tmp_path, tmp_path / "graph")
+
+
+def test_iceberg_tables_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "places/metadata").mkdir(parents=True)
+    (tmp_path / "places/metadata/v1.metadata.json").write_text("{}")
+    as_parquet(tmp_path / "places", "part", PLACES)
+    write_graph(tmp_path, "places/")
+    with pytest.raises(InvalidInputError, match="places is an Iceberg table"):
         ingest(tmp_path, tmp_path / "graph")
 
 
