@@ -1,12 +1,13 @@
-"""Write the diagrams of the documentation, SVG files in docs/images: ``make reference``.
+"""Write the diagrams of the documentation, SVG files in docs/images and docs/images/ko: ``make reference``.
 
 Each has its own light background, so that it can be read on light and dark pages.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 IMAGES = Path(__file__).with_name("images")
@@ -168,13 +169,56 @@ def edge() -> str:
     return picture(1065, 195, "The life of an edge: file, assignment, bucket, partition, ID map", parts)
 
 
+KOREAN = {
+    "type-wise ID": "타입별 ID",
+    "homogeneous ID": "동종 ID",
+    "new ID": "새 ID",
+    "type-wise new ID": "타입별 새 ID",
+    "partitioning": "파티셔닝",
+    "partition 0": "파티션 0",
+    "partition 1": "파티션 1",
+    "The paper 2 of a graph with three authors and four papers": (
+        "저자 세 명과 논문 네 편이 있는 그래프의 논문 2"
+    ),
+    "The IDs of one node: 2, 5, 2 and 0": "한 노드의 ID: 2, 5, 2, 0",
+    "the graph: two edges cross": "그래프: 두 에지가 경계를 넘습니다",
+    "files of partition 0": "파티션 0의 파일",
+    "files of partition 1": "파티션 1의 파일",
+    "a, b, c inner; d halo, without features": "내부: a, b, c. 헤일로: d, 피처 없음",
+    "d, e, f inner; c halo, without features": "내부: d, e, f. 헤일로: c, 피처 없음",
+    "An edge belongs to the partition of its destination.": "에지는 목적지 노드의 파티션에 속합니다.",
+    "A graph, and its two partitions with their halo nodes": "그래프와 그 두 파티션, 그리고 헤일로 노드",
+    "row 7:  2 1": "행 7:  2 1",
+    "type-wise IDs": "타입별 ID",
+    "assignment": "할당",
+    "paper 1 is in": "paper 1:",
+    "bucket of partition 1": "파티션 1의 버킷",
+    "source 2 → new ID 2": "소스 2 → 새 ID 2",
+    "destination: row 2": "목적지: 행 2",
+    "source 2 is halo": "소스 2는 헤일로",
+    "look up": "찾기",
+    "The edge cites 7, from paper 2 to paper 1": "paper 2에서 paper 1로 가는 에지 cites 7",
+    "The life of an edge: file, assignment, bucket, partition, ID map": (
+        "에지의 일생: 파일, 할당, 버킷, 파티션, ID 매핑"
+    ),
+}
 DIAGRAMS = {"id-spaces": id_spaces, "partition": partition, "edge": edge}
+
+
+def in_korean(diagram: str) -> str:
+    """Return a diagram with Korean words; names in code and files stay."""
+
+    def translate(found: re.Match[str]) -> str:
+        return found[1] + escape(KOREAN.get(unescape(found[2]), unescape(found[2]))) + found[3]
+
+    return re.sub(r'(>|aria-label=")([^<>"]+)(</text>|")', translate, diagram)
 
 
 def main() -> None:
     """Write every diagram."""
     for name, draw in DIAGRAMS.items():
         (IMAGES / f"{name}.svg").write_text(draw())
+        (IMAGES / f"ko/{name}.svg").write_text(in_korean(draw()))
 
 
 if __name__ == "__main__":

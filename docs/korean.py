@@ -140,6 +140,8 @@ class Pages:
         for korean in (True, False):
             if path.suffix == ".md" and path == self.path(path.name, korean=korean):
                 return path.name, True, korean
+        if path.parent == self.root / "docs/images/ko":
+            path = path.parents[1] / path.name  # the picture that it translates
         return os.path.relpath(path, self.root), False, False
 
     def is_older(self, name: str) -> bool:
@@ -213,12 +215,12 @@ class Pages:
             target, is_page, _ = self.target(found[1], written_for)
             anchor = (found[2] or "")[1:]
             if not is_page:
-                outside = re.match(r"[a-z]+:", target)
-                return (
-                    found[0]
-                    if outside
-                    else os.path.relpath(self.root / target, page.parent) + (found[2] or "")
-                )
+                if re.match(r"[a-z]+:", target):
+                    return found[0]
+                path = self.root / target
+                translated = path.parent / "ko" / path.name
+                chosen = translated if translated.exists() else path
+                return os.path.relpath(chosen, page.parent) + (found[2] or "")
             own_twin = target == name and found[1] != "" and not anchor  # the link to the other language
             korean = target in self.names and not own_twin
             if anchor and korean:

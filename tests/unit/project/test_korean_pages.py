@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,12 @@ from docs.korean import Pages, digest
 from local_stack.folders import PROJECT
 
 PAGES = Pages(PROJECT)
+DIAGRAMS = runpy.run_path(str(PROJECT / "docs/diagrams.py"))
 REMEDY = "check the translation, then run '.venv/bin/python docs/korean.py {name}'"
 
 ENGLISH = """# Halo
 
-Some [words](other.md#second) about `code`, and a [file](../LICENSE).
+Some [words](other.md#second) about `code`, and a [file](../LICENSE). ![a](images/a.svg)![b](images/b.svg)
 
 ```python
 x = 1
@@ -33,7 +35,7 @@ x = 1
 """
 DRAFT = """# 헤일로
 
-`code`에 관한 [말](other.md#second)과 [파일](../LICENSE)입니다.
+`code`에 관한 [말](other.md#second)과 [파일](../LICENSE)입니다. ![가](images/a.svg)![나](images/b.svg)
 
 [[block]]
 
@@ -89,11 +91,24 @@ def test_both_glossaries_have_the_same_terms() -> None:
     assert len(rows[0]) > 40
 
 
+@pytest.mark.parametrize("name", DIAGRAMS["DIAGRAMS"])
+def test_the_diagrams_have_the_korean_words(name: str) -> None:
+    path = PROJECT / f"docs/images/ko/{name}.svg"
+    assert path.read_text() == DIAGRAMS["in_korean"](DIAGRAMS["DIAGRAMS"][name]()), "run 'make reference'"
+
+
+def test_every_korean_word_is_in_a_diagram() -> None:
+    drawn = "".join(draw() for draw in DIAGRAMS["DIAGRAMS"].values())
+    assert [words for words in DIAGRAMS["KOREAN"] if words not in drawn] == []
+
+
 @pytest.fixture
 def pages(tmp_path: Path) -> Pages:
     """A checkout with two English pages, and drafts of their translations."""
     (tmp_path / "docs/ko").mkdir(parents=True)
-    (tmp_path / "LICENSE").touch()
+    (tmp_path / "docs/images/ko").mkdir(parents=True)
+    for file in ("LICENSE", "docs/images/a.svg", "docs/images/b.svg", "docs/images/ko/a.svg"):
+        (tmp_path / file).touch()
     (tmp_path / "mkdocs.yml").write_text(
         "a: !!python/x\nnav:\n- How-to:\n  - Halo: halo.md\n  - Other: other.md\n"
     )
@@ -117,6 +132,7 @@ def test_renew_sets_blocks_and_links_and_the_digest(pages: Pages) -> None:
     assert text.endswith("\n    a command\n")
     assert "[말](../other.md#second)" in text
     assert "[파일](../../LICENSE)" in text
+    assert "![가](../images/ko/a.svg)![나](../images/b.svg)" in text
     assert pages.not_translated() == ["other.md"]
     assert pages.problems("halo.md") == []
 
