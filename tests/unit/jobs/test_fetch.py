@@ -52,8 +52,8 @@ def test_a_folder_that_cannot_be_made_is_named(
     whole: Path, tmp_path: Path, folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("x")
-    assert main(["fetch", str(whole), "--part", "1", "--to", str(tmp_path / folder)]) == 1
-    assert f"error: {tmp_path / folder} cannot be written" in capsys.readouterr().err
+    assert main(["fetch", str(whole), "--part", "1", "--to", str(tmp_path / folder)]) == 2
+    assert f"error: {tmp_path / folder} cannot be a folder" in capsys.readouterr().err
     assert content(tmp_path) == {"file": b"x"}
 
 
