@@ -10,7 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
+from partition_ops.stages.ingest.delta_tables import LOG
 from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.sources import FORMATS, FoundTable, Source, find_table, open_table
@@ -34,6 +36,7 @@ class Table:
         distinct: By column, the number of distinct values; without nulls.
         nulls: By column, the number of nulls.
         key: Column that may be the key of a node type.
+        named: Whether the key is named as one.
         ends: Columns with keys of node types, and these types.
     """
 
@@ -43,6 +46,7 @@ class Table:
     distinct: dict[str, int] = field(default_factory=dict)
     nulls: dict[str, int] = field(default_factory=dict)
     key: str = ""
+    named: bool = False
     ends: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -86,10 +90,17 @@ def infer_graph_file(folder: Store) -> str:
 def _tables(folder: Store, scratch: Path, duckdb: DuckDB) -> list[Table]:
     """Group files by their names without numbers, and look at every column."""
     groups: dict[str, list[str]] = {}
-    for entry in folder.list():
-        name = entry.key.lower()
-        if name.endswith(tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes)):
-            groups.setdefault(_pattern(entry.key), []).append(entry.key)
+    keys = [entry.key for entry in folder.list()]
+    graphs = tuple(f"{key.removesuffix(METADATA)}" for key in keys if key.endswith(f"/{METADATA}"))
+    deltas = tuple({key.partition(LOG)[0] for key in keys if f"/{LOG}" in key})
+    for key in keys:
+        if key.startswith(graphs) or re.search(r"(^|/)[._]", key):  # of a graph that was made here, or hidden
+            continue
+        if key.startswith(deltas):
+            delta = next(root for root in deltas if key.startswith(root)).rstrip("/")
+            groups.setdefault(delta, []).append(delta)
+        elif key.lower().endswith(tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes)):
+            groups.setdefault(_pattern(key), []).append(key)
     found = []
     for index, (pattern, keys) in enumerate(sorted(groups.items())):
         path = pattern if len(keys) > 1 else keys[0]
@@ -107,7 +118,7 @@ def _open(found: FoundTable, scratch: Path, duckdb: DuckDB) -> Source:
     first = found.files[0]
     path = first.store.local_copy(first.entry.key)
     if found.format == "parquet":
-        columns = pq.read_schema(path).names
+        columns = [*pq.read_schema(path).names, *first.folders]
     elif found.format == "arrow":
         with pa.memory_map(str(path)) as stream:
             columns = pa.ipc.open_file(stream).schema.names
@@ -150,6 +161,7 @@ def _measure(table: Table, duckdb: DuckDB) -> None:
         if table.source.rows and table.distinct[name] == table.source.rows and _may_be_key(table, name)
     ]
     named = [name for name in keys if name.lower() in names]
+    table.named = bool(named)
     table.key = (named or (keys if keys[:1] == plain[:1] else []) or [""])[0]
 
 
@@ -170,7 +182,7 @@ def _find_ends(table: Table, tables: Sequence[Table], duckdb: DuckDB) -> None:
                 alike = other.name.lower() in column.lower() or column.lower() == other.key.lower()
                 few = table.distinct[column] <= min(FEW, table.source.rows // 10)  # a category, by chance
                 if share >= KNOWN and (alike or not few):
-                    shares[other.name] = (alike, share)
+                    shares[other.name] = (alike, share, other.named, other is not table)
         if shares:
             table.ends.append((column, max(shares, key=lambda name: shares[name])))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
@@ -32,11 +34,14 @@ def test_a_proposal_can_be_ingested(tmp_path: Path, called: Called) -> None:
     write_csv(tmp_path / "items.csv", ITEMS)
     write_json_lines(tmp_path / "ratings/a.jsonl", RATINGS[:2])
     write_json_lines(tmp_path / "ratings/b.jsonl", RATINGS[2:])
-    write_parquet(tmp_path / "tags.parquet", TAGS)
+    for rows in (TAGS[:1], TAGS[1:], [{"sku": "x", "tag": "gone"}]):
+        write_deltalake(str(tmp_path / "tags"), pa.Table.from_pylist(rows), mode="append")
+    DeltaTable(str(tmp_path / "tags")).delete("tag = 'gone'")
     printed = called("ingest", "--infer", tmp_path)
     assert printed.returncode == 0, printed.stderr
     (tmp_path / "graph.yaml").write_text(printed.stdout)
     ingest(tmp_path, tmp_path / "graph")
+    assert called("ingest", "--infer", tmp_path).stdout == printed.stdout  # the graph is no table
     metadata = load_metadata(open_store(str(tmp_path / "graph")))
     assert {*metadata.node_types} == {"user", "item", "tag"}
     assert {
@@ -57,6 +62,13 @@ def test_a_category_whose_values_are_keys_by_chance_is_no_edge(tmp_path: Path) -
     proposal = infer_graph_file(open_store(str(tmp_path)))
     assert "section: {transform: one-hot}" in proposal
     assert "package:dependency:package:" in proposal and proposal.count("    src:") == 1
+
+
+def test_edges_with_distinct_sources_are_no_nodes(tmp_path: Path) -> None:
+    write_csv(tmp_path / "people.csv", [{"name": name, "born": 1990} for name in ("Ann", "Bob", "Chris")])
+    pairs = (("Ann", "Bob"), ("Bob", "Chris"), ("Chris", "Dora"))
+    write_csv(tmp_path / "friends.csv", [{"from": one, "to": other} for one, other in pairs])
+    assert "  people:friend:people:\n" in infer_graph_file(open_store(str(tmp_path)))
 
 
 def test_tables_without_edges_have_no_proposal(tmp_path: Path) -> None:
