@@ -102,7 +102,7 @@ def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation
         file = files.get_file_from_path(KOREAN + item.file.src_uri)
         if file is None or file.page is None:
             return Link(f"{item.title or _title(item.file)} (en)", item.url)
-        if item.title in titles:
+        if item.parent is None and item.title in titles:
             file.page.title = titles[item.title]
         file.page.previous_page = pages[-1] if pages else None
         if pages:
