@@ -75,6 +75,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ingest":  # a module
+        return import_module(f"{__name__}.ingest")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)

@@ -22,6 +22,7 @@ import partition_ops
 import partition_ops.ingest
 from partition_ops.jobs.open_graph import check_continues, open_graph
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.system.dgl_import import import_dgl
 from partition_ops.system.json_documents import check_document
 from tests.airflow_tasks import TaskInstance
 from tests.command_line import Called
@@ -216,5 +217,14 @@ def test_tables_and_graphs_on_s3(s3_root: str, s3_settings: StorageSettings, tmp
     assert found == {key: expected[key] for key in found} and len(found) > 15
     with open_store(f"{s3_root}/ratings", s3_settings) as ratings:
         ratings.write_bytes("2.jsonl", b'{"user_id": "nobody", "sku": "7", "stars": 1, "at": null}\n')
+    saved = partition_ops.ingest.to_dgl(local / "graph.yaml")
+    import_dgl().save_graphs(str(tmp_path / "shop.bin"), [saved])
+    with open_store(f"{s3_root}/saved", s3_settings) as folder:
+        folder.write_bytes("shop.bin", (tmp_path / "shop.bin").read_bytes())
+    read = partition_ops.ingest.to_dgl(f"{s3_root}/saved/shop.bin", storage=s3_settings)
+    assert read.num_nodes() == saved.num_nodes() == 9
+    partition_ops.ingest.from_dgl(read).write(f"{s3_root}/written", storage=s3_settings)
+    again = partition_ops.ingest.to_pyg(f"{s3_root}/written", storage=s3_settings)
+    assert again["user"]["age"].tolist() == saved.nodes["user"].data["age"].tolist()
     with pytest.raises(partition_ops.InvalidInputError, match=r"'nobody' in s3://\S+/ratings/2.jsonl, row 0"):
         partition_ops.ingest.to_dgl(where, storage=s3_settings)
