@@ -100,6 +100,12 @@ class AirflowApi:
         """
         self._call("PATCH", f"dags/{dag_id}/dagRuns/{run_id}", patience=patience, json={"state": "failed"})
 
+    def clear_failed(self, dag_id: str, run_id: str) -> None:
+        """Clear the failed tasks of a run, and those after them, so that they are done again."""
+        self._call(
+            "POST", f"dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False, "only_failed": True}
+        )
+
     def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
         """Return every task of a run, and every instance of mapped tasks."""
         return [_task_state(entry) for entry in self.instances(dag_id, run_id)]

@@ -88,6 +88,17 @@ class Stack:
             for container in self.containers(name):
                 self._wait_for_names(container, name)
 
+    def interrupt(self, service: str, seconds: float) -> None:
+        """Kill the containers of a service, start them again after some time, and wait for their health."""
+        for container in self.containers(service):
+            self.run("kill", "--signal", "KILL", container)
+        time.sleep(seconds)
+        for container in self.containers(service):
+            self.run("start", container)
+            if self.engine == "podman":
+                self._wait_for_names(container, service)
+        self.wait_healthy(service)
+
     def _wait_for_names(self, container: str, name: str) -> None:
         """See to it that containers find each other by name.
 
