@@ -21,6 +21,7 @@ from partition_ops.storage import durability, open_store
 from partition_ops.storage.durability import sync_folder
 from partition_ops.storage.local_store import PARTIAL
 from tests.graphs import library
+from tests.integration.test_lock import pointer
 
 CONFIG = {"num_parts": 2, "engine": "random"}
 
@@ -110,20 +111,8 @@ def test_a_record_follows_what_it_lists(disk: Disk, graph: Path) -> None:
     listed = {entry["key"] for entry in output.read_json(layout.MANIFEST)["artifacts"]}
     assert {layout.MANIFEST, layout.MARKER, "records/partition.json"} <= {*disk.renamed}
     assert listed <= {*disk.renamed}
-    point_at(output, latest(output.uri), expected=None)
+    point_at(output, pointer(output, "one"), expected=None)
     assert layout.LATEST in disk.renamed and disk.early == [] and not disk.names
-
-
-def latest(uri: str) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "graph_name": "g",
-        "run_id": "r",
-        "run": uri,
-        "manifest": f"{uri}/manifest.json",
-        "partition_config": f"{uri}/partitions/g.json",
-        "num_parts": 2,
-    }
 
 
 def test_partitions_of_an_earlier_run_that_are_reused_are_on_the_disk(
