@@ -105,7 +105,9 @@ def parse(text: str) -> Text:
 
 
 def _figures(cell: str) -> str:
-    return " ".join(NUMBER.findall(cell)) * bool(FIGURES.fullmatch(cell.strip())) or "text"
+    """Return the figures of a cell that has no words but units, or "text"."""
+    figures = " ".join(NUMBER.findall(cell)) if FIGURES.fullmatch(cell.strip()) else ""
+    return figures or "text"
 
 
 def digest(text: str) -> str:
