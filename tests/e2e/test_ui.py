@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def test_the_link_leads_through_the_login_to_the_report(site: Site, published: R
     browser.click("a", "quality/report.html")
     browser.wait_for_text("small", "replication")
     wait_until(lambda: browser.evaluate("document.querySelectorAll('svg').length"), seconds=120)
+
+
+def test_the_picture_of_the_readme(site: Site, published: Run, browser: Browser, tmp_path: Path) -> None:
+    """``PICTURES=docs/images`` keeps the picture."""
+    browser.open(site.url(f"/dags/{DAG_ID}/runs/{published.run_id}"))
+    log_in(browser, site)
+    browser.wait_for_text("Task Instances", "validate", "prepare", "convert.gather", "publish")
+    browser.screenshot(Path(os.environ.get("PICTURES", tmp_path)) / "airflow.png")
 
 
 def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser: Browser) -> None:
