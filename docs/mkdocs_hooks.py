@@ -33,6 +33,7 @@ LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 FENCED = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 BUILT = re.compile(r"<!-- built: (\w+) -->")
+ONLY_SHOWN = re.compile(r"^( *```\w+) +(?:of .*|not run)$", re.MULTILINE)  # see tests/pages.py
 FENCE_TITLE = re.compile(r"^( *```\w+) +(\S.*)$", re.MULTILINE)
 _korean: dict[str, Navigation] = {}
 _paths: dict[str, str] = {}  # in the repository, of pages that show its files
@@ -68,6 +69,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Rewrite links for the site, and make what stands behind the language of a block its title."""
     uri = page.file.src_uri
+    if BUILT.search(markdown):
+        page.meta["search"] = {"boost": 5}  # whoever pastes a message or an option
     markdown = BUILT.sub(lambda found: TABLES[found[1]](), markdown)
     name = uri.removeprefix(KOREAN)
     if name != uri:
@@ -83,7 +86,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         return f"]({os.path.relpath(found, PurePosixPath(uri).parent) if found else target}{heading})"
 
     return _outside_fences(
-        FENCE_TITLE.sub(r'\1 title="\2"', markdown),
+        FENCE_TITLE.sub(r'\1 title="\2"', ONLY_SHOWN.sub(r"\1", markdown)),
         lambda text: LINK.sub(lambda m: lead(m[1], m[2] or ""), text),
     )
 
