@@ -149,7 +149,9 @@ class Pages:
     def is_older(self, name: str) -> bool:
         """Return whether a Korean page translates an earlier text of its English page."""
         found = FRONT_MATTER.match(self.read(name, korean=True))
-        return bool(found) and found[1] != digest(self.read(name, korean=False))
+        if not found or not self.path(name, korean=False).exists():
+            return False  # which `problems` reports
+        return found[1] != digest(self.read(name, korean=False))
 
     def notice(self, name: str) -> str:
         """Return what the site shows on a Korean page that is older, and nothing for others."""
@@ -240,6 +242,9 @@ class Pages:
 
     def renew(self, name: str) -> list[str]:
         """Set blocks, links and the digest of a page that was checked; return what is wrong with it."""
+        for korean in (True, False):
+            if not self.path(name, korean=korean).exists():
+                return [f"there is no {'Korean' if korean else 'English'} page {name}"]
         page, english = self.path(name, korean=True), self.read(name, korean=False)
         text = page.read_text()
         korean, blocks = parse(text), parse(english).blocks

@@ -192,3 +192,9 @@ def test_renew_does_not_accept_a_page_that_differs(pages: Pages, harm: Callable[
 def test_a_page_without_an_english_page_is_a_problem(pages: Pages) -> None:
     (pages.root / "docs/ko/more.md").write_text("# 더\n")
     assert pages.problems("more.md") == ["there is no English page more.md"]
+    assert pages.renew("more.md") == ["there is no English page more.md"]
+    assert pages.renew("other.md") == ["there is no Korean page other.md"]
+    assert pages.renew("halo.md") == []
+    (pages.root / "docs/halo.md").unlink()
+    assert not pages.is_older("halo.md")
+    assert pages.problems("halo.md") == ["there is no English page halo.md"]
