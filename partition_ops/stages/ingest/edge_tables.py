@@ -58,6 +58,7 @@ class TableGraph(MemoryGraph):
     src: str = "src"
     dst: str = "dst"
     key: str = "key"
+    numbers_nodes = True
 
     def __post_init__(self) -> None:
         for what, tables, keys in (

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ class MemoryGraph(ABC):
     """
 
     graph_name: str
+    numbers_nodes: ClassVar[bool] = False  # whether `ingest` gives the nodes their IDs
 
     def write(
         self,
