@@ -268,6 +268,12 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
     wait_until(lambda: admin.evaluate("document.querySelector('[aria-sort]') !== null"), seconds=60)
     admin.evaluate(f"{of(name(7))}.querySelector('a').click()")
     admin.wait_for_text("manifest.json is damaged")
+    admin.open(site.url(HOME))
+    admin.wait_for_text(name(9))
+    admin.evaluate(f"{of(name(9))}.querySelector('a').click()")
+    admin.wait_for_text("Train on the published run")
+    admin.evaluate("document.querySelector('td.run a').click()")
+    admin.wait_for_text("Train on this run", "unknown: ")  # its manifest is not there
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -146,11 +146,14 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep) -> Resp
 
 
 def _changes_since_before(graph: Graph, entry: Mapping[str, Any]) -> Table | None:
-    """Return the table of the input files that changed since the run before this one."""
+    """Return the table of the input files that changed since the run before, or why it is not known."""
     earlier = graph.good[: graph.good.index(dict(entry))]
     if not earlier:
         return None
-    before, after = (with_run(graph, one["run"], read_manifest) for one in (earlier[-1], entry))
+    try:
+        before, after = (with_run(graph, one["run"], read_manifest) for one in (earlier[-1], entry))
+    except PartitionOpsError as error:
+        return "", ["file"], [[f"unknown: {error.summary()}"]]
     return input_changes(before, after)
 
 
