@@ -250,6 +250,7 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
         store.write_bytes(f"{name(7)}/index.json", b"{")
         store.write_bytes(f"{name(7)}/runs/broken/manifest.json", b"<script>alert(1)</script>")
         store.write_bytes(f"{name(8)}/latest.json", b"[]")
+    admin.show_as(width=1440, height=900)
     admin.open(site.url(HOME))
     admin.wait_for_text("101 graphs", name(0), name(99))
     rows = "[...document.querySelectorAll('#graphs tbody tr')]"

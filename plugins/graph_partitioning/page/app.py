@@ -348,9 +348,10 @@ def column(entries: Sequence[Mapping[str, Any]], name: str) -> list[float | None
 
 
 def engine(entry: Mapping[str, Any]) -> str:
-    """Return the engine of a run, with the one that ``auto`` chose."""
-    chosen = entry.get("chosen")
-    return f"{entry['engine']} ({chosen})" if chosen else entry["engine"]
+    """Return the engine of a run; for ``auto`` with the one that it chose, or that it continued a run."""
+    continued = entry["mode"] if (entry["engine"], entry["mode"]) == ("auto", "incremental") else ""
+    used = entry.get("chosen") or continued
+    return f"{entry['engine']} ({used})" if used else entry["engine"]
 
 
 def pairs(figures: Mapping[str, Any], form: str) -> list[list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 420, 130, 62, 18
-SPARK_WIDTH, SPARK_HEIGHT = 90, 22
+SPARK_WIDTH, SPARK_HEIGHT = 60, 22
 Values = Sequence[float | None]
 
 
