@@ -21,6 +21,8 @@ from tests.e2e.guide import blocks_of
 from tests.mpi import MISSING
 
 PARMETIS = "with ParMETIS"
+PROGRAMS = r"partition-ops |\.venv/bin/|make |docker |airflow |python -m |mpirun |curl |git |TOKEN=|\(cd "
+INDENTED = re.compile(rf"^ {{4}}(?:{PROGRAMS}).*$", re.MULTILINE)
 
 
 def run_blocks(page: Path, called: Called) -> dict[str, Any]:
@@ -42,6 +44,12 @@ def run_blocks(page: Path, called: Called) -> dict[str, Any]:
     return names
 
 
+def indented_commands(page: Path) -> list[str]:
+    """Return the lines with commands that a page shows as indented text, lines that go on joined."""
+    text = page.read_text().replace("\\\n", " ")
+    return [line.strip().removeprefix(".venv/bin/") for line in INDENTED.findall(text)]
+
+
 def run_commands(script: str, called: Called, *, code: int = 0) -> None:
     """Run the lines of a block; its last command of partition-ops must end with ``code``."""
     lines = script.replace("\\\n", " ").splitlines()
@@ -59,7 +67,7 @@ def run_commands(script: str, called: Called, *, code: int = 0) -> None:
         done = called(*shlex.split(command, comments=True)[1:])
         assert done.returncode == (code if number == ours[-1] else 0), done.stderr
         if file:
-            Path(file).write_text(done.stdout)
+            Path(file.partition(" #")[0].strip()).write_text(done.stdout)
     _shell(rest)
 
 
