@@ -13,6 +13,7 @@ from partition_ops.jobs.estimate.job import LIBRARIES, MIB, PYTHON, READERS, Job
 from partition_ops.jobs.estimate.result import StageEstimate
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.options import MOST_WORK
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both
 PAIR_FILE = 16  # an edge in a bucket on the disk
@@ -119,6 +120,8 @@ def _engine_memory(job: Job) -> tuple[int, str | None]:
         return 8 * sizes.nodes, "the ranks of ParMETIS are not estimated"
     if uses_metis(job.config):
         return metis_memory(job), None
+    if engine == "auto" and sizes.nodes + sizes.half_edges <= MOST_WORK[job.config.effort]:
+        return metis_memory(job) + 4 * sizes.nodes * (15 + job.parts), None
     note = "a graph without communities takes more"
     return 60 * sizes.nodes + CLUSTERED * sizes.half_edges, note
 

@@ -36,10 +36,15 @@ MESSAGES = {
     -4: "an error that it does not explain",
 }
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_children: set[int] = set()
 
 
 def cut_graph(
-    config: PartitionConfig, graph: ParhipGraph, weights: Weights, edge_weights: Weights | None = None
+    config: PartitionConfig,
+    graph: ParhipGraph,
+    weights: Weights,
+    edge_weights: Weights | None = None,
+    allowed: npt.NDArray[np.float64] | None = None,
 ) -> Parts:
     """Call METIS on a graph in memory that has edges, and more nodes than partitions.
 
@@ -48,6 +53,7 @@ def cut_graph(
         graph: Symmetric, without duplicates and self-loops; int64.
         weights: (nodes, constraints) int64, no column of zeros.
         edge_weights: (half-edges,) int64, or None if every edge weighs 1.
+        allowed: (constraints,) largest weight of a partition over its share; None for `tolerances`.
 
     Returns:
         (nodes,) int32.
@@ -56,7 +62,8 @@ def cut_graph(
         EngineError: METIS failed.
     """
     parts = np.frombuffer(mmap.mmap(-1, 8 * graph.num_nodes), np.int64)  # shared with the child
-    allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)
+    if allowed is None:
+        allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)
     fractions = shares(config)
     call = partial(
         _library().METIS_PartGraphKway,
@@ -114,6 +121,7 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
             os._exit(work())
         finally:
             os._exit(255)
+    _children.add(child)
     try:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except BaseException:
@@ -121,12 +129,21 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
         raise
+    finally:
+        _children.discard(child)
     if status < 0 or status == 255:
         how = f"was ended by {signal.Signals(-status).name}" if status < 0 else "could not be called"
         raise EngineError(
             f"{name} {how}", remedy="Use a machine with more memory, or another engine, such as random."
         )
     return status
+
+
+def kill_children() -> None:
+    """Kill the children that other threads wait for in `call_in_child`, which then raises an error there."""
+    for child in [*_children]:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 @cache

@@ -19,9 +19,11 @@ from partition_ops.stages.partition.engines import engine_names, engine_summarie
 
 Balance = Literal["node-types", "edges", "none"]
 Objective = Literal["cut", "vol"]
+Effort = Literal["fast", "default", "best"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
 PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
 BITS = (32, 64)
+MOST_WORK = {"fast": 0, "default": 1 << 22, "best": 1 << 24}  # nodes and half-edges that auto tries often
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,14 @@ class PartitionConfig(StageConfig):
         " nodes and the in-edges of each type. none: the nodes of all types together.",
         title="Balance",
     )
+    effort: Effort = option(
+        "default",
+        help="How long the engine auto looks for a smaller edge cut. fast: one partition. default: several"
+        " partitions of graphs with up to 4 million nodes and edges, of which the best is kept. best: more"
+        " of them, and of larger graphs. Other engines ignore it.",
+        title="Effort",
+        section="More",
+    )
     seed: int = option(
         0,
         help="The same seed gives the same partitions.",
@@ -212,6 +222,8 @@ class PartitionConfig(StageConfig):
         options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
         if self.engine != "parmetis":
             del options["mpi"]
+        if self.engine != "auto":
+            del options["effort"]
         return {name: value for name, value in options.items() if name not in self.incremental_options()}
 
     def incremental_options(self) -> dict[str, Any]:

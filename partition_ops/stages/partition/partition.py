@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
+from typing import Any
+
+import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import forget_task
@@ -10,14 +14,16 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.chunked.feature_reader import check_no_trainers, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.engine import Engine, find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Problem, check_classes
+from partition_ops.stages.partition.problem import METIS_TOLERANCE, Problem, check_classes, tolerances
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
+
+logger = logging.getLogger("partition_ops")
 
 
 def partition_nodes(
@@ -81,6 +87,7 @@ def partition_task(
         with (progress or NoProgress()).step(f"Partitioning with {engine.name}", 1, "graph") as advance:
             outcome = repartition(problem, engine, earlier)
             advance(1)
+        problem.notes.update(_note_whole_nodes(problem, engine))
         parts = outcome.parts
         if config.num_trainers_per_machine > 1:
             write_trainers(writer, metadata, parts)
@@ -96,6 +103,23 @@ def partition_task(
         options |= {**config.incremental_options(), "previous": earlier.digest}
     after = ["prepare"] if engine.needs_graph else []
     return Task("partition", destination, work, options=options, after=after, outputs=[layout.ASSIGNMENT])
+
+
+def _note_whole_nodes(problem: Problem, engine: Engine) -> dict[str, Any]:
+    """Return by node type the largest share of a partition, if whole nodes need more than the tolerance."""
+    config, metadata = problem.config, problem.metadata
+    if not engine.needs_graph or config.balance == "none" or config.balance_features or config.num_parts == 1:
+        return {}
+    default = config.tolerance or METIS_TOLERANCE
+    counts = {
+        name: count for name, count in zip(metadata.node_types, metadata.num_nodes, strict=True) if count
+    }
+    sums = np.array([*counts.values()], np.int64)
+    allowed = tolerances(config, np.ones(len(sums), np.int64), sums, default)
+    more = {name: round(float(one), 3) for name, one in zip(counts, allowed, strict=True) if one > default}
+    if more:
+        logger.info("partition: a node cannot be split, so a partition may hold its share times %s", more)
+    return {"whole_nodes": more} if more else {}
 
 
 def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> None:

@@ -6,6 +6,7 @@ import logging
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,12 @@ class Problem:
     @cached_property
     def graph(self) -> ParhipGraph:
         """The symmetric homogeneous graph; its neighbours are mapped, not read."""
-        return open_parhip(self.artifacts.local_copy(layout.PREPARED_GRAPH))
+        return open_parhip(self.graph_file)
+
+    @property
+    def graph_file(self) -> Path:
+        """The ParHIP file of `graph` on this machine."""
+        return self.artifacts.local_copy(layout.PREPARED_GRAPH)
 
     @cached_property
     def in_degrees(self) -> npt.NDArray[np.int64]:

@@ -1,10 +1,20 @@
-"""Engine ``auto``: two-level or metis, whichever is expected to cut fewer edges."""
+"""Engine ``auto``: the best of several partitions of a graph that is not large, else that of two-level."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from partition_ops.stages.partition.engine import OPTIONAL, Engine
 from partition_ops.stages.partition.engines.two_level import partition_by_levels
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.tries import Tries
+from partition_ops.stages.partition.options import MOST_WORK
 from partition_ops.stages.partition.problem import Parts, Problem
+
+SHARED_WORK = {"default": 3 << 20, "best": 3 << 23}  # the same of all starts together
+STARTS = {"default": (4, 12), "best": (12, 48)}  # the fewest and the most
+TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and none by KaMinPar
+MOST_SUMS = 1 << 26  # nodes times partitions
 
 
 class Auto(Engine):
@@ -14,9 +24,12 @@ class Auto(Engine):
     supports = frozenset(OPTIONAL)
 
     def partition(self, problem: Problem) -> Parts:
-        """Cut few edges with the engine that suits the graph; `Problem.notes` says which one it was.
+        """Cut few edges; `Problem.notes` says how.
 
-        METIS gets graphs without hubs and communities, such as grids and roads, and the objective ``vol``.
+        Up to 4 million nodes and half-edges, several partitions are made and the best one is kept, see
+        `Tries`. A larger graph gets one partition: METIS makes it if the graph has neither hubs nor
+        communities, such as grids and roads, and the engine two-level otherwise. METIS also gets the
+        objective ``vol``.
 
         Returns:
             (nodes,) int32, partition by homogeneous ID.
@@ -24,9 +37,31 @@ class Auto(Engine):
         Raises:
             EngineError: METIS failed.
 
-        Peak memory: that of the engine.
+        Peak memory: that of the engine, or of `Tries`.
         """
-        return partition_by_levels(problem, or_metis=True)
+        starts = number_of_starts(problem)
+        if starts == 0:
+            return partition_by_levels(problem, or_metis=True)
+        problem.notes["chosen"] = f"best of {starts}"
+        graph = Graph.of_input(problem.graph)
+        with_kaminpar = graph.num_nodes + graph.num_half_edges >= TINY
+        file = problem.graph_file if with_kaminpar and problem.config.target_shares is None else None
+        return Tries(problem.config, graph, constraints_of(problem), starts, file).run()
+
+
+def number_of_starts(problem: Problem) -> int:
+    """Return how many partitions to make, by the size of the graph and the effort; 0 for a single one."""
+    config, graph = problem.config, problem.graph
+    work = graph.num_nodes + graph.num_half_edges
+    connected = int(np.count_nonzero(np.diff(graph.offsets)))
+    special = problem.num_parts == 1 or config.objective == "vol" or connected <= problem.num_parts
+    too_large = work > MOST_WORK[config.effort] or graph.num_nodes * problem.num_parts > MOST_SUMS
+    if special or too_large:
+        return 0
+    least, most = STARTS[config.effort]
+    if work < TINY:
+        return least
+    return min(max(SHARED_WORK[config.effort] // work, least), most)
 
 
 ENGINE = Auto()

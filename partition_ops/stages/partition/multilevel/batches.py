@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +13,17 @@ from partition_ops.system.parallel import cores
 
 MOST_NODES = 1 << 15
 LEAST_BATCHES = 64
+_alone: ContextVar[bool] = ContextVar("_alone", default=False)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Make `Batches` work in the calling thread, because other threads of the process do other work."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
 
 
 class Batches:
@@ -23,13 +36,13 @@ class Batches:
         count: How many numbers. The size of a batch depends on it alone, not on the machine.
 
     Attributes:
-        threads: As many as there are cores for this process.
+        threads: As many as there are cores for this process, or one, see `one_thread`.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.threads = cores()
-        self._pool = ThreadPoolExecutor(self.threads)
+        self.threads = 1 if _alone.get() else cores()
+        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 
     def __enter__(self) -> Self:
         return self
@@ -37,7 +50,8 @@ class Batches:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
 
     def of(self, work: Callable[[int, slice], None]) -> Iterator[slice]:
         """Yield each batch after all of it has been processed.
@@ -53,6 +67,9 @@ class Batches:
 
     def share(self, first: int, last: int, work: Callable[[int, slice], None]) -> None:
         """Process the numbers from ``first`` to ``last``, an equal share in each thread."""
+        if self._pool is None:
+            work(0, slice(first, last))
+            return
         places = [first + (last - first) * i // self.threads for i in range(self.threads + 1)]
         jobs = [self._pool.submit(work, i, slice(places[i], places[i + 1])) for i in range(self.threads)]
         for job in jobs:

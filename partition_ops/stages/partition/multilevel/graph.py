@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import Batches
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares
+from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares, tolerances
 from partition_ops.system.compilation import compiled, compiled_inline
 
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
+ROUNDING = 1e-9
 LOOKED_UP = 1 << 11  # half-edges; values looked up for so many stay in the first-level cache
 
 
@@ -114,7 +115,7 @@ class Constraints(NamedTuple):
 
 
 def constraints_of(problem: Problem) -> Constraints:
-    """Return the constraints of the graph's own nodes: a partition may hold its share times the tolerance."""
+    """Return the constraints of the graph's own nodes: a partition may hold its share times `tolerances`."""
     classes = problem.classes
     in_degrees = problem.in_degrees if problem.config.balance == "edges" else NOTHING
     count = int(classes.max(initial=0)) + 1
@@ -124,10 +125,9 @@ def constraints_of(problem: Problem) -> Constraints:
         largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
         sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
     wanted = shares(problem.config)[:, None] * sums
-    enough = np.ceil(wanted) + heaviest - 1  # an even partition may need so much, as nodes cannot be split
-    most = np.maximum(np.floor(wanted * (problem.config.tolerance or METIS_TOLERANCE)), enough).astype(
-        np.int64
-    )
+    used = np.maximum(sums, 1)  # a sum of 0 has a limit of 0 whatever the tolerance is
+    allowed = tolerances(problem.config, heaviest, used, METIS_TOLERANCE)
+    most = np.floor(wanted * allowed + ROUNDING).astype(np.int64)
     return Constraints(classes, in_degrees, np.zeros((0, len(sums)), np.int64), most)
 
 

@@ -1,0 +1,133 @@
+"""Engine ``auto`` on graphs that are not large: searches with rollback, tries, and limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partition_ops.errors import EngineError
+from partition_ops.stages.partition.engines import auto, metis
+from partition_ops.stages.partition.multilevel import batches, tries
+from partition_ops.stages.partition.multilevel.fm import climb, fill_up
+from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
+from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
+from tests.graphs import Edges, SmallGraph
+from tests.integration.test_two_level import (
+    communities,
+    constraints_of,
+    cut_of,
+    edge_cut,
+    problem,
+    weighted_graphs,
+)
+
+NONE = np.zeros(0, np.int64)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=weighted_graphs(), count=st.integers(2, 5), seed=st.integers(0, 99))
+def test_searches_save_what_they_say_within_the_limits(graph: Graph, count: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    classes = random.integers(0, 2, graph.num_nodes)
+    constraints = constraints_of(classes, NONE, count, 1.3)
+    parts = random.integers(0, count, graph.num_nodes).astype(np.int32)
+    constraints = constraints._replace(most=np.maximum(constraints.most, constraints.loads(parts)))
+    before = cut_of(graph, parts)
+    saved = climb(graph, constraints, parts, seed)
+    assert saved >= 0
+    assert cut_of(graph, parts) == before - saved
+    assert (constraints.loads(parts) <= constraints.most).all()
+
+
+def test_a_search_goes_through_moves_that_cut_more() -> None:
+    """Two triangles with a weak tie, cut through: the first move of any node cuts as many edges or more."""
+    matrix = np.zeros((8, 8), np.int64)
+    for first in (0, 4):
+        for one in range(first, first + 4):
+            matrix[one, one + 1 : first + 4] = 1
+    matrix[3, 4] = 1
+    full = matrix + matrix.T
+    rows, columns = np.nonzero(full)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=8))])
+    graph = Graph(offsets, columns, full[rows, columns], np.ones(8, np.int64))
+    parts = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int32)
+    constraints = constraints_of(np.zeros(8, np.int64), NONE, 2, 1.25)
+    climb(graph, constraints, parts, 0)
+    assert cut_of(graph, parts) == 1
+
+
+def test_light_partitions_are_filled_up_as_far_as_the_price_allows() -> None:
+    nodes = 60
+    ends = np.column_stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes])
+    both = np.concatenate([ends, ends[:, ::-1]])
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    graph = Graph(np.arange(nodes + 1) * 2, both[:, 1].copy(), NOTHING, NOTHING)
+    parts = np.repeat([0, 1, 2], [26, 26, 8]).astype(np.int32)
+    constraints = constraints_of(np.zeros(nodes, np.int64), NONE, 3, 1.5)
+    least = np.full(3, 18)
+    filled = fill_up(graph, constraints, parts, least, 0.0)
+    assert np.bincount(filled).min() == 18
+    np.testing.assert_array_equal(fill_up(graph, constraints, parts, least // 3, 0.0), parts)
+    cut = parts[both[:, 0]] != parts[both[:, 1]]
+    assert (filled[both[:, 0]] != filled[both[:, 1]]).sum() == cut.sum()
+
+
+@pytest.fixture(scope="module")
+def graph() -> SmallGraph:
+    return communities({"a": 900, "b": 600, "c": 60}, 60)
+
+
+@pytest.mark.parametrize("balance", ["node-types", "edges"])
+def test_auto_cuts_no_more_than_metis_within_the_limits(
+    graph: SmallGraph, tmp_path: Path, balance: str
+) -> None:
+    task = problem(graph, tmp_path, num_parts=4, balance=balance)
+    parts = auto.ENGINE.partition(task)
+    limits = limits_of(task)
+    assert (limits.loads(parts) <= limits.most).all()
+    assert edge_cut(task, parts) <= edge_cut(task, metis.ENGINE.partition(task))
+    assert task.notes["chosen"].startswith("best of ")
+
+
+def test_any_number_of_cores_gives_the_same_tries(
+    graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = problem(graph, tmp_path, num_parts=3, seed=2)
+    expected = auto.ENGINE.partition(task)
+    for module in (tries, batches):
+        monkeypatch.setattr(module, "cores", lambda: 3)
+    np.testing.assert_array_equal(auto.ENGINE.partition(task), expected)
+
+
+def test_the_effort_says_how_many_partitions_are_made(graph: SmallGraph, tmp_path: Path) -> None:
+    starts = [
+        auto.number_of_starts(problem(graph, tmp_path / effort, num_parts=4, effort=effort))
+        for effort in ("fast", "default", "best")
+    ]
+    assert starts[0] == 0 < starts[1] < starts[2]
+
+
+def test_nodes_without_neighbours_even_out_the_rest(tmp_path: Path) -> None:
+    """A clique of half of the nodes stays whole, because single nodes fill the other partition."""
+    clique = [(one, other) for one in range(50) for other in range(one)]
+    graph = SmallGraph({"n": 100}, {"n:to:n": Edges(*map(list, zip(*clique, strict=True)))})
+    task = problem(graph, tmp_path, num_parts=2)
+    parts = auto.ENGINE.partition(task)
+    assert np.bincount(parts).tolist() == [50, 50]
+    assert edge_cut(task, parts) == 0
+
+
+def test_a_library_that_fails_in_every_try_is_an_error(
+    graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise EngineError("METIS failed")
+
+    monkeypatch.setattr(tries, "cut_graph", fail)
+    monkeypatch.setattr(auto, "TINY", 1 << 30)  # no KaMinPar
+    with pytest.raises(EngineError, match="METIS failed"):
+        auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
