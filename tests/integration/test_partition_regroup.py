@@ -114,8 +114,8 @@ def test_a_lower_price_moves_more_old_nodes_and_cuts_fewer_edges(tmp_path: Path)
 
 
 def test_communities_that_come_need_no_full_run(tmp_path: Path) -> None:
-    before, _ = partitioned(communities(SIZES), tmp_path / "before")
-    after, counters = partitioned(communities(LARGER), tmp_path / "after", before)
+    before, _ = partitioned(communities(SIZES), tmp_path / "before", engine="two-level")
+    after, counters = partitioned(communities(LARGER), tmp_path / "after", before, engine="two-level")
     found = migration(after)
     assert found["mode"] == "incremental"
     assert counters["moved"] <= 60
