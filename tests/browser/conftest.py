@@ -1,8 +1,8 @@
 """Tests in a browser that take minutes; ``.ci/run`` runs them, ``make test`` does not.
 
-With the environment variable ``SCREENSHOTS``, a folder, they also write the pictures of the docs there::
+With the environment variable ``PICTURES``, a folder, they also write the pictures of the docs there::
 
-    SCREENSHOTS=docs/images .venv/bin/python -m pytest tests/browser
+    PICTURES=docs/images .venv/bin/python -m pytest tests/browser
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _browser(site: Site, folder: Path, user: str) -> Iterator[Browser]:  # noqa:
 @pytest.fixture
 def save() -> Save:
     """Save a picture for the docs, if they are wanted."""
-    folder = os.environ.get("SCREENSHOTS")
+    folder = os.environ.get("PICTURES")
 
     def saving(browser: Browser, name: str) -> None:
         if folder:
