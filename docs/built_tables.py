@@ -91,7 +91,7 @@ def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def _help(parser: argparse.ArgumentParser) -> str:
-    width = 100
+    width = 88  # fits beside both menus
     parser.formatter_class = _with_width(parser.formatter_class, width)
     return parser.format_help().strip()
 
@@ -99,7 +99,7 @@ def _help(parser: argparse.ArgumentParser) -> str:
 def _with_width(formatter: Callable[..., argparse.HelpFormatter], width: int) -> type[argparse.HelpFormatter]:
     class Formatter(formatter):  # type: ignore[misc, valid-type]
         def __init__(self, prog: str) -> None:
-            super().__init__(prog, width=width, max_help_position=30)
+            super().__init__(prog, width=width, max_help_position=26)
 
     return Formatter
 
