@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test test-long test-compose campaign env bench lint reference docs lock clean
+.PHONY: help demo up down status test test-long test-compose test-outages campaign env bench lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -33,7 +33,10 @@ test-long: $(READY) ## Run the long tests: over many graphs, and with servers th
 	@$(PYTHON) -m pytest -n 2 -m long tests/long tests/e2e tests/guide tests/integration
 
 test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and run a job on two workers
-	@$(PYTHON) -m pytest tests/compose
+	@$(PYTHON) -m pytest -m "not long" tests/compose
+
+test-outages: $(READY) ## Stop services of docker-compose.yaml for a minute each in the middle of runs
+	@$(PYTHON) -m pytest tests/compose/test_outages.py
 
 campaign: $(READY) ## Kill, suspend and damage runs, for at most an hour, and print a table of the results
 	@$(PYTHON) -m tests.campaign

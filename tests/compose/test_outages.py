@@ -18,7 +18,7 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.verification import verify_output
 from tests.compose.stack import Stack
 
-pytestmark = pytest.mark.compose
+pytestmark = [pytest.mark.compose, pytest.mark.long]
 PARTS = 6
 AWAY_SECONDS = 60.0
 RUN_SECONDS = 3600.0  # where many share a machine, a run has taken half an hour
