@@ -170,7 +170,7 @@ class Connection:
 
     Attributes:
         bucket: Name of the bucket.
-        client: The client of boto3.
+        client: The client of boto3; `current_client` returns it.
         download: Transfer configuration for downloads.
         upload: Transfer configuration for uploads.
         progress: Shows the progress of large transfers.
@@ -180,6 +180,7 @@ class Connection:
         bucket_seen: Whether the bucket is known to exist.
         other_etags: Whether an ETag of the form of an MD5 was found not to be the MD5 of its object.
         fenced: Place of the fence of the stores.
+        client_is_given: Whether the caller made the client, for example an Airflow hook.
     """
 
     bucket: str
@@ -193,11 +194,30 @@ class Connection:
     bucket_seen: bool = False
     other_etags: bool = False
     fenced: Fenced = field(default_factory=Fenced)
+    client_is_given: bool = False
     _without_fence: threading.local = field(default_factory=threading.local)
+    _process: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
+        self._prepare_client()
+
+    def _prepare_client(self) -> None:
         send_md5(self.client)
         self.client.meta.events.register("before-send.s3", self.check_fence)
+
+    def current_client(self) -> S3Client:
+        """Return the client, in a forked process without the open connections of its parent.
+
+        Two processes that use one connection, such as two workers of a DataLoader, get each other's answers.
+        """
+        if os.getpid() != self._process:
+            if self.client_is_given:
+                self.client.close()
+            else:
+                self.client = make_client(self.settings)
+                self._prepare_client()
+            self._process = os.getpid()
+        return self.client
 
     @property
     def plain(self) -> bool:

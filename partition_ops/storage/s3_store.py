@@ -106,6 +106,7 @@ class S3Store(Store):
             transfer_config(settings, WHOLE_BYTES),
             progress or NoProgress(),
             settings,
+            client_is_given=client is not None,
         )
         self._set_up(connection, prefix, owner=True)
 
@@ -361,7 +362,7 @@ class S3Store(Store):
 
     @property
     def _client(self) -> S3Client:
-        return self._connection.client
+        return self._connection.current_client()
 
     @property
     def _endpoint(self) -> str:

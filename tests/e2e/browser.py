@@ -14,6 +14,7 @@ from typing import Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECONDS = 120.0
+LEFT = ("Inspected target navigated or closed", "Execution context was destroyed")
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",  # needed as root in a container; only our own pages are opened
@@ -67,8 +68,13 @@ class Browser:
         self._send("Page.navigate", url=url)
 
     def evaluate(self, script: str) -> Any:
-        """The value of a JavaScript expression."""
-        answer = self._send("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of a JavaScript expression; none if the page is being left."""
+        try:
+            answer = self._send("Runtime.evaluate", expression=script, returnByValue=True)
+        except RuntimeError as error:
+            if any(reason in str(error) for reason in LEFT):
+                return None
+            raise
         return answer["result"].get("value")
 
     def wait_for_text(self, *texts: str) -> str:

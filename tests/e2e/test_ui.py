@@ -58,7 +58,7 @@ def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser:
     browser.click("button", "Trigger")
     browser.wait_for_text("Run Parameters", "Input graph", "Number of partitions", "Balance", "Engine")
     shown = "[...document.querySelectorAll('input')].map(e => e.value)"
-    wait_until(lambda: {INPUT, OUTPUT, "4"} <= set(browser.evaluate(shown)), seconds=120)
+    wait_until(lambda: {INPUT, OUTPUT, "4"} <= set(browser.evaluate(shown) or ()), seconds=120)
     before = {run["dag_run_id"] for run in _runs(site)}
     browser.click("[role=dialog] button", "Trigger")
     (started,) = wait_until(

@@ -129,6 +129,7 @@ def test_from_the_command_line(package: Path, graph: Path, only_dgl: Path, tmp_p
     assert (to / "small.json").is_file()
 
 
+@pytest.mark.long
 def test_on_s3(
     package: Path, graph: Path, only_dgl: Path, tmp_path: Path, s3_root: str, s3_settings: StorageSettings
 ) -> None:

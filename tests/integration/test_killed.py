@@ -158,6 +158,7 @@ def call_again(verb: str, place: Place) -> dict[str, Any]:
     return content(place.output)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("verb", "place"), [("convert", "local"), ("run", "s3")], indirect=["place"])
 def test_killed_in_scatter(verb: str, place: Place, expected: dict[str, Any]) -> None:
     """Buckets are on the disk before they appear, and while one process makes them, nowhere else."""
@@ -168,6 +169,7 @@ def test_killed_in_scatter(verb: str, place: Place, expected: dict[str, Any]) ->
     assert call_again(verb, place) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("verb", "place"), [("run", "local"), ("convert", "s3")], indirect=["place"])
 def test_killed_in_gather(verb: str, place: Place, expected: dict[str, Any]) -> None:
     prepare(verb, place)

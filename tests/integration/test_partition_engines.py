@@ -22,6 +22,7 @@ from tests.graphs import Edges, SmallGraph
 from tests.unit.stages.partition.test_partition import assigned, imbalances, stores  # noqa: F401
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", [name for name in engine_names() if name != "parmetis"])  # needs mpirun
 @pytest.mark.parametrize("num_parts", [1, 2, 5])
 def test_the_same_seed_gives_the_same_assignment(

@@ -59,4 +59,4 @@ def test_links_lead_somewhere(page: Path) -> None:
 def _anchors(page: Path) -> list[str]:
     """Return the anchors that a Markdown viewer gives to the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return [re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import os
 import stat
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +21,8 @@ from botocore.exceptions import ClientError
 
 from local_stack.processes import free_port
 from partition_ops.errors import StorageError, TransientStorageError, UsageError
-from partition_ops.storage import StorageSettings
-from partition_ops.storage.s3_client import WHOLE_BYTES
+from partition_ops.storage import StorageSettings, s3_integrity
+from partition_ops.storage.s3_client import WHOLE_BYTES, make_client
 from partition_ops.storage.s3_errors import public_address, translate_error
 from partition_ops.storage.s3_store import S3Store
 from partition_ops.system.progress import NoProgress
@@ -54,6 +58,38 @@ def test_wrong_credentials_are_refused_without_being_shown(
     assert not caught.value.transient
     for secret in ("very-wrong-value", s3_settings.access_key, s3_settings.secret_key):
         assert str(secret) not in str(caught.value)
+
+
+def reads_right(store: S3Store, contents: dict[str, bytes], number: int, together: Barrier) -> None:
+    """End with exit code 0 if every object is read right at the first request."""
+    s3_integrity.time = SimpleNamespace(sleep=lambda seconds: os._exit(2))  # type: ignore[attr-defined]
+    together.wait()
+    keys = [*contents][number::2] * 20
+    os._exit(0 if all(store.read_bytes(key) == contents[key] for key in keys) else 1)
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own client", "given client"])
+def test_forked_processes_do_not_share_connections(
+    s3_settings: StorageSettings, s3_root: str, *, given: bool
+) -> None:
+    """Two workers of a data loader would take each other's answers."""
+    settings = replace(s3_settings, max_attempts=1)
+    with opened(s3_root, settings, client=make_client(settings) if given else None) as store:
+        contents = {f"object{number}": bytes([number]) * 100_000 for number in range(8)}
+        for key, content in contents.items():
+            store.write_bytes(key, content)
+        fork = multiprocessing.get_context("fork")
+        together = fork.Barrier(2)
+        arguments = [(store, contents, number, together) for number in range(2)]
+        workers = [fork.Process(target=reads_right, args=one) for one in arguments]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(120)
+            worker.kill()  # if it still waits for an answer
+            worker.join()
+        assert [worker.exitcode for worker in workers] == [0, 0]
+        assert store.read_bytes("object3") == contents["object3"]
 
 
 @pytest.mark.parametrize("use", USES)

@@ -176,6 +176,7 @@ def uses(store: Store) -> Iterator[Callable[[], object]]:
     yield lambda: store.write_bytes("x", b"1")
 
 
+@pytest.mark.long
 def test_a_server_with_tls_is_told_from_one_that_is_down(
     settings: StorageSettings, server: tuple[S3Access, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
