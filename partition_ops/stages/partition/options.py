@@ -124,8 +124,8 @@ class PartitionConfig(StageConfig):
     effort: Effort = option(
         "default",
         help="How long the engine auto looks for a smaller edge cut. fast: one partition. default: several"
-        " partitions of graphs with up to 4 million nodes and edges, of which the best is kept. best: more"
-        " of them, and of larger graphs. Other engines ignore it.",
+        " partitions of graphs with up to 4 million nodes and ends of edges, of which the best is kept. best:"
+        " more of them, and of larger graphs. Other engines ignore it.",
         title="Effort",
         section="More",
     )

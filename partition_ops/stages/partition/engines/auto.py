@@ -26,7 +26,7 @@ class Auto(Engine):
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges; `Problem.notes` says how.
 
-        Up to 4 million nodes and half-edges, several partitions are made and the best one is kept, see
+        Up to 4 million nodes and ends of edges, several partitions are made and the best one is kept, see
         `Tries`. A larger graph gets one partition: METIS makes it if the graph has neither hubs nor
         communities, such as grids and roads, and the engine two-level otherwise. METIS also gets the
         objective ``vol``.
