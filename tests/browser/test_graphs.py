@@ -115,7 +115,7 @@ def test_the_form_begins_with_the_options_of_the_last_run(
     assert started["triggering_user_name"] == "admin"
 
     run = Run(started["dag_run_id"], OUTPUT)
-    site.wait_for_task(run, "gate", "awaiting_input")
+    site.wait_for_question(run, "gate")
     for browser in (admin, viewer):
         browser.open(site.url(path))
         browser.wait_for_text("waits for approval", "edge cut")
@@ -135,7 +135,7 @@ def test_repartition_and_approve(site: Site, admin: Browser, first: Run, root: S
     started = newest_run(site, DAG_ID)
     assert started["conf"]["previous"] == "latest"
     run = Run(started["dag_run_id"], OUTPUT)
-    site.wait_for_task(run, "gate", "awaiting_input")
+    site.wait_for_question(run, "gate")
     admin.wait_for_text("waits for approval", "Approve")
     confirm(admin, "Approve")
     site.wait(run, "success")

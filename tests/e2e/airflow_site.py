@@ -116,6 +116,17 @@ class Site:
 
         wait_until(there, seconds=RUN_SECONDS)
 
+    def wait_for_question(self, run: Run, task_id: str) -> None:
+        """Wait until a task asks a person, and the scheduler knows that its process has ended.
+
+        An answer before that starts the task again; the scheduler then takes the end of the first process for
+        that of the second one, marks the task for a retry, and the answer is lost.
+        """
+        self.wait_for_task(run, task_id, "awaiting_input")
+        ended = f"TaskInstance Finished: dag_id={run.dag_id}, task_id={task_id}, run_id={run.run_id},"
+        log = self.folders.logs / "airflow-scheduler.log"
+        wait_until(lambda: ended in log.read_text(errors="replace"), seconds=RUN_SECONDS)
+
     def log(self, run: Run, task_id: str) -> list[dict[str, Any]]:
         answer = self.call("GET", f"{run.path}/taskInstances/{task_id}/logs/1?full_content=true")
         return [entry for entry in answer["content"] if isinstance(entry, dict)]

@@ -69,7 +69,7 @@ def story(site: Site, root: Store) -> Story:
     look = site.repartition(LIST)
     first = Run(f"repartition__{look.run_id}__0", OUTPUT)
     site.wait_for_task(look, "graph.partition", "deferred")
-    site.wait_for_task(first, "gate", "awaiting_input")
+    site.wait_for_question(first, "gate")
     latest = [newest(root)]
     other = site.trigger(input_uri=INPUT, output_uri=OUTPUT, num_parts=2)
     site.wait_for_task(other, "lock", "up_for_reschedule")
