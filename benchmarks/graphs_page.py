@@ -29,10 +29,17 @@ import psutil
 import requests
 
 from benchmarks.processes import machine
-from local_stack.airflow import BUCKET, DATABASE, USER, airflow_environment, prepare_airflow, start_airflow
+from local_stack.airflow import (
+    BUCKET,
+    DATABASE,
+    USER,
+    airflow_environment,
+    prepare_airflow,
+    start_airflow,
+    start_storage,
+)
 from local_stack.folders import Folders, load_secrets
 from local_stack.processes import free_port
-from local_stack.s3_server import start_s3_server
 from partition_ops.storage import StorageSettings, open_store
 
 DAG_ID = "partition_graph"
@@ -173,13 +180,7 @@ def _served(root: Path, graphs: int, runs: int) -> Iterator[tuple[str, dict[str,
     secrets = load_secrets(folders)
     os.environ["AIRFLOW_HOME"] = str(folders.airflow)  # before the models are imported
     with ExitStack() as stack:
-        server, s3 = start_s3_server(
-            folders.s3,
-            folders.logs / "s3.log",
-            access_key=secrets.s3_access_key,
-            secret_key=secrets.s3_secret_key,
-            buckets=(BUCKET,),
-        )
+        server, s3 = start_storage(folders, secrets)
         stack.callback(server.stop)
         port = free_port()
         env = airflow_environment(folders, secrets, s3, port)

@@ -10,14 +10,9 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 from graph_partitioning.operators.manage import ManageGraphOperator
-from graph_partitioning.options import Management, Retention, form, templates
+from graph_partitioning.options import GraphLocation, Management, Retention, form, templates
 
-CONNECTION = Param(
-    "aws_default",
-    type=["null", "string"],
-    title="Storage connection",
-    description="Airflow connection of type aws for s3:// URIs.",
-)
+PARAMS = {**form(Management, Retention), "storage_conn_id": form(GraphLocation)["storage_conn_id"]}
 
 with DAG(
     dag_id="manage_graph",
@@ -27,10 +22,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    params={
-        **{name: Param(**keywords) for name, keywords in form(Management, Retention).items()},
-        "storage_conn_id": CONNECTION,
-    },
+    params={name: Param(**keywords) for name, keywords in PARAMS.items()},
     tags=["dgl", "graph", "partitioning"],
     default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "retry_exponential_backoff": 2},
 ) as dag:

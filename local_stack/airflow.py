@@ -12,7 +12,7 @@ from pathlib import Path
 from local_stack.airflow_api import AirflowApi
 from local_stack.folders import PROJECT, Folders, Secrets, write_private_json
 from local_stack.processes import Service
-from local_stack.s3_server import REGION, S3Access
+from local_stack.s3_server import REGION, S3Access, start_s3_server
 
 USER = "admin"
 DATABASE = "airflow.db"
@@ -23,6 +23,22 @@ MIGRATE_SECONDS = 400.0
 START_SECONDS = 400.0
 AUTH_MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
 FOREIGN = ("AIRFLOW", "AWS_", "PYTHONPATH", "PYTHONHOME", "RCLONE_")
+
+
+def start_storage(folders: Folders, secrets: Secrets, *, preferred_port: int = 0) -> tuple[Service, S3Access]:
+    """Start the S3 server of the stack, with the bucket of graphs.
+
+    Raises:
+        StackError: The server did not start; the message has the end of its log.
+    """
+    return start_s3_server(
+        folders.s3,
+        folders.logs / "s3.log",
+        access_key=secrets.s3_access_key,
+        secret_key=secrets.s3_secret_key,
+        buckets=(BUCKET,),
+        preferred_port=preferred_port,
+    )
 
 
 def airflow_environment(folders: Folders, secrets: Secrets, s3: S3Access, port: int) -> dict[str, str]:

@@ -20,11 +20,11 @@ from typing import IO, NoReturn
 import psutil
 
 from local_stack.airflow import (
-    BUCKET,
     USER,
     airflow_environment,
     prepare_airflow,
     start_airflow,
+    start_storage,
     wait_for_airflow,
 )
 from local_stack.airflow_api import AirflowApi
@@ -37,7 +37,6 @@ from local_stack.processes import (
     kill_descendants,
     stop_together,
 )
-from local_stack.s3_server import start_s3_server
 
 AIRFLOW_PORT = 8080
 S3_PORT = 9000
@@ -94,14 +93,7 @@ def supervise(folders: Folders, owner: str, lease: int | None) -> int:
 def _start(folders: Folders, state: State, services: Services) -> State:
     secrets = load_secrets(folders)
     write_state(folders, state.now("starting", "Starting the S3 server"))
-    server, s3 = start_s3_server(
-        folders.s3,
-        folders.logs / "s3.log",
-        access_key=secrets.s3_access_key,
-        secret_key=secrets.s3_secret_key,
-        buckets=(BUCKET,),
-        preferred_port=S3_PORT,
-    )
+    server, s3 = start_storage(folders, secrets, preferred_port=S3_PORT)
     services.add(server)
     state = state.at(s3_port=s3.port, airflow_port=free_port(AIRFLOW_PORT))
     env = airflow_environment(folders, secrets, s3, state.airflow_port)

@@ -62,7 +62,7 @@ def latest_run(root: Store) -> str | None:
     Raises:
         InvalidInputError: ``latest.json`` is broken, or names a run by a relative path that is not below it.
     """
-    return _run_of(root, _read_pointer(root))
+    return _run_of(root, read_pointer(root))
 
 
 def run_at(root: Store) -> str:
@@ -96,7 +96,7 @@ def check_still_latest(destination: Store, root: Store) -> bytes | None:
     Raises:
         ConflictError: Another run was published since, or holds the lock.
     """
-    pointer = _read_pointer(root)
+    pointer = read_pointer(root)
     beginning = read_beginning(destination)
     if beginning is None:
         return pointer
@@ -133,7 +133,8 @@ def point_at(root: Store, pointer: dict[str, Any], *, expected: bytes | None) ->
         )
 
 
-def _read_pointer(root: Store) -> bytes | None:
+def read_pointer(root: Store) -> bytes | None:
+    """Return the content of ``latest.json``, unchecked; None if there is none."""
     try:
         return root.read_bytes(layout.LATEST)  # one request to S3 in most cases
     except InvalidInputError:

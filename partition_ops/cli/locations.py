@@ -12,7 +12,7 @@ from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
-from partition_ops.storage.uris import check_spelling
+from partition_ops.storage.uris import check_spelling, split_uri
 from partition_ops.system.progress import terminal_progress
 
 OUTPUT_HELP = "Root of the output: a folder or s3://…."
@@ -149,12 +149,12 @@ def split_file_uri(uri: str, option: str) -> tuple[str, str]:
         UsageError: The URI names a folder, or is misspelt.
     """
     check_spelling(uri)
-    folder, _, name = uri.rpartition("/")
+    folder, name = split_uri(uri)
     if not name or folder.endswith(":/"):  # s3://bucket
         raise UsageError(
             f"{option} names no file", found=repr(uri), expected="a local path or s3://bucket/key"
         )
-    return folder or ("/" if uri.startswith("/") else "."), name
+    return folder, name
 
 
 def local_folder(text: str, option: str) -> Path:

@@ -20,6 +20,7 @@ from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.uris import split_uri
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -115,7 +116,7 @@ def ingest_graph_file(
         InvalidInputError: The graph is rejected. If its tables have findings, ``validation/report.json``
             below the target has them, in the format of ``validate``.
     """
-    folder, name = _split(uri)
+    folder, name = split_uri(uri)
     with opened(folder) as source:
         if is_saved_graph(uri):
             return _ingestion(config, source, name, target, opened).run()
@@ -141,7 +142,7 @@ def find_changed_source(config: IngestConfig, uri: str, run: Store, opened: Open
     """
     target = ingested_graph_of(run)
     record = read_record(target, "ingest")
-    folder, name = _split(uri)
+    folder, name = split_uri(uri)
     with opened(folder) as source:
         task = _ingestion(config, source, name, target, opened)
         kept = {key: record["options"][key] for key in ("previous",) if key in record["options"]}
@@ -184,11 +185,6 @@ def ingested_graph_of(run: Store) -> Store:
             " of the earlier run, and take NEW as the input.",
         )
     return graph
-
-
-def _split(uri: str) -> tuple[str, str]:
-    folder, _, name = uri.rpartition("/")
-    return folder or ("/" if uri.startswith("/") else "."), name
 
 
 def _ingestion(

@@ -57,6 +57,12 @@ def check_spelling(uri: str) -> None:
         )
 
 
+def split_uri(uri: str) -> tuple[str, str]:
+    """Return the folder of a file, as a path or URI, and the name of the file."""
+    folder, _, name = uri.rpartition("/")
+    return folder or ("/" if uri.startswith("/") else "."), name
+
+
 def _open(uri: str, settings: StorageSettings | None, progress: Progress | None) -> Store:
     scheme, found, rest = uri.partition("://")
     if not found:

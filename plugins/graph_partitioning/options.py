@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,6 +20,8 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
+
+RUN_NAME = re.compile(r"^(?!\.\.?$)[^/]+$")  # a folder below runs/
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,14 +108,12 @@ class Management(Options):
         help="Name of the folder of the run below runs/, to publish or to delete.",
         title="Run",
         empty="for the action retain",
-        form={"pattern": r"^$|^(?!\.\.?$)[^/]+$"},
+        form={"pattern": f"^$|{RUN_NAME.pattern}"},
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.action == "retain" or (
-            self.run_name and "/" not in self.run_name and self.run_name not in (".", "..")
-        ):
+        if self.action == "retain" or RUN_NAME.fullmatch(self.run_name or ""):
             return
         raise UsageError(
             f"The action {self.action!r} needs the name of a run",

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from local_stack.airflow import (
-    BUCKET,
     USER,
     airflow_environment,
     prepare_airflow,
     start_airflow,
+    start_storage,
     wait_for_airflow,
 )
 from local_stack.airflow_api import AirflowApi
 from local_stack.folders import PROJECT, Folders, load_secrets
 from local_stack.processes import free_port
-from local_stack.s3_server import S3Access, start_s3_server
+from local_stack.s3_server import S3Access
 from tests.e2e.airflow_site import (
     BROKEN,
     CONNECTION,
@@ -103,13 +103,7 @@ def refused(site: Site) -> Run:
 def _services(folders: Folders, dags: Path, statsd: StatsdServer, package: Path) -> Iterator[Site]:
     secrets = load_secrets(folders)
     with ExitStack() as stack:
-        server, s3 = start_s3_server(
-            folders.s3,
-            folders.logs / "s3.log",
-            access_key=secrets.s3_access_key,
-            secret_key=secrets.s3_secret_key,
-            buckets=(BUCKET,),
-        )
+        server, s3 = start_storage(folders, secrets)
         stack.callback(server.stop)
         port = free_port()
         env = {**_environment(folders, s3, port, dags), **statsd.settings, "PYTHONPATH": str(package)}

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
-from partition_ops.artifacts.latest import check_still_latest, point_at, read_beginning
+from partition_ops.artifacts.latest import check_still_latest, point_at, read_beginning, read_pointer
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.artifacts.records import (
     TEXT_TASK,
@@ -163,7 +163,7 @@ def publish_again(root: Store, name: str) -> dict[str, Any]:
             size.
         ConflictError: ``latest.json`` was written meanwhile.
     """
-    before = root.read_bytes(layout.LATEST) if root.exists(layout.LATEST) else None
+    before = read_pointer(root)
     run = root.child(f"{layout.RUNS}/{name}")
     manifest = read_manifest(run)
     _check_there(run, manifest["artifacts"])

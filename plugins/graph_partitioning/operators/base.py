@@ -174,8 +174,10 @@ class GraphRunOperator(OptionsOperator):
     @contextmanager
     def graph_file(self, hook: GraphStorageHook) -> Iterator[tuple[Store, str]]:
         """Open the folder of a file that is ingested, and return it and the name of the file."""
-        folder, _, name = self.input_uri.rpartition("/")
-        with hook.open(folder or ("/" if self.input_uri.startswith("/") else ".")) as store:
+        from partition_ops.storage.uris import split_uri
+
+        folder, name = split_uri(self.input_uri)
+        with hook.open(folder) as store:
             yield store, name
 
     def _table_root(self, folder: Store, name: str) -> str:

@@ -97,11 +97,12 @@ class LookForChangesOperator(BaseOperator):
         from partition_ops.errors import InvalidInputError
         from partition_ops.jobs.open_graph import find_changed_source
         from partition_ops.stages.ingest.graph_file import graph_name_of
+        from partition_ops.storage.uris import split_uri
 
         uri = self.graph["input_uri"]
-        folder, _, key = uri.rpartition("/")
+        folder, key = split_uri(uri)
         given = self.graph.get("graph_name") or None
-        with hook.open(folder or "/") as source:
+        with hook.open(folder) as source:
             name = given or graph_name_of(source, key)
         with hook.open(graph_root(self.graph["output_uri"], name)) as root:
             latest = latest_run(root)
@@ -170,10 +171,11 @@ def _read(place: str, storage_conn_id: str | None) -> str | bytes:
     from airflow.sdk import Variable
 
     from partition_ops.errors import InvalidInputError
+    from partition_ops.storage.uris import split_uri
 
     if not place.startswith(VARIABLE):
-        folder, _, name = place.rpartition("/")
-        with GraphStorageHook(storage_conn_id).open(folder or ".") as store:
+        folder, name = split_uri(place)
+        with GraphStorageHook(storage_conn_id).open(folder) as store:
             return store.read_bytes(name)
     text: str | None = Variable.get(place.removeprefix(VARIABLE), default=None)
     if text is None:
