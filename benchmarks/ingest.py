@@ -1,24 +1,27 @@
 """`ingest` and GraphStorm's graph construction on the same tables with text keys, side by side.
 
-    python -m benchmarks.ingest FOLDER [--scale 1] [--uniform] [--memory 4G] [--graphstorm PYTHON]
-        [--rounds 1]
+    python -m benchmarks.ingest FOLDER [--scale 1] [--memory 4G] [--graphstorm PYTHON] [--rounds 1]
 
 The tables are those of `benchmarks.mag_graph`: ogbn-mag's counts of nodes and edges (1.9 million nodes and 19
 million edges at scale 1), 128 features of every paper as lists of float32, keys such as ``P448394750123`` in
-an order of their own. They are written to FOLDER/tables once. ``--uniform`` draws the ends of edges
-uniformly, which takes a fraction of the time and memory.
+an order of their own. Edges are drawn a slice at a time, so some are there twice. The tables are written to
+FOLDER/tables once.
 
 ``--graphstorm`` names a Python in which graphstorm 0.5.1 can be imported from; see
 `benchmarks.ingest_graphstorm` for what it runs. It keeps all results in memory and writes only the ID maps;
-`ingest` writes the whole graph. Prints a JSON object with seconds and peak memory of each.
+`ingest` writes the whole graph. Prints a JSON object with seconds and peak memory of each, and whether the
+anonymous memory of `ingest` was within ``--memory``: pages of files that it has mapped are not part of that,
+because the system drops them when memory is short.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +30,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.mag_graph import EDGES, FEATURES, NODES, Ids, Shape, draw_graph
+from benchmarks.mag_graph import EDGES, FEATURES, NODES, EdgeDraws, Ids, Shape, draw_communities
 from benchmarks.processes import Cost, machine, measure, median
+from partition_ops.options.values import parse_size
 
 PRIME, FACTOR = 999_999_999_989, 1_640_531  # multiplication by a factor permutes the numbers below a prime
 FILES = 4
@@ -50,12 +54,12 @@ def keys(node_type: str, ids: Ids) -> pa.Array:
     return pc.binary_join_element_wise(node_type[0].upper(), numbers, "")
 
 
-def write_tables(folder: Path, scale: float, *, uniform: bool = False) -> None:
-    """Write the tables and their ``graph.yaml``; peak memory: that of `draw_graph`, and 1 GB."""
+def write_tables(folder: Path, scale: float) -> None:
+    """Write the tables and their ``graph.yaml``; peak memory: 32 bytes a node, and 1 GB."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     shape = Shape(scale)
-    drawn = {} if uniform else draw_graph(rng, shape).edges
+    communities = draw_communities(rng, shape)
     for node_type in NODES:
         ids = rng.permutation(shape.nodes(node_type))
         for index, part in enumerate(np.array_split(ids, FILES)):
@@ -70,14 +74,12 @@ def write_tables(folder: Path, scale: float, *, uniform: bool = False) -> None:
     lines = []
     for edge_type in EDGES:
         src_type, relation, dst_type = edge_type.split(":")
-        pairs = drawn.pop(edge_type, None)
-        if pairs is None:
-            sizes = [shape.nodes(src_type), shape.nodes(dst_type)]
-            pairs = rng.integers(0, sizes, (shape.edges(edge_type), 2))
-        for index, part in enumerate(np.array_split(pairs, FILES)):
+        draws = EdgeDraws(communities[src_type], communities[dst_type])
+        ends = [shape.edges(edge_type) * (index + 1) // FILES for index in range(FILES)]
+        for index, (begin, end) in enumerate(pairwise([0, *ends])):
             with _Writer(folder / f"{relation}-{index}.parquet") as writer:
-                for begin in range(0, max(len(part), 1), SLICE):
-                    src, dst = part[begin : begin + SLICE].T
+                for first in range(begin, max(end, begin + 1), SLICE):
+                    src, dst = draws.draw(rng, min(SLICE, end - first))
                     writer.write(pa.table({"src": keys(src_type, src), "dst": keys(dst_type, dst)}))
         lines.append(f"  {edge_type}: {{table: '{relation}-*.parquet', src: src, dst: dst}}\n")
     (folder / "graph.yaml").write_text(GRAPH + "".join(lines))
@@ -126,6 +128,7 @@ def compare(folder: Path, *, memory: str, graphstorm: str | None, rounds: int) -
             costs["graphstorm"].append(run_graphstorm(folder, graphstorm))
         costs["ingest"].append(run_ingest(folder, memory))
     found = {name: median(several).to_json() for name, several in costs.items() if several}
+    found["within_memory"] = found["ingest"]["anonymous"] <= parse_size(memory)
     if graphstorm is not None:
         found["speedup"] = round(found["graphstorm"]["wall"] / found["ingest"]["wall"], 2)
     return found
@@ -139,14 +142,18 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--memory", default="4G")
     parser.add_argument("--graphstorm", metavar="PYTHON")
-    parser.add_argument("--uniform", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     if not (args.folder / "tables" / "graph.yaml").exists():
         shutil.rmtree(args.folder / "tables", ignore_errors=True)
-        write_tables(args.folder / "tables", args.scale, uniform=args.uniform)
+        write_tables(args.folder / "tables", args.scale)
     found = compare(args.folder, memory=args.memory, graphstorm=args.graphstorm, rounds=args.rounds)
-    print(json.dumps({**machine(), "scale": args.scale, "memory": args.memory, **found}, indent=2))
+    print(
+        json.dumps(
+            {**machine(), "load": os.getloadavg(), "scale": args.scale, "memory": args.memory, **found},
+            indent=2,
+        )
+    )
 
 
 if __name__ == "__main__":

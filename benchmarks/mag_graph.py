@@ -67,14 +67,13 @@ class Drawn:
 
 def draw_graph(rng: np.random.Generator, shape: Shape) -> Drawn:
     """Draw nodes and edges; peak memory: 16 bytes an edge, and 60 bytes an edge of the largest edge type."""
-    communities = max(int(COMMUNITIES * min(shape.scale, 1.0)), 4)
-    shares = rng.pareto(2, communities) + 0.05
-    ends = {name: _community_ends(shares, shape.nodes(name)) for name in NODES}
+    ends = draw_communities(rng, shape)
     labels = {name: rng.permutation(shape.nodes(name)) for name in NODES}
     edges = {}
     for edge_type in EDGES:
         src_type, _, dst_type = edge_type.split(":")
-        src, dst = _draw(rng, shape.edges(edge_type), ends[src_type], ends[dst_type])
+        draws = EdgeDraws(ends[src_type], ends[dst_type])
+        src, dst = draws.draw(rng, shape.edges(edge_type))
         pairs = distinct(src, dst, same_type=src_type == dst_type)
         pairs = rng.permutation(pairs, axis=0)
         pairs = np.stack([labels[src_type][pairs[:, 0]], labels[dst_type][pairs[:, 1]]], axis=1)
@@ -82,6 +81,13 @@ def draw_graph(rng: np.random.Generator, shape: Shape) -> Drawn:
             pairs = np.concatenate([pairs, pairs[rng.integers(0, len(pairs), shape.duplicates)]])
         edges[edge_type] = pairs
     return Drawn({name: _communities(ends[name], labels[name]) for name in NODES}, edges)
+
+
+def draw_communities(rng: np.random.Generator, shape: Shape) -> dict[str, Ids]:
+    """Return, by node type, the end of each community among the nodes, which are in order of communities."""
+    communities = max(int(COMMUNITIES * min(shape.scale, 1.0)), 4)
+    shares = rng.pareto(2, communities) + 0.05
+    return {name: _community_ends(shares, shape.nodes(name)) for name in NODES}
 
 
 def write_graph(folder: Path, shape: Shape) -> None:
@@ -109,18 +115,36 @@ def _community_ends(shares: npt.NDArray[np.float64], nodes: int) -> Ids:
     return ends
 
 
-def _draw(rng: np.random.Generator, count: int, src_ends: Ids, dst_ends: Ids) -> tuple[Ids, Ids]:
-    """Draw skewed sources over all communities, and destinations mostly in the source's community."""
-    order = rng.permutation(src_ends[-1])
-    src = order[(rng.random(count) ** 1.5 * src_ends[-1]).astype(np.int64)]
-    community = np.searchsorted(src_ends, src, side="right")
-    begins = np.concatenate([np.zeros(1, np.int64), dst_ends[:-1]])
-    size = (dst_ends - begins)[community]
-    skewed = rng.random(count) ** 2.5
-    local = begins[community] + (skewed * size).astype(np.int64)
-    anywhere = rng.permutation(dst_ends[-1])[(skewed * dst_ends[-1]).astype(np.int64)]
-    inside = (rng.random(count) < INSIDE) & (size > 0)
-    return src, np.where(inside, local, anywhere)
+@dataclass
+class EdgeDraws:
+    """Draws edges of one type: skewed sources over all communities, most destinations in the same one.
+
+    Attributes:
+        src_ends: (communities,) int64, the end of each community among the source nodes.
+        dst_ends: The same of the destination nodes.
+    """
+
+    src_ends: Ids
+    dst_ends: Ids
+    _src_order: Ids | None = None
+    _dst_order: Ids | None = None
+
+    def draw(self, rng: np.random.Generator, count: int) -> tuple[Ids, Ids]:
+        """Return (count,) sources and destinations, with duplicates; nodes are in order of communities."""
+        src_ends, dst_ends = self.src_ends, self.dst_ends
+        if self._src_order is None:
+            self._src_order = rng.permutation(src_ends[-1])
+        src = self._src_order[(rng.random(count) ** 1.5 * src_ends[-1]).astype(np.int64)]
+        community = np.searchsorted(src_ends, src, side="right")
+        begins = np.concatenate([np.zeros(1, np.int64), dst_ends[:-1]])
+        size = (dst_ends - begins)[community]
+        skewed = rng.random(count) ** 2.5
+        local = begins[community] + (skewed * size).astype(np.int64)
+        if self._dst_order is None:
+            self._dst_order = rng.permutation(dst_ends[-1])
+        anywhere = self._dst_order[(skewed * dst_ends[-1]).astype(np.int64)]
+        inside = (rng.random(count) < INSIDE) & (size > 0)
+        return src, np.where(inside, local, anywhere)
 
 
 def distinct(src: Ids, dst: Ids, *, same_type: bool) -> Ids:

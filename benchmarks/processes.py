@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -27,12 +28,15 @@ class Cost:
         cpu: Seconds on all cores, with those of its own children.
         peak: Bytes, the largest resident set of the process and those that it started, all together; files
             that they have mapped are part of it.
+        anonymous: Bytes, the same without the pages of files, which the system can drop at any time. 0 if the
+            system does not tell.
         output: Its standard output.
     """
 
     wall: float
     cpu: float
     peak: int
+    anonymous: int = 0
     output: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -60,12 +64,13 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.monotonic() - began
-        peak = watch.stop()
+        peak, anonymous = watch.stop()
         if process.returncode:
             errors.seek(0)
             tail = errors.read()[-2000:]
             raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}\n{tail}")
-    return Cost(wall, usage.ru_utime + usage.ru_stime, max(peak, usage.ru_maxrss * 1024), output)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Cost(wall, cpu, max(peak, usage.ru_maxrss * 1024), anonymous, output)
 
 
 class _Watch:
@@ -74,7 +79,7 @@ class _Watch:
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
         self._ended = threading.Event()
-        self._peak = 0
+        self._peak = self._anonymous = 0
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
@@ -83,12 +88,13 @@ class _Watch:
             with suppress(psutil.Error):
                 family = [self._process, *self._process.children(recursive=True)]
                 self._peak = max(self._peak, sum(_resident(one) for one in family))
+                self._anonymous = max(self._anonymous, sum(_anonymous(one) for one in family))
 
-    def stop(self) -> int:
-        """Return the largest sample in bytes."""
+    def stop(self) -> tuple[int, int]:
+        """Return the largest samples in bytes: resident, and resident but for files."""
         self._ended.set()
         self._thread.join()
-        return self._peak
+        return self._peak, self._anonymous
 
 
 def _resident(process: psutil.Process) -> int:
@@ -98,10 +104,22 @@ def _resident(process: psutil.Process) -> int:
         return 0
 
 
+def _anonymous(process: psutil.Process) -> int:
+    with suppress(OSError):
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        return 1024 * sum(
+            int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))
+        )
+    return 0
+
+
 def median(costs: Sequence[Cost]) -> Cost:
     """Return the median of each figure, with the output of the last process."""
     wall, cpu = (statistics.median(getattr(cost, name) for cost in costs) for name in ("wall", "cpu"))
-    return Cost(wall, cpu, int(statistics.median(cost.peak for cost in costs)), costs[-1].output)
+    peak, anonymous = (
+        int(statistics.median(getattr(c, name) for c in costs)) for name in ("peak", "anonymous")
+    )
+    return Cost(wall, cpu, peak, anonymous, costs[-1].output)
 
 
 def machine() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
+from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.chunked.metadata import METADATA
@@ -20,6 +21,7 @@ from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.store import sha256_of
 from partition_ops.storage.uris import split_uri
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import temporary_folder
@@ -40,6 +42,7 @@ def open_graph(
     config: IngestConfig | None = None,
     data_docs: bool = False,
     read_only: bool = False,
+    numbered_as: Store | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Store]:
     """Open the root of an input graph.
@@ -56,6 +59,8 @@ def open_graph(
         config: How to ingest.
         data_docs: Write Data Docs if the tables are rejected.
         read_only: Write nothing below ``output``: take the graph that was made of tables there.
+        numbered_as: Root of a finished run. If its nodes have the IDs of a still earlier run, tables are
+            numbered as that run numbered them.
         progress: Shows what is read.
 
     Raises:
@@ -74,7 +79,7 @@ def open_graph(
             if (isinstance(uri, str) or uri.numbers_nodes) and target.exists(METADATA):
                 yield target
                 return
-            target = None
+            target, numbered_as = None, output
         if target is None:
             target = LocalStore(Path(stack.enter_context(temporary_folder())))
         with locked(target):
@@ -82,9 +87,12 @@ def open_graph(
                 uri.ingest(target, graph_name=config.graph_name, progress=progress)
             else:
                 earlier = None
+                opened = partial(open_store, settings=settings)
                 if previous is not None and not is_saved_graph(uri):
                     earlier = ingested_graph_of(previous)
-                opened = partial(open_store, settings=settings)
+                elif numbered_as is not None and not is_saved_graph(uri):
+                    folder = LocalStore(Path(stack.enter_context(temporary_folder())))
+                    earlier = _graph_before(numbered_as, opened, folder)
                 ingest_graph_file(
                     config, uri, target, opened, previous=earlier, data_docs=data_docs, progress=progress
                 )
@@ -129,6 +137,25 @@ def ingest_graph_file(
 
             report_rejected_tables(error.counts, error.findings(), target, data_docs=data_docs)
             raise
+
+
+def _graph_before(run: Store, opened: Opener, folder: LocalStore) -> Store | None:
+    """Return the graph whose IDs the nodes of a finished run have kept, or None if there is none.
+
+    The run has ingested its tables itself, or its input was ingested and is still there.
+    """
+    graph = run.child(layout.INGEST)
+    if not graph.exists(METADATA):
+        if not run.exists(layout.MANIFEST):
+            return None
+        recorded = read_manifest(run)["input"]
+        graph = opened(recorded["uri"])
+        digests = {entry["path"]: entry["sha256"] for entry in recorded["files"]}
+        if not graph.exists(METADATA) or sha256_of(graph.local_copy(METADATA)) != digests.get(METADATA):
+            return None
+    from partition_ops.stages.ingest.previous_graph import MANIFEST, continued_graph
+
+    return continued_graph(graph, folder) if graph.exists(MANIFEST) else None
 
 
 def find_changed_source(config: IngestConfig, uri: str, run: Store, opened: Opener) -> str | None:

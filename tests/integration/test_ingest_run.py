@@ -69,12 +69,33 @@ def test_a_second_run_does_nothing(shop: Path) -> None:
     assert record.stat().st_mtime_ns == before
 
 
-def test_a_grown_table_continues_the_run(shop: Path, tmp_path: Path) -> None:
+def test_a_grown_table_continues_the_run(shop: Path, tmp_path: Path, called: Called) -> None:
     users = [{**USERS[0], "user_id": "a0"}, *USERS]
     write_shop(tmp_path, users=users, ratings=[*RATINGS, {**RATINGS[0], "user_id": "a0"}])
     result = run(tmp_path / "graph.yaml", tmp_path / "out", previous=shop / "out")
     assert keys(tmp_path / "out/ingest", "user") == ["u07", "u2", "u7", "ü1", "a0"]
     assert result.quality["migration"]["node_types"]["user"]["new"] == 1
+    assert changes(tmp_path / "graph.yaml", tmp_path / "out", called)["unchanged_since"]
+    write_csv(tmp_path / "items.csv", [{**ITEMS[0], "sku": "0"}, *ITEMS])
+    found = changes(tmp_path / "graph.yaml", tmp_path / "out", called)
+    features = [f"node_data/item/{name}-0.npy" for name in ("brand", "price")]
+    assert found["changed"] == ["metadata.json", *features]  # edges have the IDs that they had
+
+
+def test_changes_of_a_graph_that_was_ingested_before_the_run(
+    shop: Path, tmp_path: Path, called: Called
+) -> None:
+    write_shop(tmp_path, users=[{**USERS[0], "user_id": "a0"}, *USERS])
+    ingest(tmp_path, tmp_path / "graph", previous=shop / "out/ingest")
+    run(tmp_path / "graph", tmp_path / "out", engine="random")
+    assert changes(tmp_path / "graph.yaml", tmp_path / "out", called)["unchanged_since"]
+    assert partition_ops.verify(tmp_path / "graph.yaml", tmp_path / "out").passed
+
+
+def changes(graph: Path, output: Path, called: Called) -> Any:
+    done = called("changes", graph, output, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def test_an_earlier_run_must_be_of_tables(shop: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.jobs.changes import find_changes
 
-    with open_input(arguments) as source, open_run(arguments.run, arguments) as run:
+    with open_run(arguments.run, arguments) as run, open_input(arguments, numbered_as=run) as source:
         changes = find_changes(source, run)
     for what in ("added", "changed", "removed"):
         for path in getattr(changes, what):
@@ -32,7 +32,8 @@ VERB = Verb(
     summary="list what has changed in a graph since a finished run",
     description="""\
 Compare the files of the graph at INPUT with those that the manifest of RUN lists, and print which were added,
-changed or removed. The exit code is 0 in either case; --json has 'unchanged_since'.""",
+changed or removed. Tables are ingested for this; nodes that RUN took over from an earlier run keep their IDs.
+The exit code is 0 in either case; --json has 'unchanged_since'.""",
     add_arguments=add_arguments,
     execute=execute,
 )

@@ -26,6 +26,7 @@ from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
 from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
 from partition_ops.stages.ingest.numbering import KEY, Ends, Numbered, Numbering, ends_of, key_of
 from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.ingest.previous_graph import MANIFEST, key_files, read_manifest
 from partition_ops.stages.ingest.problems import Problem, count_of, reject, rows_where, sentences
 from partition_ops.stages.ingest.sources import FoundTable, OpenRoot, Source, find_table, open_table
 from partition_ops.storage import Store, open_store
@@ -36,7 +37,6 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 GRAPH_FILE = "graph.yaml"
-MANIFEST = "ingest.json"
 VERSION = 1
 FOLDERS = ("edges", "node_data", "edge_data", "node_ids", "node_text", "records")
 
@@ -254,8 +254,7 @@ class _Ingestion:
         """Return the files with the keys of the previous graph, if it has the type."""
         if self.previous is None:
             return []
-        spec = self.previous.read_json(METADATA).get("node_ids", {}).get(node_type)
-        return [self.previous.local_copy(key) for key in spec["data"]] if spec else []
+        return key_files(self.previous, node_type)
 
     def _write_nodes(self, index: int, node: NodeTable, numbered: Numbered) -> None:
         """Write the keys of a type, and what its table has beside them."""
@@ -522,20 +521,3 @@ class _Ingestion:
         }
         check_document(manifest, "ingest", where=MANIFEST)
         return manifest
-
-
-def read_manifest(store: Store) -> dict[str, Any]:
-    """Read ``ingest.json`` of a graph that was made from tables.
-
-    Raises:
-        InvalidInputError: The graph was not made from tables, or the file is damaged.
-    """
-    if not store.exists(MANIFEST):
-        raise InvalidInputError(
-            f"{store.uri} is not a graph that 'partition-ops ingest' has made",
-            found=f"no {MANIFEST}",
-            expected="the folder of an earlier ingested graph",
-        )
-    manifest: dict[str, Any] = store.read_json(MANIFEST)
-    check_document(manifest, "ingest", where=store.uri_of(MANIFEST))
-    return manifest
