@@ -33,7 +33,7 @@ LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 FENCED = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 BUILT = re.compile(r"<!-- built: (\w+) -->")
-ONLY_SHOWN = re.compile(r"^( *```\w+) +(?:of .*|not run)$", re.MULTILINE)  # see tests/pages.py
+ONLY_SHOWN = re.compile(r"^( *```\w+) +of .*$", re.MULTILINE)  # see tests/pages.py
 FENCE_TITLE = re.compile(r"^( *```\w+) +(\S.*)$", re.MULTILINE)
 _korean: dict[str, Navigation] = {}
 _paths: dict[str, str] = {}  # in the repository, of pages that show its files
@@ -73,6 +73,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         page.meta["search"] = {"boost": 5}  # whoever pastes a message or an option
     markdown = BUILT.sub(lambda found: TABLES[found[1]](), markdown)
     name = uri.removeprefix(KOREAN)
+    if any(name == each for section in config.nav or [] for each in section.values()):
+        page.meta["hide"] = ["navigation"]  # its section has no other page
     if name != uri:
         title, rest = markdown.split("\n", 1)
         markdown = f"{title}\n{Pages(ROOT).notice(name)}{rest}"

@@ -4,8 +4,9 @@ A word behind the language of a block says how it is run:
 
 - ``exit code 3``: its last command must end with this code;
 - ``with ParMETIS``: it needs that library;
-- ``of …``, such as ``of the guide``: it belongs to another project and is only shown;
-- ``not run``: it needs what tests do not have.
+- ``of …``, such as ``of the guide``: it belongs to another project and is only shown.
+
+Commands that stand as indented text are run too, but those of `NOT_RUN`.
 """
 
 from __future__ import annotations
@@ -16,13 +17,39 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from local_stack.folders import PROJECT
 from tests.command_line import Called
 from tests.e2e.guide import blocks_of
 from tests.mpi import MISSING
 
 PARMETIS = "with ParMETIS"
-PROGRAMS = r"partition-ops |\.venv/bin/|make |docker |airflow |python -m |mpirun |curl |git |TOKEN=|\(cd "
-INDENTED = re.compile(rf"^ {{4}}(?:{PROGRAMS}).*$", re.MULTILINE)
+PROGRAMS = (
+    r"partition-ops |\.venv/bin/|\.ci/|make |docker |airflow |python3? |mpirun |curl |git |TOKEN=|\(cd |aws |"
+    r"kubectl |helm |systemd-run |pip "
+)
+INDENTED = re.compile(rf"^ {{4,}}(?:{PROGRAMS}).*$", re.MULTILINE)
+# indented commands that no test runs as they stand, and why
+NOT_RUN = {
+    "make demo": "it installs an environment; tests/e2e runs the same DAG on the same services",
+    "make env": "it writes .env into the checkout; test_compose_file.py calls its function",
+    "make lock": "it installs the newest versions of all packages",
+    "make test-compose": ".ci/test_compose runs it, with images that need no registry",
+    ".ci/install_dgl2 && .venv/bin/python -m pytest tests/compat": ".ci/run runs the two one after the other",
+    "make campaign": "it takes an hour; test_documentation.py runs attempts of it",
+    "make reference": "it writes into docs/; tests compare what it writes with the docs",
+    "docker compose up -d --scale worker=2": "tests/compose starts the services in its own project",
+    "docker compose --profile demo run --rm demo": "tests/compose starts this service in its own project",
+    "docker compose stop worker scheduler": "tests/compose stops services in its own project",
+    "docker compose exec postgres pg_dump -U airflow -Fc airflow > airflow.dump": "it needs containers",
+    "git pull && make env && docker compose build": "it changes the checkout",
+    (
+        "partition-ops run graphs/mag out/mag --num-parts 8 --engine parmetis --mpi-ranks 4 "
+        "--parmetis-library ~/local/lib/libparmetis.so --parmetis-index-bits 64"
+    ): "it needs a library with 64-bit integers; test_parmetis_builds.py has a stand-in",
+    "systemd-run --scope --property MemoryMax=4G partition-ops run my-graph out --num-parts 4": (
+        "it needs systemd; the cases 'memory limit' of tests/campaign use a control group"
+    ),
+}
 
 
 def run_blocks(page: Path, called: Called) -> dict[str, Any]:
@@ -32,7 +59,7 @@ def run_blocks(page: Path, called: Called) -> dict[str, Any]:
     """
     names: dict[str, Any] = {}
     for block in blocks_of(page):
-        if block.how == "not run" or block.how.startswith("of ") or (block.how == PARMETIS and MISSING):
+        if block.how.startswith("of ") or (block.how == PARMETIS and MISSING):
             continue
         if block.language == "python":
             assert not block.how
@@ -45,9 +72,16 @@ def run_blocks(page: Path, called: Called) -> dict[str, Any]:
 
 
 def indented_commands(page: Path) -> list[str]:
-    """Return the lines with commands that a page shows as indented text, lines that go on joined."""
-    text = page.read_text().replace("\\\n", " ")
-    return [line.strip().removeprefix(".venv/bin/") for line in INDENTED.findall(text)]
+    """Return the commands that a page shows as indented text, in one line each, without comments."""
+    text = re.sub(r" *\\\n +", " ", page.read_text())
+    return [re.sub(r" {1,}# .*$", "", line).strip() for line in INDENTED.findall(text)]
+
+
+def commands_to_run(page: Path) -> list[str]:
+    """Return the indented commands of a page that neither .ci/run itself runs nor `NOT_RUN` lists."""
+    ci = (PROJECT / ".ci/run").read_text()
+    known = {*NOT_RUN, *re.findall(r"(?:make|\.venv/bin/python) [\w/ .-]+?(?=$|  #)", ci, re.MULTILINE)}
+    return [line.removeprefix(".venv/bin/") for line in indented_commands(page) if line not in known]
 
 
 def run_commands(script: str, called: Called, *, code: int = 0) -> None:

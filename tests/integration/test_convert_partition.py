@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import tempfile
 from collections.abc import Callable
@@ -23,7 +22,9 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
+from tests.e2e.guide import blocks_of
 from tests.graphs import SHAPES, Edges, SmallGraph, library, social
+from tests.pages import commands_to_run
 from tests.parmetis import ParmetisOutput, offsets, parmetis_output, pm_dglpart, schema
 
 
@@ -183,12 +184,9 @@ def test_any_white_space_will_do(tmp_path: Path) -> None:
 
 
 def _run_the_guide(folder: Path) -> None:
-    """The commands of the guide, as they stand there, in a folder with the graph of ``_mag``."""
-    guide = (Path(__file__).parents[2] / "docs" / "parmetis.md").read_text().replace("\\\n", " ")
-    guide = guide[guide.index("## The text files") :]
-    commands = [
-        shlex.split(line) for line in guide.splitlines() if re.match(r"    (partition-ops|\(cd) ", line)
-    ]
+    """The commands and the code of the guide, as they stand there, in a folder with the graph of ``_mag``."""
+    page = Path(__file__).parents[2] / "docs" / "parmetis.md"
+    commands = [shlex.split(line) for line in commands_to_run(page) if "--engine parmetis" not in line]
     assert [words[:2] for words in commands[:2]] == [
         ["partition-ops", "schema"],
         ["partition-ops", "prepare"],
@@ -199,6 +197,10 @@ def _run_the_guide(folder: Path) -> None:
         else:
             assert words[-4:] == ["partition-ops", "pm-dglpart", "mag", "2)"]
             pm_dglpart(folder / "out" / "prepare", "mag", 4)
+    (code,) = (block.text for block in blocks_of(page) if block.language == "python")
+    names: dict[str, Any] = {}
+    exec(compile(code, str(page), "exec"), names)
+    assert set(names["ntypes"]) == {"author", "paper", "venue"} and names["part"].num_nodes()
 
 
 def test_the_guide_goes_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from local_stack.folders import PROJECT
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.checks import CHECKS
@@ -21,6 +22,7 @@ from partition_ops.stages.validate.metrics import METRICS
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store
+from tests.e2e.guide import blocks_of
 from tests.graphs import Layout, library
 
 ROWS = {
@@ -272,3 +274,19 @@ def test_pages_and_lists_of_a_failed_validation_are_deleted(tmp_path: Path) -> N
     file.write_text(sound)
     validate_graph(ValidateConfig(), open_store(str(folder)), out)
     assert [entry.key for entry in out.list("validation/")] == [layout.VALIDATION_REPORT]
+
+
+@pytest.mark.long
+def test_the_code_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = PROJECT / "docs/expectations.md"
+    suite, code = blocks_of(page)
+    monkeypatch.chdir(tmp_path)
+    Path("expectations").mkdir()
+    Path("expectations/isolated.json").write_text(suite.text)
+    tables = good()
+    for row, share in zip(tables["node_types"], (0.0312, 0.01), strict=True):
+        row["isolated_share"] = share
+    exec(compile(code.text, str(page), "exec"), {"tables": tables})
+    assert f"    {capsys.readouterr().out}" in page.read_text()

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
+from airflow.sdk import DAG
 from graph_partitioning.pods import VARIABLE, pod
 
 from local_stack.folders import PROJECT
 from partition_ops import __version__
+from tests.e2e.guide import blocks_of
 
 LARGE = {"requests": {"memory": "64Gi", "cpu": "2"}, "limits": {"memory": "64Gi"}}
 SITE = {"partition": {"resources": LARGE, "node_selector": {"size": "large"}}, "convert": {"resources": {}}}
@@ -62,3 +64,14 @@ def test_values_for_helm_have_pods_for_stages_with_a_limit_they_can_plan_with() 
     assert values["images"]["airflow"]["tag"] == __version__
     assert values["airflowVersion"] == version("apache-airflow")
     assert not [name for name in settings if "SECRET" in name or "PASSWORD" in name]
+
+
+def test_the_example_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, json.dumps(SITE))
+    page = PROJECT / "docs/kubernetes.md"
+    (code,) = (block.text for block in blocks_of(page) if block.language == "python")
+    with DAG("partition_citations") as dag:
+        where = {"input_uri": "s3://graphs/citations", "output_uri": "s3://partitioned"}
+        exec(compile(code, str(page), "exec"), {"WHERE": where})
+    (container,) = overrides(dag.get_task("partition")).spec.containers
+    assert container.resources.limits == LARGE["limits"]

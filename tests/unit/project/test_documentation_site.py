@@ -12,40 +12,34 @@ from local_stack.folders import PROJECT
 from partition_ops.cli.verb import Verb
 from partition_ops.cli.verbs import VERBS
 from partition_ops.options.declare import options_of
-from tests.pages import indented_commands
+from tests.pages import NOT_RUN, commands_to_run, indented_commands
 
-# which test runs the commands and the code of a page
+# the tests that run the commands and the code of pages; `NOT_RUN` has the commands that no test runs
 RUN_BY = {
-    "CONTRIBUTING.md": "tests/contributing.py",
-    "README.md": "tests/integration/test_readme.py",
-    "docs/airflow.md": "tests/unit/dags/test_dags.py",
-    "docs/distributed.md": "tests/guide/test_servers.py",
-    "docs/graphbolt.md": "tests/compat/test_dgl2.py",
-    "docs/id-maps.md": "tests/integration/test_idmap_restore.py",
-    "docs/parmetis.md": "tests/integration/test_convert_partition.py",
-    "docs/pyg.md": "tests/compat/test_pyg_page.py",
-    "docs/sampling.md": "tests/guide/test_two_servers.py",
-    "docs/tables.md": "tests/integration/test_table_pages.py",
-    "docs/training.md": "tests/e2e/test_dist_graph.py",
-    "docs/tutorial.md": "tests/integration/test_table_pages.py",
-    **dict.fromkeys(
-        [
-            *("docs/estimate.md", "docs/from-dgl.md", "docs/from-graphstorm.md", "docs/growth.md"),
-            *("docs/manifest-last.md", "docs/partition.md", "docs/repair.md", "docs/schedule.md"),
-            "docs/verify.md",
-        ],
+    "CONTRIBUTING.md": ["tests/contributing.py", "tests/integration/test_adding_a_check.py"],
+    "README.md": ["tests/integration/test_readme.py", "tests/integration/test_documentation.py"],
+    "docs/airflow.md": ["tests/unit/dags/test_dags.py", "tests/browser/test_pages_of_the_docs.py"],
+    "docs/distributed.md": ["tests/guide/test_servers.py"],
+    "docs/expectations.md": ["tests/integration/test_expectations.py"],
+    "docs/graphbolt.md": ["tests/compat/test_dgl2.py"],
+    "docs/id-maps.md": ["tests/integration/test_idmap_restore.py"],
+    "docs/kubernetes.md": ["tests/unit/plugins/test_pods.py", "tests/integration/test_documentation.py"],
+    "docs/parmetis.md": [
+        "tests/integration/test_convert_partition.py",
         "tests/integration/test_documentation.py",
-    ),
-}
-# commands and blocks that no test runs as they stand: they need containers, a cluster, S3 or an hour
-NOT_RUN = {
-    "docs/airflow.md": 3,  # curl and airflow connections; the end-to-end tests call the same API
-    "docs/compose.md": 3,  # .ci/test_compose does the same
-    "docs/expectations.md": 1,  # test_validate_docs.py runs its suite
-    "docs/kubernetes.md": 1,  # tests/compose/test_pods.py has such an operator
-    "docs/operations.md": 4,
-    "docs/reliability.md": 3,
-    "docs/validation.md": 1,  # a synopsis
+    ],
+    "docs/pyg.md": ["tests/compat/test_pyg_page.py"],
+    "docs/sampling.md": ["tests/guide/test_two_servers.py"],
+    "docs/tables.md": ["tests/integration/test_table_pages.py"],
+    "docs/training.md": ["tests/e2e/test_dist_graph.py"],
+    "docs/tutorial.md": ["tests/integration/test_table_pages.py"],
+    **{
+        f"docs/{name}.md": ["tests/integration/test_documentation.py"]
+        for name in (
+            *("compose", "estimate", "from-dgl", "from-graphstorm", "growth", "manifest-last", "partition"),
+            *("reliability", "repair", "schedule", "validation", "verify"),
+        )
+    },
 }
 BUILT = runpy.run_path(str(PROJECT / "docs/built_tables.py"))
 DIAGRAMS = runpy.run_path(str(PROJECT / "docs/diagrams.py"))["DIAGRAMS"]
@@ -84,23 +78,34 @@ def test_the_diagrams_are_as_drawn(name: str) -> None:
     assert (PROJECT / f"docs/images/{name}.svg").read_text() == DIAGRAMS[name](), "run 'make reference'"
 
 
-def commands_and_blocks(page: str) -> int:
-    text = (PROJECT / page).read_text()
-    blocks = re.findall(r"^```(?:python|bash|sh)\b(?! of )", text, re.MULTILINE)
-    return len(blocks) + len(indented_commands(PROJECT / page))
+PAGES = [
+    PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
+    *(PROJECT / "docs").glob("*.md"),
+]
 
 
-def test_every_command_and_block_is_run_or_counted() -> None:
-    pages = [f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md")]
-    pages.remove("docs/reference.md")  # signatures, which test_public_api.py compares with the code
+def test_every_command_and_block_is_run() -> None:
+    """All but those of `NOT_RUN`; test_public_api.py compares docs/reference.md with the code."""
+    blocks = re.compile(r"^```(?:python|bash|sh)\b(?! of )", re.MULTILINE)
     found = {
-        page: count
-        for page in ["CONTRIBUTING.md", "README.md", *pages]
-        if (count := commands_and_blocks(page))
+        str(page.relative_to(PROJECT))
+        for page in PAGES
+        if page.name != "reference.md" and (blocks.search(page.read_text()) or commands_to_run(page))
     }
-    assert {page: count for page, count in found.items() if page not in RUN_BY or page in NOT_RUN} == {
-        **NOT_RUN,
-        "docs/airflow.md": NOT_RUN["docs/airflow.md"] + 3,
-    }
-    for page, test in RUN_BY.items():
-        assert Path(page).stem in (PROJECT / test).read_text(), page
+    assert found == set(RUN_BY)
+    for page, tests in RUN_BY.items():
+        assert any(Path(page).stem in (PROJECT / test).read_text() for test in tests), page
+
+
+def test_commands_that_are_not_run_are_on_a_page_and_have_a_reason() -> None:
+    shown = {command for page in PAGES for command in indented_commands(page)}
+    assert set(NOT_RUN) <= shown
+    assert all(NOT_RUN.values())
+
+
+@pytest.mark.parametrize("page", [*PAGES, *(PROJECT / "docs/ko").glob("*.md")], ids=lambda page: str(page))
+def test_lists_are_read_alike_by_the_site_and_by_git_servers(page: Path) -> None:
+    """What belongs to an item is indented by four spaces, or MkDocs ends the list before it."""
+    text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"\n\n {1,3}\S.*|\n\n {5,7}\S.*", text) == []
