@@ -69,10 +69,10 @@ def take_lock(
     Raises:
         InvalidInputError: ``lock.json`` is broken.
     """
-    found = read_lock(root)
-    if found is not None and found["holder"] == dict(holder):
-        return None
-    if found is not None:
+    found = _read(root)
+    if found is not None and "released" not in found:
+        if found["holder"] == dict(holder):
+            return None
         reason = (abandoned or end_reason)(found)
         if reason is None:
             return found
@@ -106,7 +106,9 @@ def release_lock(root: Store, holder: Holder) -> bool:
     if found is None or found["holder"] != dict(holder):
         return False
     # the lock may just have been renewed
-    while not root.compare_and_delete(layout.LOCK, expected=json_bytes(found)):
+    while not root.compare_and_delete(
+        layout.LOCK, expected=json_bytes(found), instead=json_bytes({**found, "released": _now()})
+    ):
         found = read_lock(root)
         if found is None or found["holder"] != dict(holder):
             return False
@@ -130,24 +132,37 @@ def read_lock(root: Store) -> Lock | None:
         InvalidInputError: ``lock.json`` is broken.
         ConflictError: A newer version of this package has written it.
     """
-    if not root.exists(layout.LOCK):
+    found = _read(root)
+    return None if found is None or "released" in found else found
+
+
+def _read(root: Store) -> Lock | None:
+    """Return the content of ``lock.json``, which may be a released lock, or None if there is no such file."""
+    data = _read_bytes(root)
+    if data is None:
         return None
     where = root.uri_of(layout.LOCK)
-    try:
-        with explain_damage(
-            where,
-            f"{where} is broken, so its holder is unknown",
-            expected="the lock of a process or of a DAG run",
-            remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
-        ):
-            lock: Lock = root.read_json(layout.LOCK)
-            _check_version(root, lock)
-            check_document(lock, "lock", where=where)
-    except InvalidInputError:
-        if not root.exists(layout.LOCK):
-            return None  # released in the meantime
-        raise
+    with explain_damage(
+        where,
+        f"{where} is broken, so its holder is unknown",
+        expected="the lock of a process or of a DAG run",
+        remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
+    ):
+        lock: Lock = root.parse_json(layout.LOCK, data)
+        _check_version(root, lock)
+        check_document(lock, "lock", where=where)
     return lock
+
+
+def _read_bytes(root: Store, attempts: int = 5) -> bytes | None:
+    """Return the bytes of ``lock.json`` or None, even if others release it and take it meanwhile."""
+    for _ in range(attempts):
+        try:
+            return root.read_bytes(layout.LOCK)
+        except InvalidInputError:
+            if not root.exists(layout.LOCK):
+                return None
+    return root.read_bytes(layout.LOCK)
 
 
 def _check_version(root: Store, lock: Any) -> None:
@@ -222,7 +237,7 @@ class Fence:
             lock = json.loads(self.root.read_bytes(layout.LOCK))
         except (InvalidInputError, ValueError):
             return None
-        return lock.get("token") if isinstance(lock, dict) else None
+        return lock.get("token") if isinstance(lock, dict) and "released" not in lock else None
 
 
 @contextmanager

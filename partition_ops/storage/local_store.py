@@ -206,7 +206,7 @@ class LocalStore(Store):
                     new.path.write_bytes(data)
             return found in (expected, data)
 
-    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
+    def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
         path = self.path(key)
         if not path.parent.is_dir():
             return False

@@ -1,4 +1,4 @@
-"""The boto3 client: conditional writes, long transfers, local copies of objects, and background uploads."""
+"""The boto3 client, long transfers, local copies of objects, and background uploads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import os
 import secrets
 import shutil
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,11 +19,10 @@ from urllib.parse import parse_qs, urlsplit
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from botocore.exceptions import ClientError
 
 from partition_ops.errors import UsageError
-from partition_ops.storage.s3_errors import MISSING_OBJECT, error_code, explain_s3_errors
-from partition_ops.storage.s3_integrity import READS, etag_of, read_until_certain, repeat, send_md5
+from partition_ops.storage.s3_errors import explain_s3_errors
+from partition_ops.storage.s3_integrity import READS, send_md5
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.storage.store import Fenced
 from partition_ops.system.progress import Progress
@@ -36,9 +33,6 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 << 20
 WHOLE_BYTES = 128 << 20  # smaller uploads use one request: parts cost a server more
-SETTLE_SECONDS = 2.0
-ABSENT = {"IfNoneMatch": "*"}
-UNMET = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", *MISSING_OBJECT}
 STYLES = ("auto", "path", "virtual")
 AT_A_TIME = 4  # uploads; as many files wait on the local disk at most
 
@@ -181,6 +175,8 @@ class Connection:
         other_etags: Whether an ETag of the form of an MD5 was found not to be the MD5 of its object.
         fenced: Place of the fence of the stores.
         client_is_given: Whether the caller made the client, for example an Airflow hook.
+        conditional_puts: Whether the server honours conditions of writes; None if that is not known yet.
+        conditional_deletes: The same for removals.
     """
 
     bucket: str
@@ -195,6 +191,8 @@ class Connection:
     other_etags: bool = False
     fenced: Fenced = field(default_factory=Fenced)
     client_is_given: bool = False
+    conditional_puts: bool | None = None
+    conditional_deletes: bool | None = None
     _without_fence: threading.local = field(default_factory=threading.local)
     _process: int = field(default_factory=os.getpid)
 
@@ -304,86 +302,3 @@ def _client_config(settings: StorageSettings) -> Config:
         response_checksum_validation="when_supported",
         user_agent_extra="partition-ops",
     )
-
-
-def put_if_absent(client: S3Client, bucket: str, key: str, data: bytes, content_type: str) -> bool:
-    """Write an object on the condition that it does not exist, and return whether the server did so.
-
-    Servers that ignore conditions overwrite.
-    """
-    return _put_if(ABSENT, client, bucket, key, data, content_type)
-
-
-def _put_if(
-    condition: dict[str, str], client: S3Client, bucket: str, key: str, data: bytes, content_type: str
-) -> bool:
-    """Write an object on a condition, and return whether the server found it met."""
-    options: dict[str, Any] = {"ContentType": content_type, **condition}
-    try:
-        client.put_object(Bucket=bucket, Key=key, Body=data, **options)
-    except ClientError as error:
-        if error_code(error) not in UNMET:
-            raise
-        return False
-    return True
-
-
-def put_if_unchanged(
-    client: S3Client, bucket: str, key: str, data: bytes, *, expected: bytes | None, content_type: str
-) -> bool:
-    """Write an object by a conditional request if its current content is the expected one.
-
-    Some servers ignore conditions and overwrite. To detect one, this function repeats the write on the
-    condition that the object does not exist. If the server ignores conditions, the last of several concurrent
-    callers wins: each reads the object again after `SETTLE_SECONDS`, and none may take longer than that
-    between reading and writing.
-
-    Args:
-        client: A client of boto3.
-        bucket: Name of the bucket.
-        key: Key of the object in the bucket.
-        data: The new content.
-        expected: The expected current content; None if the object must not exist.
-        content_type: Media type of the object.
-
-    Returns:
-        Whether the content is ``data`` now.
-
-    Raises:
-        ClientError: The server refused the request for another reason.
-    """
-
-    put = partial(_put_if, client=client, bucket=bucket, key=key, data=data, content_type=content_type)
-    found, condition = _content(client, bucket, key)
-    if found != expected:
-        return found == data
-    if not put(condition):
-        return (
-            _content(client, bucket, key)[0] == data
-        )  # true if botocore repeated a write whose answer was lost
-    if not put(ABSENT):
-        return True
-    time.sleep(SETTLE_SECONDS)
-    return _content(client, bucket, key)[0] == data
-
-
-def _content(client: S3Client, bucket: str, key: str) -> tuple[bytes | None, dict[str, str]]:
-    """Return the content of an object, and the condition for it to be unchanged."""
-    etag = ""
-
-    def read() -> bytes:
-        nonlocal etag
-        answer = client.get_object(Bucket=bucket, Key=key)
-        etag = answer["ETag"]
-        return answer["Body"].read()
-
-    try:
-        data = repeat(read)
-        if client.meta.endpoint_url.startswith("http://") and etag.strip('"') != etag_of([data]):
-            where = f"s3://{bucket}/{key}"
-            data = read_until_certain(read, where, good=lambda found: etag.strip('"') == etag_of([found]))
-    except ClientError as error:
-        if error_code(error) not in MISSING_OBJECT:
-            raise
-        return None, ABSENT
-    return data, {"IfMatch": etag}

@@ -6,7 +6,7 @@ import builtins
 import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,10 +22,9 @@ from partition_ops.storage.s3_client import (
     WHOLE_BYTES,
     Connection,
     make_client,
-    put_if_absent,
-    put_if_unchanged,
     transfer_config,
 )
+from partition_ops.storage.s3_conditions import put_if_absent, put_if_unchanged, remove_if_unchanged
 from partition_ops.storage.s3_errors import (
     MISSING_OBJECT,
     changed_during_download,
@@ -309,18 +308,26 @@ class S3Store(Store):
         try:
             with self._explain_errors(key), nullcontext() if fenced else self._connection.unfenced():
                 return put_if_unchanged(
-                    self._client, self._bucket, full, data, expected=expected, content_type=content_type(key)
+                    self._connection, full, data, expected=expected, content_type=content_type(key)
                 )
         finally:
             self._connection.cache.forget(full)
 
-    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
-        with suppress(InvalidInputError):  # there is no such object
-            if self.read_bytes(key) == expected:
-                with self._connection.unfenced():
-                    self.delete([key])
-                return True
-        return False
+    def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
+        full = self._settled(key)
+        try:
+            with self._explain_errors(key), self._connection.unfenced():
+                return repeat(
+                    lambda: remove_if_unchanged(
+                        self._connection,
+                        full,
+                        expected=expected,
+                        instead=instead,
+                        content_type=content_type(key),
+                    )
+                )
+        finally:
+            self._connection.cache.forget(full)
 
     def write_first(self, key: str, data: bytes) -> Artifact:
         full, kind = self._settled(key), content_type(key)

@@ -97,8 +97,8 @@ class SplitStore(Store):
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         return self._of(key).compare_and_set(key, data, expected=expected, fenced=fenced)
 
-    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
-        return self._of(key).compare_and_delete(key, expected=expected)
+    def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
+        return self._of(key).compare_and_delete(key, expected=expected, instead=instead)
 
     def without_takeover(self) -> AbstractContextManager[None]:
         return self._store.without_takeover()

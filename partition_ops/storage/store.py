@@ -241,11 +241,18 @@ class Store(ABC):
             Whether the content is ``data`` now.
         """
 
-    def compare_and_delete(self, key: str, *, expected: bytes) -> bool:
+    def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
         """Remove a lock if its current content is the expected one; the fence is not checked.
 
+        Args:
+            key: Key of the object.
+            expected: The expected current content.
+            instead: Content that stands for a removed lock, for S3 servers that can replace an object on a
+                condition but not remove it.
+
         Returns:
-            Whether it was removed. On S3, a write between the comparison and the removal is lost.
+            Whether it was removed or replaced. On S3 servers that ignore all conditions, a write between the
+            comparison and the removal is lost.
         """
         raise UnsupportedOperation(key)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,8 @@ GRACE = 1.5  # seconds for child processes, within those ten
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_HANDLERS = (signal.SIG_DFL, signal.default_int_handler)  # nohup, for example, has SIGHUP ignored
 STDOUT, STDERR = 1, 2
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+ORPHANED = 255  # exit code of a child whose parent has died
 
 Cleanup = Callable[[], None]
 
@@ -164,6 +167,29 @@ class SignalHandler:
         self._report()
         for thread in threads:
             thread.join()
+
+
+def end_with_parent(parent: int) -> Callable[[], None]:
+    """Return a function by which a child lets the kernel kill it when its parent dies, however that happens.
+
+    Call this before a fork, because a thread of the parent may hold the loader of libraries at that moment,
+    and the returned function in the child. It ends the child if the parent has died already. Only Linux can
+    do this; on other systems the function does nothing else.
+
+    Args:
+        parent: Process ID of the parent.
+    """
+    import ctypes  # only commands with child processes need it
+
+    prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+    def bind() -> None:
+        if prctl is not None:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the call
+            os._exit(ORPHANED)
+
+    return bind
 
 
 def restore_default_handlers() -> None:

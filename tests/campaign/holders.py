@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from partition_ops.artifacts import layout, lock
+from partition_ops.artifacts import lock
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.store import upload_folder
@@ -132,7 +132,7 @@ def _compare(files: dict[str, Any], output: Store, said: str) -> None:
     differing = sorted(key for key in {*files, *found} if files.get(key) != found.get(key))
     if differing:
         raise Defect(f"{', '.join(differing)} differ; {said}")
-    if output.exists(layout.LOCK):
+    if lock.read_lock(output) is not None:
         raise Defect(f"a lock is left: {said}")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from partition_ops.chunked.metadata import METADATA
-from partition_ops.storage import Store, open_store, s3_client
+from partition_ops.storage import Store, open_store, s3_conditions
 from partition_ops.storage.store import upload_folder
 from tests.campaign.commands import Command, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
@@ -62,7 +62,7 @@ def reference(engine: str, docs: bool) -> Reference:
 
 def settle_quickly() -> None:
     """The server is near, so that nobody needs long between reading and writing."""
-    s3_client.SETTLE_SECONDS = 0.3
+    s3_conditions.SETTLE_SECONDS = 0.3
 
 
 def killed_locally(engine: str, attempt: Attempt) -> Verdict:

@@ -12,6 +12,7 @@ from local_stack.airflow import INPUT_URI, OUTPUT_URI
 from local_stack.airflow_api import AirflowApi
 from local_stack.demo import DAG_ID
 from local_stack.example_graph import GRAPH_NAME
+from partition_ops.artifacts.lock import read_lock
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -65,7 +66,7 @@ def test_a_run_outlives_a_service_that_is_away_for_a_minute(
         assert artifacts(output) == expected
     with open_store(f"{OUTPUT_URI}/{GRAPH_NAME}", s3) as runs:
         assert runs.read_json("latest.json")["run"] == root
-        assert not runs.exists("lock.json")
+        assert read_lock(runs) is None
 
 
 def wait_for_the_middle(api: AirflowApi, run_id: str) -> None:

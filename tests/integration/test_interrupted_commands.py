@@ -10,6 +10,7 @@ import pty
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ import pytest
 from scipy import sparse
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.artifacts.parhip import ParhipGraph, write_header
 from partition_ops.cli import main
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import call_in_child, cut_graph
@@ -30,7 +31,7 @@ from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.store import upload_folder
 from partition_ops.system.signals import SignalHandler
-from partition_ops.system.temporary_folders import PREFIX
+from partition_ops.system.temporary_folders import PREFIX, remove_abandoned
 from tests.graphs import library
 
 COMMAND = [sys.executable, "-m", "partition_ops.cli"]
@@ -369,15 +370,76 @@ def test_compiled_code_does_not_begin_without_its_parent() -> None:
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 
 
-def test_metis_does_not_keep_sigterm_to_itself() -> None:
-    """METIS sets a handler of its own while it runs."""
+WORKER = """
+import sys
+from pathlib import Path
+import numpy as np
+from partition_ops.artifacts.parhip import open_parhip
+from partition_ops.stages.partition import metis_library
+from partition_ops.stages.partition.multilevel.kaminpar_process import start_with_kaminpar
+from partition_ops.stages.partition.options import PartitionConfig
+
+library, path = sys.argv[1], Path(sys.argv[2])
+if library == "kaminpar":
+    start_with_kaminpar(path, 64, 1.03, 0)
+else:
+    graph = open_parhip(path)
+    config = PartitionConfig(num_parts=64, engine="metis")
+    metis_library.cut_graph(config, graph, np.ones((graph.num_nodes, 1), np.int64))
+"""
+
+
+@pytest.fixture(scope="module")
+def random_graph() -> ParhipGraph:
+    """A graph that takes METIS and KaMinPar longer than a test waits."""
     rng = np.random.default_rng(0)
     nodes, degree = 20_000, 20
     ends = rng.integers(0, nodes, (nodes * degree, 2))
     ends = ends[ends[:, 0] != ends[:, 1]]
     found = sparse.coo_array((np.ones(len(ends)), ends.T), (nodes, nodes)).tocsr()
     both = (found + found.T).tocsr()
-    graph = ParhipGraph(both.indptr.astype(np.int64), both.indices.astype(np.int64))
+    return ParhipGraph(both.indptr.astype(np.int64), both.indices.astype(np.int64))
+
+
+@pytest.mark.parametrize("library", ["metis", "kaminpar"])
+def test_compiled_code_at_work_ends_with_its_parent(
+    library: str,
+    random_graph: ParhipGraph,
+    tmp_path: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process is killed while it works; nobody can tell the child. Later commands remove its folder."""
+    path = tmp_path / "graph.bin"
+    with path.open("wb") as stream:
+        write_header(stream, random_graph.offsets)
+        stream.write(random_graph.neighbours.data)
+    parent = subprocess.Popen([sys.executable, "-c", WORKER, library, str(path)])
+    try:
+        child = wait_for_child(parent)
+        while child.cpu_times().user < (1.0 if library == "kaminpar" else 0.2):  # it is past its imports
+            assert parent.poll() is None
+            time.sleep(0.01)
+    finally:
+        parent.kill()
+        parent.wait()
+    assert not psutil.wait_procs([child], MOST_SECONDS)[1]
+    assert len([*temporary.iterdir()]) == (library == "kaminpar")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    remove_abandoned()
+    assert not [*temporary.iterdir()]
+
+
+def wait_for_child(parent: subprocess.Popen[bytes]) -> psutil.Process:
+    end = time.monotonic() + MOST_SECONDS
+    while not (found := psutil.Process(parent.pid).children()):
+        assert parent.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+    return found[0]
+
+
+def test_metis_does_not_keep_sigterm_to_itself(random_graph: ParhipGraph) -> None:
+    """METIS sets a handler of its own while it runs."""
 
     class Ended(Exception):
         pass
@@ -390,7 +452,8 @@ def test_metis_does_not_keep_sigterm_to_itself() -> None:
     try:
         with pytest.raises(Ended):
             timer.start()
-            cut_graph(PartitionConfig(num_parts=8, engine="metis"), graph, np.ones((nodes, 1), np.int64))
+            weights = np.ones((random_graph.num_nodes, 1), np.int64)
+            cut_graph(PartitionConfig(num_parts=8, engine="metis"), random_graph, weights)
             timer.join()  # METIS finished before the signal
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -30,7 +30,7 @@ from partition_ops.artifacts.latest import (
 )
 from partition_ops.artifacts.lock import holds_lock, locked, read_lock, release_lock, take_lock
 from partition_ops.errors import ConflictError, InvalidInputError
-from partition_ops.storage import StorageSettings, Store, open_store, s3_client
+from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
 from partition_ops.system.temporary_folders import start_time
 from tests.graphs import library
 
@@ -41,7 +41,7 @@ OLD = "2020-01-01T00:00:00+00:00"
 @pytest.fixture(params=["local", "s3"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Root of a graph. The server is near, so that nobody needs long between looking and writing."""
-    monkeypatch.setattr(s3_client, "SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr(s3_conditions, "SETTLE_SECONDS", 0.3)
     if request.param == "local":
         opened = open_store(str(tmp_path / "graph"))
     else:

@@ -17,7 +17,7 @@ from partition_ops.cli import main
 from partition_ops.errors import ConflictError, UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.storage import StorageSettings, Store, open_store, s3_client
+from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
 from tests.graphs import library
 
 FOREIGN = ("scratch/notes.txt", "records/customers.json", "quality/report.html", "manifest.json", "part0/a")
@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["local", "s3"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setattr(s3_client, "SETTLE_SECONDS", 0.1)  # the server is near
+    monkeypatch.setattr(s3_conditions, "SETTLE_SECONDS", 0.1)  # the server is near
     if request.param == "local":
         yield open_store(str(tmp_path / "root"))
         return
@@ -180,7 +180,7 @@ def test_a_holder_that_lost_its_lock_changes_nothing_more(root: Store) -> None:
 
 def test_what_looks_damaged_after_a_takeover_is_reported_as_such(root: Store) -> None:
     with pytest.raises(ConflictError, match="taken over"), locked(root, claim=False):
-        root.compare_and_delete(layout.LOCK, expected=root.read_bytes(layout.LOCK))
+        root.compare_and_delete(layout.LOCK, expected=root.read_bytes(layout.LOCK), instead=b"")
         root.read_bytes("artifact")  # which another process has removed
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from partition_ops.artifacts.layout import MARKER
 from partition_ops.artifacts.marker import write_marker
-from partition_ops.storage import StorageSettings, open_store, s3_client
+from partition_ops.storage import StorageSettings, open_store, s3_conditions
 from tests.command_line import Called, call
 from tests.graphs import Layout, library
 
@@ -107,7 +107,7 @@ def test_schema_on_s3(
     called: Called,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(s3_client, "SETTLE_SECONDS", 0.1)  # the server is near
+    monkeypatch.setattr(s3_conditions, "SETTLE_SECONDS", 0.1)  # the server is near
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_settings.access_key or "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_settings.secret_key or "")
 

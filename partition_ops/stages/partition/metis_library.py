@@ -10,7 +10,6 @@ import ctypes
 import mmap
 import os
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
@@ -24,7 +23,7 @@ from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Weights, shares, tolerances
-from partition_ops.system.signals import restore_default_handlers
+from partition_ops.system.signals import end_with_parent, restore_default_handlers
 
 METIS_OK = 1
 LEAST_STATUS = 4  # METIS returns -4 to 1
@@ -35,7 +34,6 @@ MESSAGES = {
     -3: "there was not enough memory",
     -4: "an error that it does not explain",
 }
-PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _children: set[int] = set()
 
 
@@ -106,17 +104,14 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
     Raises:
         EngineError: The child was killed, or crashed.
     """
-    parent, prctl = os.getpid(), _prctl()
+    bind = end_with_parent(os.getpid())
     child = os.fork()
     if child == 0:
         try:
             restore_default_handlers()
             for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to the parent too
                 signal.signal(number, signal.SIG_IGN)
-            if prctl is not None:
-                prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # the parent died before prctl
-                os._exit(255)
+            bind()
             _close_all()
             os._exit(work())
         finally:
@@ -173,11 +168,6 @@ def _number(value: int) -> Any:
 
 def _array(array: npt.NDArray[Any]) -> Any:
     return array.ctypes.data_as(ctypes.c_void_p)
-
-
-def _prctl() -> Any:
-    """Load the call that ends a child with its parent; before the fork, as a thread may hold the loader."""
-    return ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def _close_all() -> None:

@@ -1,19 +1,21 @@
 """KaMinPar in a process of its own: its module keeps the interpreter's lock, and its seed is global.
 
-python -m partition_ops.stages.partition.multilevel.kaminpar_process GRAPH PARTS TOLERANCE SEED OUTPUT
+python -m partition_ops.stages.partition.multilevel.kaminpar_process PARENT GRAPH PARTS TOLERANCE SEED OUTPUT
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.problem import Parts
+from partition_ops.system.signals import end_with_parent
+from partition_ops.system.temporary_folders import temporary_folder
 
 PRESET = "strong"
 running: set[subprocess.Popen[bytes]] = set()
@@ -21,6 +23,8 @@ running: set[subprocess.Popen[bytes]] = set()
 
 def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int) -> Parts:
     """Partition a ParHIP file with one thread, which makes the result depend on the seed only.
+
+    The process ends with this one, even if this one is killed.
 
     KaMinPar balances all nodes together, whatever their types.
 
@@ -30,9 +34,9 @@ def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int
     Raises:
         EngineError: KaMinPar failed.
     """
-    with tempfile.TemporaryDirectory(prefix="partition-ops-kaminpar-") as folder:
+    with temporary_folder() as folder:
         output = Path(folder) / "parts.npy"
-        arguments = [*map(str, (graph, num_parts, tolerance, seed, output))]
+        arguments = [*map(str, (os.getpid(), graph, num_parts, tolerance, seed, output))]
         command = [sys.executable, "-m", __name__, *arguments]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             running.add(process)
@@ -47,10 +51,11 @@ def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int
 
 
 def main() -> None:
-    """Partition the graph that the command line names."""
+    """Partition the graph that the command line names, unless the parent dies meanwhile."""
+    end_with_parent(int(sys.argv[1]))()
     import kaminpar
 
-    graph, num_parts, tolerance, seed, output = sys.argv[1:]
+    graph, num_parts, tolerance, seed, output = sys.argv[2:]
     kaminpar.reseed(int(seed))
     loaded = kaminpar.load_graph(graph, kaminpar.GraphFileFormat.PARHIP)
     instance = kaminpar.KaMinPar(1, kaminpar.context_by_name(PRESET))
