@@ -50,8 +50,19 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         f"edge cut            {cut['fraction']:.2%} ({cut['edges']:,} of {report['num_edges']:,} edges)",
         f"replication factor  {report['replication_factor']:.3f}",
         *(f"note                {note}" for note in report.get("notes", ())),
+        *_whole_node_lines(report.get("balance", {}).get("node_types", {})),
         *_migration_lines(report.get("migration")),
         *_probe_lines(report.get("probe")),
+    ]
+
+
+def _whole_node_lines(balance: dict[str, Any]) -> list[str]:
+    """Return the types whose limit is above the tolerance, because a node cannot be split."""
+    return [
+        f"note                a partition may hold {entry['whole_nodes']:.3f} times its share of {name!r}:"
+        " a node cannot be split"
+        for name, entry in balance.items()
+        if "whole_nodes" in entry
     ]
 
 

@@ -9,12 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partition_ops.artifacts import layout
+from partition_ops.cli.text_tables import quality_lines
 from partition_ops.errors import EngineError
+from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.engines import auto, metis
 from partition_ops.stages.partition.multilevel import batches, tries
 from partition_ops.stages.partition.multilevel.fm import climb, fill_up
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
 from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.quality import report_quality
+from partition_ops.storage import open_store
+from partition_ops.system.json_documents import check_document
 from tests.graphs import Edges, SmallGraph
 from tests.integration.test_two_level import (
     communities,
@@ -131,3 +140,22 @@ def test_a_library_that_fails_in_every_try_is_an_error(
     monkeypatch.setattr(auto, "TINY", 1 << 30)  # no KaMinPar
     with pytest.raises(EngineError, match="METIS failed"):
         auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
+
+
+def test_the_report_names_types_with_few_nodes(tmp_path: Path) -> None:
+    """Of 5 venues, one of two partitions may hold 3: 1.4 times the share of 2.5, by our rule."""
+    count = 200
+    edges = Edges([*range(count)], [node % 5 for node in range(count)])
+    graph = SmallGraph({"paper": count, "venue": 5}, {"paper:in:venue": edges})
+    task = problem(graph, tmp_path, num_parts=2, engine="two-level")
+    source, out = open_store(str(tmp_path / "graph")), task.artifacts
+    partition_nodes(task.config, source, out)
+    convert_graph(ConvertConfig(), source, out)
+    report_quality(QualityConfig(), source, out)
+    figures = out.read_json(layout.QUALITY_REPORT)
+    check_document(figures, "quality_report", where="report")
+    balance = figures["balance"]["node_types"]
+    assert balance["venue"]["whole_nodes"] == 1.4
+    assert "whole_nodes" not in balance["paper"]
+    assert balance["venue"]["heaviest"] <= 1.4
+    assert any("1.400 times its share of 'venue'" in line for line in quality_lines(figures))

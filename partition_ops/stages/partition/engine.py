@@ -13,7 +13,7 @@ from partition_ops.stages.partition.incremental.placement import deal_new_nodes,
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem
 
 __all__ = ["OPTIONAL", "Engine", "Parts", "PreviousAssignment", "Problem", "find_engine"]
 
@@ -38,12 +38,14 @@ class Engine(ABC):
         needs_graph: Whether ``prepare`` must have been done.
         dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
         supports: The options in `OPTIONAL` that it supports.
+        tolerance: Largest weight of a partition over its share, if the options do not say.
     """
 
     name: ClassVar[str]
     needs_graph: ClassVar[bool] = True
     dgl_name: ClassVar[str] = "metis"
     supports: ClassVar[frozenset[str]] = frozenset()
+    tolerance: ClassVar[float] = METIS_TOLERANCE
 
     @abstractmethod
     def partition(self, problem: Problem) -> Parts:

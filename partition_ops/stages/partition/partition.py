@@ -18,7 +18,7 @@ from partition_ops.stages.partition.engine import Engine, find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Problem, check_classes, tolerances
+from partition_ops.stages.partition.problem import Problem, check_classes, tolerances
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -110,7 +110,7 @@ def _note_whole_nodes(problem: Problem, engine: Engine) -> dict[str, Any]:
     config, metadata = problem.config, problem.metadata
     if not engine.needs_graph or config.balance == "none" or config.balance_features or config.num_parts == 1:
         return {}
-    default = config.tolerance or METIS_TOLERANCE
+    default = config.tolerance or engine.tolerance
     counts = {
         name: count for name, count in zip(metadata.node_types, metadata.num_nodes, strict=True) if count
     }

@@ -91,10 +91,12 @@ parallel.</p>
 def _key_figures(report: Report) -> str:
     worst = max(entry["imbalance"] for entry in report["node_types"].values())
     lightest = min(min(relative_shares(entry["per_part"])) for entry in report["node_types"].values())
+    whole = relative_shares([entry["inner_nodes"] for entry in report["partitions"]])
     figures = {
         "edges cut": f"{report['edge_cut']['fraction']:.2%}",
         "worst type imbalance": f"{worst:.3f}",
         "lightest share of a type": f"{lightest:.3f}",
+        "lightest and heaviest partition": f"{min(whole):.3f} to {max(whole):.3f}",
         "replication factor": f"{report['replication_factor']:.3f}",
         "communication volume": f"{report['communication_volume']:,}",
     }
@@ -125,18 +127,32 @@ def _balance_chart(report: Report) -> str:
 
 
 def _balance_table(report: Report) -> str:
+    counts = {name: entry["per_part"] for name, entry in report["node_types"].items()}
+    if len(counts) > 1:
+        counts["all types"] = [entry["inner_nodes"] for entry in report["partitions"]]
+    allowed = {name: entry.get("whole_nodes") for name, entry in _balance_of_types(report).items()}
     rows = []
-    for name, entry in report["node_types"].items():
-        shares = relative_shares(entry["per_part"])
-        row = [name, f"{sum(entry['per_part']):,}"]
+    for name, per_part in counts.items():
+        shares = relative_shares(per_part)
+        row = [name, f"{sum(per_part):,}"]
         for extreme in (min(shares), max(shares)):
             part = shares.index(extreme)
-            row += [f"{extreme:.3f}", f"{entry['per_part'][part]:,}", str(part)]
-        rows.append(row)
+            row += [f"{extreme:.3f}", f"{per_part[part]:,}", str(part)]
+        rows.append([*row, f"{allowed[name]:.3f}" if allowed.get(name) else ""])
     head = [
         name for extreme in ("lightest", "heaviest") for name in (f"{extreme} share", "nodes", "partition")
     ]
-    return table(["node type", "nodes", *head], rows)
+    if not any(allowed.values()):
+        return table(["node type", "nodes", *head], [row[:-1] for row in rows])
+    reason = """<p class="soft">A node cannot be split: of a type with few nodes, a partition may hold one
+more than its share, even if that is more than the tolerance.</p>"""
+    return table(["node type", "nodes", *head, "allowed share"], rows) + reason
+
+
+def _balance_of_types(report: Report) -> Report:
+    """Return ``balance`` by node type; reports of earlier versions have none."""
+    found: Report = report.get("balance", {}).get("node_types", {})
+    return found
 
 
 def _halo_chart(report: Report) -> str:

@@ -13,7 +13,7 @@ from partition_ops.artifacts.records import (
     part_artifacts,
     read_record,
 )
-from partition_ops.artifacts.run_figures import seconds_by_stage
+from partition_ops.artifacts.run_figures import relative_shares, seconds_by_stage
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
@@ -48,7 +48,8 @@ def report_quality(
     """Write ``quality/report.json``, ``quality/history.json`` and ``quality/report.html``.
 
     The edge cut counts the edges of the input whose ends are in two partitions. A type's imbalance is its
-    largest number of nodes in one partition over its ideal share. The replication factor is the number of
+    largest number of nodes in one partition over its ideal share; ``balance`` has the lightest and the
+    heaviest partition of every type and of all nodes. The replication factor is the number of
     inner and halo nodes of all partitions over the number of nodes; the communication volume is the
     number of halo nodes: feature rows that are fetched from elsewhere to compute one layer. If the partitions
     have been probed, the report says what trainers fetch; in an incremental run, what has moved.
@@ -95,6 +96,7 @@ def _write_report(
         form = reading_format(book)
         sizes = [_bytes(destination, part, [form.part_folder(part)]) for part in parts]
         report = _report(graph_name, stats, sizes)
+        report["balance"] = _balance(stats, _whole_nodes(destination))
         if probed:
             report["probe"] = _probe(destination)
         if migration is not None:
@@ -185,6 +187,35 @@ def _report(graph_name: str, stats: list[Stats], sizes: list[int]) -> Stats:
         ],
         **({"degrees": _degrees(stats)} if all("nodes_by_degree" in part for part in stats) else {}),
     }
+
+
+def _balance(stats: list[Stats], whole_nodes: dict[str, float]) -> Stats:
+    """Return the lightest and the heaviest partition over an equal share, of all nodes and of each type.
+
+    Args:
+        stats: Of each partition.
+        whole_nodes: By node type, the largest share of a partition if that is above the tolerance.
+    """
+    by_type = {name: [part["inner_nodes"][name] for part in stats] for name in stats[0]["inner_nodes"]}
+    more = {name: {"whole_nodes": share} for name, share in whole_nodes.items() if name in by_type}
+    return {
+        **_extremes([sum(part["inner_nodes"].values()) for part in stats]),
+        "node_types": {name: {**_extremes(counts), **more.get(name, {})} for name, counts in by_type.items()},
+    }
+
+
+def _extremes(per_part: list[int]) -> Stats:
+    shares = relative_shares(per_part)
+    return {"lightest": round(min(shares), 6), "heaviest": round(max(shares), 6)}
+
+
+def _whole_nodes(destination: Store) -> dict[str, float]:
+    """Return what ``partition`` says of types with few nodes; nothing for an imported assignment."""
+    try:
+        found: dict[str, float] = read_record(destination, "partition")["counters"].get("whole_nodes", {})
+    except InvalidInputError:  # a broken record
+        return {}
+    return found
 
 
 def _notes(stats: list[Stats]) -> list[str]:

@@ -16,7 +16,7 @@ from partition_ops.stages.partition.engines import metis
 from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.mpi.mpirun import check_paths, run_ranks
-from partition_ops.stages.partition.mpi.parmetis_library import FEWEST_NODES, check_fits
+from partition_ops.stages.partition.mpi.parmetis_library import FEWEST_NODES, PARMETIS_TOLERANCE, check_fits
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.options import PartitionConfig
@@ -31,6 +31,7 @@ class Parmetis(Engine):
 
     name = "parmetis"
     supports = frozenset(OPTIONAL) - {"objective"}
+    tolerance = PARMETIS_TOLERANCE
 
     def check(self, config: PartitionConfig) -> None:
         """Raise an error if the options cannot work on this machine.

@@ -107,6 +107,40 @@ def test_the_page_names_the_lightest_and_the_heaviest_partition() -> None:
     row = cells.index("item")
     assert cells[row : row + 8] == ["item", "28,480", "0.434", "193", "63", "1.009", "449", "0"]
     assert "<b>0.434</b>lightest share of a type" in page
+    assert "<b>0.434 to 1.009</b>lightest and heaviest partition" in page
+    assert "allowed share" not in page
+    figures["balance"] = {"node_types": {"item": {"whole_nodes": 1.25}}}
+    page = quality_page(figures, {"entries": []}, "times.svg", "speeds.svg")
+    cells = re.findall(r"<t[dh]>([^<]*)</t[dh]>", page)
+    row = cells.index("item")
+    assert "allowed share" in cells
+    assert cells[row + 8] == "1.250"
+
+
+def test_lightest_and_heaviest_of_each_type_and_of_all_nodes(tmp_path: Path) -> None:
+    """By hand: users 3 and 1 of 4, items 0 and 2 of 2, together 3 and 3 of 6."""
+    graph = SmallGraph({"user": 4, "item": 2}, {"user:buys:item": Edges([0, 1], [0, 1])}, name="shop")
+    theirs = open_store(str(tmp_path / "theirs"))
+    theirs.write_json("partition_meta.json", {"version": "1.0.0", "num_parts": 2, "algo_name": "metis"})
+    theirs.write_bytes("user.txt", b"0\n0\n0\n1\n")
+    theirs.write_bytes("item.txt", b"1\n1\n")
+    source, out = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "out"))
+    import_assignment(StageConfig(), source, theirs, out)
+    convert_graph(ConvertConfig(), source, out)
+    report_quality(QualityConfig(), source, out)
+    figures = out.read_json(layout.QUALITY_REPORT)
+    check_document(figures, "quality_report", where="report")
+    assert figures["balance"] == {
+        "lightest": 1.0,
+        "heaviest": 1.0,
+        "node_types": {
+            "user": {"lightest": 0.5, "heaviest": 1.5},
+            "item": {"lightest": 0.0, "heaviest": 2.0},
+        },
+    }
+    cells = re.findall(r"<td>([^<]*)</td>", out.read_bytes(layout.QUALITY_PAGE).decode())
+    row = cells.index("all types")
+    assert cells[row : row + 8] == ["all types", "6", "1.000", "3", "0", "1.000", "3", "0"]
 
 
 def test_partitions_without_nodes_are_noted(report: tuple[dict, Store], tmp_path: Path) -> None:
