@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test test-long test-compose test-outages campaign env bench lint reference docs lock clean
+.PHONY: help install demo up down status test test-long test-compose test-outages campaign env bench lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -13,6 +13,8 @@ help: ## List the targets
 	@echo
 	@echo "PyPI's own torch for Linux brings several GB of CUDA packages. For the CPU build, which is sufficient,"
 	@echo "set pip's variable PIP_EXTRA_INDEX_URL to the CPU wheel index that pytorch.org names."
+
+install: $(READY) ## Install everything into .venv
 
 demo: $(READY) ## Partition a real graph through Airflow and S3 on this machine, then stop all services
 	@$(PYTHON) -m local_stack demo

@@ -30,6 +30,7 @@ PROGRAMS = (
 INDENTED = re.compile(rf"^ {{4,}}(?:{PROGRAMS}).*$", re.MULTILINE)
 # indented commands that no test runs as they stand, and why
 NOT_RUN = {
+    "make install": "the environment of the tests has been installed by it",
     "make demo": "it installs an environment; tests/e2e runs the same DAG on the same services",
     "make env": "it writes .env into the checkout; test_compose_file.py calls its function",
     "make lock": "it installs the newest versions of all packages",

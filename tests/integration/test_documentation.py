@@ -26,7 +26,7 @@ from tests.pages import commands_to_run, run_blocks, run_commands
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = ["partition", "repair", "manifest-last", "from-dgl", "from-graphstorm"]
+PAGES = ["partition", "balance", "repair", "manifest-last", "from-dgl", "from-graphstorm"]
 
 
 def write_graphs(folder: Path) -> None:

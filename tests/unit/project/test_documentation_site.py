@@ -36,7 +36,16 @@ RUN_BY = {
     **{
         f"docs/{name}.md": ["tests/integration/test_documentation.py"]
         for name in (
-            *("compose", "estimate", "from-dgl", "from-graphstorm", "growth", "manifest-last", "partition"),
+            *(
+                "balance",
+                "compose",
+                "estimate",
+                "from-dgl",
+                "from-graphstorm",
+                "growth",
+                "manifest-last",
+                "partition",
+            ),
             *("reliability", "repair", "schedule", "validation", "verify"),
         )
     },
