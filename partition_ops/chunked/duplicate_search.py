@@ -29,6 +29,7 @@ EXAMPLES = 10  # keys of duplicates that are reported
 BYTES_PER_EDGE = 24  # the key, its sorted copy, and the comparison
 BYTES_PER_BUCKET_EDGE = 48  # also its place, and the row of the file
 MOST_BUCKETS = 1024
+WRITTEN_ROWS = 1 << 20  # a write opens the files of all buckets
 
 
 @dataclass
@@ -72,6 +73,8 @@ class DuplicateSearch:
     ) -> None:
         self._lock = threading.Lock()
         self._scratch = Path(tempfile.mkdtemp(dir=scratch))
+        self._waiting: dict[int, list[tuple[Ids, Ids]]] = {}  # edges by type until they are written
+        self._most_waiting = min(WRITTEN_ROWS, memory // (BYTES_PER_BUCKET_EDGE * len(metadata.edge_types)))
         self._offsets = metadata.edge_offsets if across_types else None
         self._groups: dict[tuple[int, int], _Group] = {}
         self._group_of: list[tuple[_Group, bool]] = []
@@ -103,6 +106,17 @@ class DuplicateSearch:
             with self._lock:
                 group.keys.setdefault(type_id, []).append(Keys(keys, _shortened(places)))
             return
+        with self._lock:
+            waiting = self._waiting.setdefault(type_id, [])
+            waiting.append((keys, places))
+            if sum(len(block) for block, _ in waiting) < self._most_waiting:
+                return
+            del self._waiting[type_id]
+        self._write(type_id, waiting)
+
+    def _write(self, type_id: int, blocks: list[tuple[Ids, Ids]]) -> None:
+        """Append edges of one type to the files of their buckets."""
+        keys, places = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         order, ends = _bucket_order(keys, self.buckets)
         rows = np.stack([keys[order], places[order]], axis=1)
         with self._lock, explain_full_disk(self._scratch):
@@ -113,6 +127,8 @@ class DuplicateSearch:
 
     def overlaps(self) -> Iterator[Overlaps]:
         """Yield the result for each group and bucket, with several threads."""
+        while self._waiting:
+            self._write(*self._waiting.popitem())
         jobs = [(group, bucket) for group in self._groups.values() for bucket in range(self.buckets)]
         return map_in_threads(lambda job: find_overlaps(self._load(*job)), jobs)
 

@@ -28,6 +28,8 @@ from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.int64]
 COLUMNS = ["src", "dst"]
+BLOCK_ROWS = 1 << 20
+NARROW = 1 << 31  # nodes; below this, 32 bits hold an ID
 
 
 @dataclass(frozen=True)
@@ -104,17 +106,47 @@ class EdgeReader:
             row += len(src)
         self._check_count(chunk, row)
 
-    def batches(self, chunk: EdgeChunk) -> Iterator[pa.RecordBatch]:
+    def batches(self, chunk: EdgeChunk, *, rows: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as two integer columns, without a check of their values.
+
+        Args:
+            chunk: Which chunk.
+            rows: About how many rows of a CSV file to yield at a time.
 
         Raises:
             InvalidInputError: The file cannot be read, or a row does not have two integers.
         """
-        file_format = self._metadata.edges[chunk.edge_type_id].format
+        if self._metadata.edges[chunk.edge_type_id].format.name == "parquet":
+            return _parquet_batches(self._source.local_copy(chunk.key), self.where(chunk))
+        return self._csv_batches(chunk, rows)
+
+    def _csv_batches(self, chunk: EdgeChunk, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows that are kept, or else parse the file; pyarrow reads what is not plain digits."""
+        from partition_ops.chunked.plain_edges import PlainRows, file_state, kept_columns  # brings numba
+
+        file_format, where = self._metadata.edges[chunk.edge_type_id].format, self.where(chunk)
         path = self._source.local_copy(chunk.key)
-        if file_format.name == "parquet":
-            return _parquet_batches(path, self.where(chunk))
-        return _csv_batches(path, file_format, self.where(chunk))
+        kept, state = kept_columns(self._source), file_state(path)
+        pairs = kept.find(chunk.key, file_format, state, rows) if kept is not None else None
+        if pairs is not None:
+            yield from map(_batch, pairs)
+            return
+        columns, header = _edge_layout(path, file_format, where)
+        if columns == 0:
+            return
+        plain = PlainRows(path, file_format, header=header, rows=rows)
+        narrow = max(self._metadata.num_nodes) <= NARROW
+        pairs = (
+            iter(plain) if kept is None else kept.keep(chunk.key, file_format, state, plain, narrow=narrow)
+        )
+        yield from map(_batch, pairs)
+        if plain.complete:
+            return
+        skipped = plain.done
+        for batch in _arrow_batches(path, file_format, header, where):
+            if skipped < batch.num_rows:
+                yield batch.slice(skipped)
+            skipped = max(skipped - batch.num_rows, 0)
 
     @cached_property
     def chunk_starts(self) -> dict[EdgeChunk, int]:
@@ -187,17 +219,24 @@ class EdgeReader:
             )
 
 
-def _csv_batches(path: Path, file_format: FileFormat, where: str) -> Iterator[pa.RecordBatch]:
+def _batch(pair: tuple[Ids, Ids]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(ids) for ids in pair], COLUMNS)
+
+
+def _edge_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bool]:
+    """Return the number of columns of a CSV file, 0 or 2, and whether it has a header."""
     columns, header = csv_layout(path, file_format, where)
-    if columns == 0:
-        return
-    if columns != 2:
+    if columns not in (0, 2):
         raise InvalidInputError(
             f"{where}: wrong number of columns in the first line",
             found=f"{columns} with the delimiter {file_format.delimiter!r}",
             expected="2: source and destination",
             remedy="Correct the file, or the delimiter in metadata.json.",
         )
+    return columns, header
+
+
+def _arrow_batches(path: Path, file_format: FileFormat, header: bool, where: str) -> Iterator[pa.RecordBatch]:
     read, parse = csv_options(file_format, COLUMNS, header)
     # only an empty field is a null, so that words such as 'null' are errors
     convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.int64()), null_values=[""])

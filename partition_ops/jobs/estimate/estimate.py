@@ -154,7 +154,7 @@ def _whole(job: Job, found: tuple[StageEstimate, ...]) -> StageEstimate:
         mapped=memory - held,
         output=sum(stage.output for stage in found),
         scratch=sum(stage.scratch for stage in found),
-        temporary=max(stage.temporary for stage in found),
+        temporary=max(stage.temporary for stage in found) + job.sizes.column_bytes,
         cache=max(cache, source),
         seconds=sum(stage.seconds for stage in found),
     )
@@ -207,7 +207,7 @@ def _find_shortages(
         if stage.stage not in done and stage.held > room.memory
         for ways in [_more_memory(job, stage.stage, room)]
     ]
-    return (*short, *_disks(found, room, done, present))
+    return (*short, *_disks(found, room, done, present, job.sizes.column_bytes))
 
 
 def _find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tuple[str, ...]:
@@ -246,16 +246,16 @@ def _few_of_a_type(num_parts: int, metadata: GraphMetadata) -> list[str]:
 
 
 def _disks(
-    found: Sequence[StageEstimate], room: Room, done: frozenset[str], present: int
+    found: Sequence[StageEstimate], room: Room, done: frozenset[str], present: int, columns: int
 ) -> tuple[Shortage, ...]:
     """Return the disks that fill up, at the stage that needs most.
 
-    Output and scratch stay; temporary files last as long as their stage.
+    Output and scratch stay, and so do the columns of text files; temporary files last as long as their stage.
     """
     kept, most = -present, []
     for stage in found:
         kept += stage.output + stage.scratch
-        passing = 0 if stage.stage in done else stage.temporary + stage.cache
+        passing = 0 if stage.stage in done else stage.temporary + stage.cache + columns
         most.append((stage.stage, max(kept, 0), passing))
     short = []
     if room.output is not None:

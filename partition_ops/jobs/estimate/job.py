@@ -80,6 +80,13 @@ class Sizes:
         return sum(self.file_bytes[key] for data in self.metadata.edges for key in data.files)
 
     @property
+    def column_bytes(self) -> int:
+        """Bytes of the columns of CSV files that a whole job keeps from its first stage on."""
+        counts = zip(self.metadata.edges, self.metadata.num_edges, strict=True)
+        width = 8 if max(self.metadata.num_nodes, default=0) <= NARROW else 16
+        return width * sum(edges for data, edges in counts if data.format.name == "csv")
+
+    @property
     def largest_edge_file(self) -> int:
         return max((self.file_bytes[key] for data in self.metadata.edges for key in data.files), default=0)
 

@@ -33,6 +33,7 @@ from partition_ops.system.progress import Advance
 
 Ids = npt.NDArray[np.int64]
 RowsFunction = Callable[[EdgeRows], Mask | None]
+SCANNED_ROWS = 1 << 16  # few enough that they stay in the cache from check to check
 TEXT_ROWS_AT_ONCE = 1 << 16
 LONGEST_TEXT = 100  # of a row in an example
 ROW_BITS = 40  # a million million rows in a file, and eight million files
@@ -135,7 +136,7 @@ class EdgeScan:
         """
         row = 0
         try:
-            for batch in self.reader.batches(chunk):
+            for batch in self.reader.batches(chunk, rows=SCANNED_ROWS):
                 self._scan_batch(chunk, batch, row)
                 row += batch.num_rows
                 advance(batch.num_rows)
