@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +14,8 @@ import pytest
 from partition_ops.chunked import plain_edges
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import FileFormat, load_metadata
-from partition_ops.chunked.plain_edges import Ids, PlainRows, keep_columns
+from partition_ops.chunked.plain_edges import PlainRows, keep_columns
 from partition_ops.errors import InvalidInputError
-from partition_ops.jobs.options import RunConfig
-from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
 from tests.graphs import Edges, Layout, SmallGraph
 
@@ -183,19 +180,3 @@ def test_columns_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
         assert sum(sizes) == 8 * 300, "8 bytes an edge, as the estimate says"
     assert not any(folder.iterdir())
-
-
-def test_a_job_parses_each_file_once(tmp_path: Path) -> None:
-    source, _ = graph(tmp_path)
-    opened: list[Path] = []
-    parse_file = PlainRows.__iter__
-
-    def count(parsed: PlainRows) -> Iterator[tuple[Ids, Ids]]:
-        opened.append(parsed.path)
-        return parse_file(parsed)
-
-    config = RunConfig(num_parts=2, engine="two-level", data_docs=False, ignore_estimate=True)
-    with patch.object(PlainRows, "__iter__", count):
-        results = run_job(config, source, open_store(str(tmp_path / "out")))
-    assert {"validate", "prepare", "convert-scatter"} <= {result.task for result in results}
-    assert len(opened) == len({*opened}) == 2
