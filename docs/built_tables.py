@@ -7,65 +7,190 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Callable, Iterator
+import importlib
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 
 from partition_ops import errors
 from partition_ops.cli.dispatch import build_parser
+from partition_ops.cli.verbs import VERBS
+from partition_ops.options.declare import options_of
 
 ROOT = Path(__file__).parents[1]
-CLASSES: dict[str, type[errors.PartitionOpsError]] = {
-    name: value
-    for name, value in vars(errors).items()
-    if isinstance(value, type) and issubclass(value, errors.PartitionOpsError)
-}
+# classes that carry the arguments of an error to where it is raised: name of the error, place of the problem
+CARRIERS = {"_Finding": ("InvalidInputError", 1), "RejectedError": ("InvalidInputError", 0)}
+MOST = 60  # texts that an expression can have before its parts count as filled in
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Messages:
+    """The messages of the errors in the code, found by reading it.
+
+    Attributes:
+        classes: The classes of errors by name.
+        found: The messages by class, each with its remedy.
+        unknown: The places that make an error whose message this class does not find.
+    """
+
+    def __init__(self) -> None:
+        self._modules: dict[Path, ast.Module] = {}
+        self._names: dict[ast.AST, dict[str, list[ast.expr]]] = {}  # what a function or module assigns
+        self._parameters: dict[ast.AST, list[str]] = {}
+        self._module: dict[ast.AST, ast.AST] = {}
+        self._defined: Counter[str] = Counter()  # how often a function of this name is defined
+        self._calls: dict[str, list[tuple[ast.Call, list[ast.AST]]]] = {}  # with the scopes around each
+        for folder in ("partition_ops", "plugins"):
+            for path in (ROOT / folder).rglob("*.py"):
+                self._modules[path] = ast.parse(path.read_text())
+                self._read(self._modules[path], [])
+        self.classes = self._error_classes()
+        options = [tree for path, tree in self._modules.items() if path.parent.name == "options"]
+        self.found: dict[str, set[tuple[str, str]]] = {name: set() for name in self.classes}
+        self.unknown: list[str] = []
+        for name in [*self.classes, *CARRIERS]:
+            kind, place = CARRIERS.get(name, (name, 0))
+            for call, scopes in self._calls.get(name, []):
+                words = {each.arg: each.value for each in call.keywords}
+                problem = words.get("problem", call.args[place] if len(call.args) > place else None)
+                texts = [text for text in self._texts(problem, scopes) if _has_words(text)]
+                remedy = next(
+                    (text for text in self._texts(words.get("remedy"), scopes) if _has_words(text)), ""
+                )
+                self.found[kind] |= {(text, remedy) for text in texts}
+                if not texts:
+                    self.unknown.append(ast.unparse(call))
+        self.found["UsageError"] |= {(text, "") for text in _rules_of_options()}
+        for call, scopes in self._calls["ValueError"]:  # of values of options, which parse_value reports
+            if scopes[0] in options:
+                self.found["UsageError"] |= {(text, "") for text in self._texts(call.args[0], scopes)}
+
+    def _read(self, node: ast.AST, scopes: list[ast.AST]) -> None:
+        """Note assignments, parameters and calls below a node."""
+        if isinstance(node, ast.Module | Function):
+            scopes = [*scopes, node]
+            self._names[node] = {}
+            self._module[node] = scopes[0]
+            if isinstance(node, Function):
+                self._defined[node.name] += 1
+                arguments = node.args
+                self._parameters[node] = [
+                    each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+                ]
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._assign(target, node.value, scopes[-1])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            self._calls.setdefault(name, []).append((node, scopes))
+        for child in ast.iter_child_nodes(node):
+            self._read(child, scopes)
+
+    def _assign(self, target: ast.expr, value: ast.expr, scope: ast.AST) -> None:
+        if isinstance(target, ast.Name):
+            self._names[scope].setdefault(target.id, []).append(value)
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for name, each in zip(target.elts, value.elts, strict=True):
+                self._assign(name, each, scope)
+
+    def _error_classes(self) -> dict[str, type[errors.PartitionOpsError]]:
+        """Return the errors of errors.py, and those that other modules derive from them."""
+        found = {
+            name: value
+            for name, value in vars(errors).items()
+            if isinstance(value, type) and issubclass(value, errors.PartitionOpsError)
+        }
+        for path, tree in self._modules.items():
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & set(found):
+                    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                    found[node.name] = getattr(importlib.import_module(module), node.name)
+        return found
+
+    def _texts(self, node: ast.expr | None, scopes: list[ast.AST], depth: int = 0) -> list[str]:
+        """Return the texts that an expression can be, with … for what is filled in."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return [node.value] if node.value else []
+        if isinstance(node, ast.IfExp):
+            branches = (self._texts(each, scopes, depth) or ["…"] for each in (node.body, node.orelse))
+            return [text for branch in branches for text in branch]
+        if isinstance(node, ast.JoinedStr):
+            return self._joined(node.values, scopes, depth)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._joined([node.left, node.right], scopes, depth)
+        if isinstance(node, ast.Name) and depth < 4:
+            for scope in reversed(scopes):
+                if node.id in self._names[scope]:
+                    values = self._names[scope][node.id]
+                    return [
+                        text for value in values for text in self._texts(value, scopes, depth + 1) or ["…"]
+                    ]
+                if isinstance(scope, Function) and node.id in self._parameters[scope]:
+                    return self._passed(scope, node.id, depth)
+        return []
+
+    def _passed(self, function: Function, name: str, depth: int) -> list[str]:
+        """Return the texts that calls of a function pass for a parameter."""
+        names = [each for each in self._parameters[function] if each not in ("self", "cls")]
+        found = []
+        for call, scopes in self._calls.get(function.name, []):
+            if name in names and (self._defined[function.name] == 1 or scopes[0] is self._module[function]):
+                place = names.index(name)
+                words = {each.arg: each.value for each in call.keywords}
+                value = words.get(name, call.args[place] if len(call.args) > place else None)
+                found += self._texts(value, scopes, depth + 1) or ["…"]
+        return found
+
+    def _joined(self, parts: Sequence[ast.expr], scopes: list[ast.AST], depth: int) -> list[str]:
+        choices = []
+        for each in parts:
+            value = each.value if isinstance(each, ast.FormattedValue) else each
+            constant = isinstance(value, ast.Constant)
+            texts = {str(value.value)} if constant else {*self._texts(value, scopes, depth)}
+            choices.append(sorted(texts) if 0 < len(texts) <= MOST else ["…"])
+        if math.prod(map(len, choices)) > MOST:
+            choices = [texts if len(texts) == 1 else ["…"] for texts in choices]
+        return ["".join(chosen) for chosen in itertools.product(*choices)]
+
+
+def _rules_of_options() -> Iterator[str]:
+    """Yield the messages for options that are given without the option that they need."""
+    for verb in VERBS:
+        for one in verb.verbs or (verb,):
+            options = options_of(*one.options)
+            strings = {each.name: each.option_string for each in options}
+            for each in options:
+                name, _, value = each.only_with.partition("=")
+                if name in strings:
+                    yield f"{each.option_string} needs {strings[name]} {value}".rstrip()
+
+
+def _has_words(text: str) -> bool:
+    return any(character.isalpha() for character in text)
+
+
+@cache
+def read_messages() -> Messages:
+    """Return the messages of the code, which is read once."""
+    return Messages()
 
 
 def messages() -> dict[str, list[tuple[str, str]]]:
     """Return the messages of the code by the class of their error, each with its remedy."""
-    found: dict[str, set[tuple[str, str]]] = {name: set() for name in CLASSES}
-    for folder in ("partition_ops", "plugins"):
-        for path in (ROOT / folder).rglob("*.py"):
-            tree = ast.parse(path.read_text())
-            constants = dict(_constants(tree))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLASSES:
-                    words = {each.arg: each.value for each in node.keywords}
-                    for problem in _texts(
-                        words.get("problem", node.args[0] if node.args else None), constants
-                    ):
-                        remedy = next(_texts(words.get("remedy"), constants), "")
-                        found[node.func.id].add((problem, remedy))
+    found = read_messages().found
     return {name: sorted(rows, key=lambda row: row[0].casefold()) for name, rows in found.items() if rows}
-
-
-def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id, node.value
-
-
-def _texts(node: ast.expr | None, constants: dict[str, ast.expr]) -> Iterator[str]:
-    """Yield the texts that an expression can be, with … for what is filled in; nothing if it has no words."""
-    if isinstance(node, ast.IfExp):
-        yield from _texts(node.body, constants)
-        yield from _texts(node.orelse, constants)
-    elif isinstance(node, ast.Name) and node.id in constants:
-        yield from _texts(constants[node.id], constants)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
-    elif isinstance(node, ast.JoinedStr):
-        parts = [str(each.value) if isinstance(each, ast.Constant) else "…" for each in node.values]
-        if any(character.isalpha() for character in "".join(parts)):
-            yield "".join(parts)
 
 
 def messages_by_class() -> str:
     """Return a section for each class of errors, with a table of its messages."""
     parts = []
+    classes = read_messages().classes
     for name, rows in messages().items():
-        kind = CLASSES[name]
+        kind = classes[name]
         retry = "A retry can help." if kind.transient else "A retry gives the same error."
         first = (kind.__doc__ or "").splitlines()[0]
         parts.append(f"### {name}\n\n{first} Exit code {kind.exit_code}. {retry}\n")
