@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from partition_ops.chunked.metadata import METADATA, EdgeType, parse_metadata
@@ -21,7 +22,9 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
 from partition_ops.storage.store import NewObject
 
-ROW_GROUP = 1 << 20
+ROW_GROUP = 1 << 20  # most rows of a row group
+GROUP_BYTES = 64 << 20  # of a row group, so that long texts do not need much memory
+UNIT = 1 << 12  # rows that are counted at a time
 EDGE_CHUNK = 1 << 22  # edges in a file: 64 MiB of IDs
 NODE_CHUNK = 1 << 22  # most nodes in a file
 CHUNK_BYTES = 128 << 20  # of the widest feature
@@ -119,6 +122,13 @@ class NpyFiles(ChunkFiles):
     _like: npt.NDArray[Any] = field(default_factory=lambda: np.zeros((0,), np.float32))
 
     def append(self, block: npt.NDArray[Any]) -> None:
+        if self.rows and block.shape[1:] != self._like.shape[1:]:
+            raise InvalidInputError(
+                f"{self.prefix}: the rows are not rows of one matrix",
+                found=f"rows of {self._like.shape[1:]} and of {block.shape[1:]} numbers",
+                expected="the same number of numbers in every row",
+                remedy="Correct the table, or leave the column out of the features.",
+            )
         self._like = block[:0]  # dtype and shape of a feature without rows
         super().append(block)
 
@@ -159,18 +169,27 @@ class ParquetFiles(ChunkFiles):
         )
         self._waiting: list[pa.Table] = []
 
+        self._count = self._bytes = 0
+
     def _append(self, part: pa.Table) -> None:
-        self._waiting.append(part)
-        waiting = pa.concat_tables(self._waiting)
-        while len(waiting) >= ROW_GROUP:
-            self._writer.write_table(waiting.slice(0, ROW_GROUP), row_group_size=ROW_GROUP)
-            waiting = waiting.slice(ROW_GROUP)
-        self._waiting = [waiting]
+        """Take rows up to the next multiple of `UNIT` at a time, so that groups do not depend on blocks."""
+        begin = 0
+        while begin < len(part):
+            unit = part.slice(begin, UNIT - self._count % UNIT)
+            self._waiting.append(unit)
+            self._count += len(unit)
+            self._bytes += _bytes_of(unit)
+            begin += len(unit)
+            if self._count >= ROW_GROUP or (self._bytes >= GROUP_BYTES and self._count % UNIT == 0):
+                self._write_group()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROW_GROUP)
+        self._waiting, self._count, self._bytes = [], 0, 0
 
     def _end(self) -> None:
-        rest = [part for part in self._waiting if len(part)]
-        if rest:
-            self._writer.write_table(pa.concat_tables(rest), row_group_size=ROW_GROUP)
+        self._write_group()
         self._writer.close()
 
 
@@ -257,6 +276,13 @@ class GraphWriter:
         parse_metadata(document, where=self.store.uri_of(METADATA))
         self.wrote(self.store.write_json(METADATA, document))
         return document
+
+
+def _bytes_of(table: pa.Table) -> int:
+    """Return the bytes of values; unlike ``nbytes`` they do not depend on how the table was sliced."""
+    texts = [column for column in table.columns if pa.types.is_string(column.type)]
+    lengths = [int(pc.sum(pc.binary_length(text)).as_py() or 0) for text in texts]
+    return 8 * int(table.num_rows) * int(table.num_columns) + sum(lengths)
 
 
 def _chunks(count: int, chunk_rows: int) -> list[int]:

@@ -5,79 +5,139 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from partition_ops.chunked.graph_writer import ORIG_ID
+from partition_ops.chunked.graph_writer import ORIG_ID, blocks_of
 
-MOST_BUCKETS = 256
+MOST_BUCKETS = 256  # files that are open at the same time
+LEAST_ROWS = 1 << 16  # of a bucket, unless the rows are wide
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """An Arrow file with the rows of the IDs from ``begin`` to ``end`` - 1."""
+
+    path: Path
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """Rows by ranges of their IDs, each range in an Arrow file.
+    """Rows by ranges of their IDs.
 
     Attributes:
-        paths: The files.
-        rows: Size of a range.
+        ranges: The ranges in ascending order.
         count: Number of IDs in all.
-        schema: Columns, with the ID as `ORIG_ID`.
     """
 
-    paths: Sequence[Path]
-    rows: int
+    ranges: Sequence[Bucket]
     count: int
-    schema: pa.Schema
 
-    def blocks(self, columns: Sequence[str], size: int) -> Iterator[pa.Table]:
-        """Yield columns in the order of the IDs, ``size`` rows at a time; an ID without a row has nulls.
+    def pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield columns in the order of the IDs, a range at a time; an ID without a row has nulls.
 
-        ``size`` must divide the rows of a bucket. Memory: one bucket of these columns.
+        Memory: twice these columns of a range.
         """
-        for index, path in enumerate(self.paths):
-            begin, end = index * self.rows, min((index + 1) * self.rows, self.count)
-            with pa.memory_map(str(path)) as stream:
+        for bucket in self.ranges:
+            begin, end = bucket.begin, min(bucket.end, self.count)
+            if begin >= end:
+                return
+            with pa.memory_map(str(bucket.path)) as stream:
                 table = pa.ipc.open_file(stream).read_all()
                 ids = table.column(ORIG_ID).to_numpy() - begin
                 places = np.full(end - begin, -1, np.int64)
                 places[ids] = np.arange(len(ids))
-                chosen = table.select([ORIG_ID, *columns]).combine_chunks()
-                for first in range(0, end - begin, size):
-                    wanted = places[first : first + size]
-                    yield chosen.take(pa.array(wanted, mask=wanted < 0)).select(columns)
+                yield table.select(columns).combine_chunks().take(pa.array(places, mask=places < 0))
+
+    def blocks(self, columns: Sequence[str], size: int) -> Iterator[pa.Table]:
+        """Yield columns in the order of the IDs, ``size`` rows at a time.
+
+        Memory: that of `pieces`, and ``size`` rows.
+        """
+        batches = chain.from_iterable(piece.to_batches() for piece in self.pieces(columns))
+        return blocks_of(batches, size)
 
 
 def fill_buckets(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, count: int, rows: int
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, number: int, block_bytes: int
 ) -> Buckets:
-    """Write rows into buckets.
+    """Write rows into buckets, each of them at most ``block_bytes`` large, or one row.
 
     Args:
         batches: The rows, in any order, with the column `ORIG_ID`.
         schema: Their columns.
         folder: Where the files go.
-        count: Number of IDs.
-        rows: Multiple of which a range of IDs is.
+        number: Number of IDs.
+        block_bytes: Rows in memory at a time.
 
-    Peak memory: two batches.
+    Peak memory: a batch, and ``block_bytes``.
     """
-    rows *= max(-(-count // (rows * MOST_BUCKETS)), 1)
-    number = max(-(-count // rows), 1)
     folder.mkdir()
-    paths = [folder / f"{index}.arrow" for index in range(number)]
-    with ExitStack() as stack:
-        writers = [stack.enter_context(pa.ipc.new_file(str(path), schema)) for path in paths]
+    scatter = _Scatter(schema, folder, block_bytes)
+    rows = LEAST_ROWS * max(-(-number // (LEAST_ROWS * MOST_BUCKETS)), 1)
+    first = scatter.write(batches, 0, number, rows)
+    return Buckets([small for bucket in first for small in scatter.divided(bucket)], number)
+
+
+class _Scatter:
+    """Writes rows into files by ranges of their IDs."""
+
+    def __init__(self, schema: pa.Schema, folder: Path, block_bytes: int) -> None:
+        self.schema = schema
+        self.folder = folder
+        self.block_bytes = block_bytes
+        self._numbers = count()
+
+    def write(self, batches: Iterable[pa.RecordBatch], begin: int, end: int, rows: int) -> list[Bucket]:
+        """Write the rows of the IDs from ``begin`` to ``end`` - 1 into ranges of ``rows`` IDs."""
+        begins = range(begin, max(end, begin + 1), rows)
+        ranges = [Bucket(self._path(), first, min(first + rows, end)) for first in begins]
+        with ExitStack() as stack:
+            writers = [stack.enter_context(pa.ipc.new_file(str(one.path), self.schema)) for one in ranges]
+            for table in self._gathered(batches):
+                if len(ranges) == 1:
+                    writers[0].write_table(table)
+                    continue
+                owners = (table.column(ORIG_ID).to_numpy() - begin) // rows
+                order = np.argsort(owners, kind="stable")
+                ends = np.searchsorted(owners[order], np.arange(len(ranges) + 1))
+                ordered = table.take(pa.array(order))
+                for index in np.flatnonzero(np.diff(ends)):
+                    writers[index].write_table(ordered.slice(ends[index], ends[index + 1] - ends[index]))
+        return ranges
+
+    def divided(self, bucket: Bucket) -> Iterator[Bucket]:
+        """Yield a bucket, or smaller ones in its place if it is too large."""
+        size, length = bucket.path.stat().st_size, bucket.end - bucket.begin
+        if size <= self.block_bytes or length <= 1:
+            yield bucket
+            return
+        parts = min(-(-size // self.block_bytes), MOST_BUCKETS)
+        with pa.memory_map(str(bucket.path)) as stream:
+            file = pa.ipc.open_file(stream)
+            batches = (file.get_batch(index) for index in range(file.num_record_batches))
+            smaller = self.write(batches, bucket.begin, bucket.end, -(-length // parts))
+        bucket.path.unlink()
+        for one in smaller:
+            yield from self.divided(one)
+
+    def _gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Yield several batches at once, so that each file gets longer runs of rows."""
+        waiting: list[pa.Table] = []
+        size = 0
         for batch in batches:
-            table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
-            if number == 1:
-                writers[0].write_table(table)
-                continue
-            owners = table.column(ORIG_ID).to_numpy() // rows
-            order = np.argsort(owners, kind="stable")
-            table = table.take(pa.array(order))
-            ends = np.searchsorted(owners[order], np.arange(number + 1))
-            for index in np.flatnonzero(np.diff(ends)):
-                writers[index].write_table(table.slice(ends[index], ends[index + 1] - ends[index]))
-    return Buckets(paths, rows, count, schema)
+            waiting.append(pa.Table.from_batches([batch]).select(self.schema.names).cast(self.schema))
+            size += waiting[-1].nbytes
+            if size >= self.block_bytes // 4:
+                yield pa.concat_tables(waiting).combine_chunks()
+                waiting, size = [], 0
+        if waiting:
+            yield pa.concat_tables(waiting).combine_chunks()
+
+    def _path(self) -> Path:
+        return self.folder / f"{next(self._numbers)}.arrow"

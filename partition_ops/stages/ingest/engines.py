@@ -17,15 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError, UsageError
+from partition_ops.stages.ingest.memory_shares import MemoryShares
 
-BATCH = 1 << 16  # rows
+BATCH = 1 << 14  # rows
+FILE_INDEX, ROW_INDEX = "file index", "row index"  # columns beside those of a table
+STAGED_ROWS = 1 << 15  # in a row group: each thread has one in memory
 SPARK_SQL = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
 }
-LEAST_MEMORY = 256 << 20
-SHARE = 0.6  # of the memory for DuckDB; Python, Arrow and what DuckDB does not count take the rest
 
 
 class TableEngine(ABC):
@@ -45,6 +46,10 @@ class TableEngine(ABC):
         """Return a small result."""
         return [row for batch in self.batches(expression) for row in batch.to_pylist()]
 
+    def staged(self, expression: ibis.Table, file: Path) -> ibis.Table:
+        """Return a table for expressions, whose rows an engine in this process writes to a file first."""
+        return expression
+
     @abstractmethod
     def batches(self, expression: ibis.Table) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a result, in its order if it has one."""
@@ -62,21 +67,21 @@ class DuckDB(TableEngine):
 
     Args:
         scratch: Folder for temporary files.
-        memory: Memory in bytes, for DuckDB and what this process needs beside it.
+        memory: The shares of this process's memory.
     """
 
-    def __init__(self, scratch: Path, memory: int) -> None:
+    def __init__(self, scratch: Path, memory: MemoryShares) -> None:
         import duckdb
 
-        limit = max(int(memory * SHARE), LEAST_MEMORY)
+        self.memory = memory
         self.errors = duckdb.Error
         self._duckdb = duckdb
         self.connection = duckdb.connect(
             str(scratch / "tables.duckdb"),
             config={
-                "memory_limit": f"{limit // (1 << 20)}MiB",
+                "memory_limit": f"{memory.engine >> 20}MiB",
                 "temp_directory": str(scratch / "spilled"),
-                "threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
+                "threads": memory.threads,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
             },
@@ -87,10 +92,28 @@ class DuckDB(TableEngine):
     def _register(self, name: str, files: Sequence[Path]) -> None:
         self.connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT * FROM {parquet(files)}")
 
+    def indexed(self, name: str, files: Sequence[Path], schema: pa.Schema) -> ibis.Table:
+        """Register Parquet files as a table with `FILE_INDEX` and `ROW_INDEX`, from 0, beside its columns."""
+        self.connection.execute(
+            f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT *, file_index AS {quoted(FILE_INDEX)},"
+            f" file_row_number AS {quoted(ROW_INDEX)} FROM {parquet(files)}"
+        )
+        types = {**ibis_types(schema), FILE_INDEX: "int64", ROW_INDEX: "int64"}
+        return ibis.table(types, name=name)
+
     def batches(self, expression: ibis.Table) -> Iterator[pa.RecordBatch]:
         sql = ibis.to_sql(expression, dialect="duckdb")
         with self._explained():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH)
+
+    def staged(self, expression: ibis.Table, file: Path) -> ibis.Table:
+        """Write rows in any order to a Parquet file, so that one join is in memory at a time."""
+        rows = ibis.to_sql(expression, dialect="duckdb")
+        options = f"FORMAT parquet, COMPRESSION lz4_raw, ROW_GROUP_SIZE {STAGED_ROWS}"
+        self.query(f"COPY ({rows}) TO {literal(str(file))} ({options})")
+        name = f"staged_{file.stem}"
+        self._register(name, [file])
+        return ibis.table(expression.schema(), name=name)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a small result of DuckDB's own SQL."""
@@ -102,24 +125,31 @@ class DuckDB(TableEngine):
         self.connection.close()
 
     def _explained(self) -> _Explained:
-        return _Explained(self._duckdb)
+        return _Explained(self._duckdb, self.memory.total)
 
 
 class _Explained:
     """Replaces DuckDB's errors for want of memory or disk by ours."""
 
-    def __init__(self, duckdb: Any) -> None:
+    def __init__(self, duckdb: Any, memory: int) -> None:
         self.duckdb = duckdb
+        self.memory = memory
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, self.duckdb.OutOfMemoryException):
-            raise StorageError(
-                "Memory or temporary disk space for the tables ran out",
-                found=str(error).splitlines()[0],
-                remedy="Give more with --memory, or set TMPDIR to a larger disk.",
-            ) from error
+        text = str(error)
+        streamed = isinstance(error, OSError) and "Out of Memory Error" in text  # through Arrow's stream
+        if not streamed and not isinstance(error, self.duckdb.OutOfMemoryException):
+            return
+        disk = "temp_directory" in text
+        raise StorageError(
+            f"{'Temporary disk space' if disk else 'Memory'} for joining and sorting the tables ran out",
+            found=text.splitlines()[0],
+            remedy="Set TMPDIR to a larger disk."
+            if disk
+            else f"Set --memory {2 * self.memory >> 20}M; it is {self.memory >> 20}M, which is too little.",
+        ) from error
 
 
 class Spark(TableEngine):
@@ -130,10 +160,10 @@ class Spark(TableEngine):
 
     Args:
         scratch: Folder for results.
-        memory: Memory in bytes for the driver.
+        memory: The shares of memory; the driver gets all of it.
     """
 
-    def __init__(self, scratch: Path, memory: int) -> None:
+    def __init__(self, scratch: Path, memory: MemoryShares) -> None:
         try:
             from pyspark.sql import SparkSession
         except ImportError as error:
@@ -148,7 +178,7 @@ class Spark(TableEngine):
         master = os.environ.get("SPARK_MASTER", "local[*]")
         settings = {
             "spark.ui.enabled": "false",
-            "spark.driver.memory": f"{max(memory, 1 << 30) // (1 << 20)}m",
+            "spark.driver.memory": f"{max(memory.total, 1 << 30) >> 20}m",
             "spark.ui.showConsoleProgress": "false",
         }
         for name, value in settings.items():

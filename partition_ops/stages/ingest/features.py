@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +22,11 @@ from partition_ops.stages.ingest.problems import SHOWN, Problem, count_of, shown
 from partition_ops.stages.ingest.sources import Source
 from partition_ops.stages.ingest.transforms import Transform, hashes_of, numbers_of, texts_of, transform_of
 
-BLOCK = 1 << 16
+BLOCK = 1 << 16  # rows that transforms are fitted to at a time, fewer if they are wide
+FIT_BYTES = 16 << 20  # of such a block as float64
 MASKS = {part: f"{part}_mask" for part in PARTS}
 LABEL = "label"
+FIRST_ROWS = 128
 MOST_CLASSES = 1 << 16
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -61,9 +63,11 @@ class Columns:
     edges: bool = False
 
     def __post_init__(self) -> None:
+        self.widths = {one.column: _width(self.source, one.column) for one in self.features}
         self.transforms: dict[str, Transform] = {}
         for feature in self.features:
-            transform = transform_of(feature, f"{self.where}: feature {feature.name!r}")
+            where = f"{self.where}: feature {feature.name!r}"
+            transform = transform_of(feature, where, self.widths[feature.column])
             known = self.fitted.get("features", {}).get(feature.name)
             if known is not None:
                 self._check_unchanged(feature, known)
@@ -105,8 +109,15 @@ class Columns:
     @property
     def chunk_rows(self) -> int:
         """Rows of a file, by the widest column."""
-        widths = [_width(self.source, feature.column) for feature in self.features]
-        return rows_of_chunk(8 * max(widths, default=1))
+        return rows_of_chunk(8 * max(self.widths.values(), default=1))
+
+    @property
+    def fit_rows(self) -> int:
+        """Rows that transforms are fitted to at a time: sums of floats, and so all bytes, depend on it."""
+        rows = BLOCK
+        while rows > 1 and rows * 8 * max(self.widths.values(), default=1) > FIT_BYTES:
+            rows //= 2
+        return rows
 
     def state(self) -> dict[str, Any]:
         """Return what was fitted and how, as JSON."""
@@ -133,6 +144,7 @@ class ColumnWriter:
         columns: What becomes of them.
         buckets: The rows.
         writer: Takes the files.
+        block_bytes: Values of a feature in memory at a time.
         problems: Findings are appended to it.
         locate: Returns sentences about the first rows in which a column is null.
         locate_ids: Returns sentences about the rows of some IDs.
@@ -143,6 +155,7 @@ class ColumnWriter:
         columns: Columns,
         buckets: Buckets,
         writer: GraphWriter,
+        block_bytes: int,
         problems: list[Problem],
         locate: Callable[[str], list[str]],
         locate_ids: Callable[[list[int]], list[str]] = lambda ids: [],
@@ -150,6 +163,7 @@ class ColumnWriter:
         self.columns = columns
         self.buckets = buckets
         self.writer = writer
+        self.block_bytes = block_bytes
         self.problems = problems
         self.locate = locate
         self.locate_ids = locate_ids
@@ -165,7 +179,7 @@ class ColumnWriter:
         Raises:
             InvalidInputError: A column does not fit its transform.
 
-        Peak memory: a bucket of the columns, and what transforms keep.
+        Peak memory: two buckets of the columns, ``block_bytes`` for values, and what transforms keep.
         """
         self._fit()
         if any(problem.action == "fail" for problem in self.problems):
@@ -182,10 +196,10 @@ class ColumnWriter:
 
             texts = {name: stack.enter_context(self._text_file(name)) for name in columns.text}
             begin = 0
-            for block in self.buckets.blocks(self._needed(columns.used), BLOCK):
+            for block in self.buckets.pieces(self._needed(columns.used)):
                 for feature in columns.features:
-                    column = _plain(block.column(feature.column))
-                    append(feature.name, columns.transforms[feature.name].apply(column))
+                    for rows in self._apply(feature, _plain(block.column(feature.column))):
+                        append(feature.name, rows)
                 for name, rows in self._labels_and_masks(block).items():
                     append(name, rows)
                 for name, file in texts.items():
@@ -196,6 +210,13 @@ class ColumnWriter:
             self.writer.add_feature(columns.type_name, name, npy, edges=columns.edges)
         for name, file in texts.items():
             self.writer.add_text(columns.type_name, name, file)
+
+    def _apply(self, feature: FeatureColumn, column: pa.Array) -> Iterator[Array]:
+        """Yield the rows of a feature, as many at a time as fit into memory as float64."""
+        transform = self.columns.transforms[feature.name]
+        rows = max(self.block_bytes // (8 * transform.row_numbers()), 1)
+        for begin in range(0, len(column), rows):
+            yield transform.apply(column.slice(begin, rows))
 
     def _text_file(self, name: str) -> Any:
         schema = pa.schema([(ORIG_ID, pa.int64()), (name, pa.string())])
@@ -213,7 +234,7 @@ class ColumnWriter:
         split = columns.split.columns if columns.split else []
         names = [*(f.column for f in (*unfitted, *strict)), *label, *split]
         begin = 0
-        for block in self.buckets.blocks(self._needed(names), BLOCK) if names else ():
+        for block in self.buckets.blocks(self._needed(names), columns.fit_rows) if names else ():
             masks = self._masks(block)
             training = masks["train"] if masks else np.ones(len(block), np.bool_)
             for column in {feature.column for feature in strict}:
@@ -364,11 +385,13 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _width(source: Source, column: str) -> int:
-    """Return how many numbers a value of a column has, from the first row."""
+    """Return how many numbers a value of a column has, from the first row that has one."""
     if not pa.types.is_list(source.schema.field(column).type):
         return 1
     for path in source.paths:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(1, columns=[column]):
-                return max(len(batch.column(0)[0].as_py() or ()), 1)
+            for batch in file.iter_batches(FIRST_ROWS, columns=[column]):
+                known = batch.column(0).drop_null()
+                if len(known):
+                    return max(len(known[0]), 1)
     return 1

@@ -14,10 +14,11 @@ from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.delta_tables import LOG
 from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted
+from partition_ops.stages.ingest.find_tables import FORMATS, FoundTable, find_table
 from partition_ops.stages.ingest.graph_file import TableFile
-from partition_ops.stages.ingest.sources import FORMATS, FoundTable, Source, find_table, open_table
+from partition_ops.stages.ingest.memory_shares import share_memory
+from partition_ops.stages.ingest.sources import Source, open_table
 from partition_ops.storage import Store, open_store
-from partition_ops.system.memory import memory_limit
 from partition_ops.system.temporary_folders import temporary_folder
 
 KNOWN = 0.5  # share of the values of a column that must be keys of a type
@@ -68,7 +69,7 @@ def infer_graph_file(folder: Store) -> str:
     Peak memory: a quarter of what the machine or its cgroup allows.
     """
     with temporary_folder() as scratch:
-        duckdb = DuckDB(Path(scratch), memory_limit() // 4)
+        duckdb = DuckDB(Path(scratch), share_memory(None))
         try:
             tables = _tables(folder, Path(scratch), duckdb)
             for table in tables:

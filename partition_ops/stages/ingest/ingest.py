@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
-from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, blocks_of, open_all
+from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, open_all
 from partition_ops.chunked.metadata import METADATA, check_graph_name
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import UsageError
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
 from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
+from partition_ops.stages.ingest.find_tables import FoundTable, OpenRoot, find_table
+from partition_ops.stages.ingest.findings import Findings
 from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
-from partition_ops.stages.ingest.numbering import KEY, Ends, Numbered, Numbering, ends_of, key_of
+from partition_ops.stages.ingest.memory_shares import share_memory
+from partition_ops.stages.ingest.numbered_rows import NumberedRows
+from partition_ops.stages.ingest.numbering import KEY, Ends, Numbered, Numbering, ends_of
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.ingest.previous_graph import MANIFEST, key_files, read_manifest
-from partition_ops.stages.ingest.problems import Problem, count_of, reject, rows_where, sentences
-from partition_ops.stages.ingest.sources import FoundTable, OpenRoot, Source, find_table, open_table
+from partition_ops.stages.ingest.problems import Problem, reject
+from partition_ops.stages.ingest.sources import Source, open_table
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.store import StoredObject, json_bytes
 from partition_ops.system.json_documents import check_document
-from partition_ops.system.memory import memory_limit
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -73,11 +76,11 @@ def ingest_tables(
     Raises:
         InvalidInputError: ``graph.yaml`` is not valid, a table cannot be read, or tables are not a graph;
             the message names tables, first values, files and rows. There is no ``metadata.json`` then.
-        UsageError: The graph would overwrite a table.
+        UsageError: The graph would overwrite a table, or ``config.memory`` is less than 512 MiB.
         StorageError: Memory or temporary disk space ran out.
 
-    Peak memory: ``config.memory`` (default: a quarter of what the machine or its cgroup allows), a chunk of
-    the columns of a type (128 MiB), and 8 bytes a training row for fitted buckets. The rest goes to TMPDIR.
+    Peak memory of the process: ``config.memory`` (default: a quarter of what the machine or its cgroup
+    allows), and 8 bytes a training row for fitted buckets. The rest goes to TMPDIR.
     """
     return ingest_task(
         config,
@@ -175,7 +178,7 @@ class _Ingestion:
         self.sources: dict[str, Source] = {}
         self.tables: dict[str, ibis.Table] = {}
         self.states: dict[str, dict[str, Any]] = {"node_types": {}, "edge_types": {}}
-        self.memory = config.memory or memory_limit() // 4
+        self.memory = share_memory(config.memory)
         self.engine_name = config.table_engine
         self.before = read_manifest(previous) if previous is not None else None
         self._stack = ExitStack()
@@ -188,6 +191,8 @@ class _Ingestion:
             if self.engine_name != "duckdb":
                 self.engine = ENGINES[self.engine_name](self.scratch, self.memory)
                 self._stack.callback(self.engine.close)
+            self.rows = NumberedRows(self.engine, self.duckdb, self.memory, self.scratch)
+            self.findings = Findings(self.engine, self.duckdb, self.sources, self.tables, self.problems)
             steps = 2 * len(self.graph.nodes) + len(self.graph.edges)
             with progress.step("Ingesting tables", steps, "types") as advance:
                 return self._run(advance)
@@ -276,11 +281,11 @@ class _Ingestion:
         self.writer.add_nodes(node.name, numbered.count, chunk_rows)
         self._write_keys(node.name, numbered)
         if columns is not None and columns.used and not self._failed():
-            rows = self._node_rows(node, columns, numbered)
+            rows = self.rows.of_nodes(node, self.tables[node.name], columns, numbered)
             names = [ORIG_ID, *([KEY] if columns.needs_key else []), *columns.used]
             schema = self._schema(names, columns.source, numbered.as_text)
             folder = self.scratch / f"nodes{index}"
-            buckets = fill_buckets(self.engine.batches(rows), schema, folder, numbered.count, chunk_rows)
+            buckets = fill_buckets(rows, schema, folder, numbered.count, self.memory.block)
             self._write_columns(columns, buckets, node.key, numbered)
         key_type = "text" if numbered.as_text else "int64"
         self.states["node_types"][node.name] = {
@@ -291,27 +296,12 @@ class _Ingestion:
             **(columns.state() if columns is not None and not self._failed() else {"features": {}}),
         }
 
-    def _node_rows(self, node: NodeTable, columns: Columns, numbered: Numbered) -> ibis.Table:
-        """Return the rows of a table with their IDs."""
-        table = self.tables[node.name]
-        names = columns.used
-        rows = table.select(row_key=key_of(table, node.key, numbered.as_text), **{n: table[n] for n in names})
-        if not numbered.unique:  # keep one row of a key, whatever the order of the rows
-            order = [rows[name] for name in names]
-            place = ibis.row_number().over(group_by=rows.row_key, order_by=order)
-            rows = rows.mutate(row_place=place)
-            rows = rows.filter(rows.row_place == 0)
-        keys = numbered.table
-        joined = rows.inner_join(keys, rows.row_key == keys.key)
-        key = {KEY: keys.key} if columns.needs_key else {}
-        return joined.select(**{ORIG_ID: keys[ORIG_ID]}, **key, **{name: rows[name] for name in names})
-
     def _write_keys(self, node_type: str, numbered: Numbered) -> None:
         with pq.ParquetFile(numbered.keys) as file:
             target = self.writer.table_file("node_ids", node_type, file.schema_arrow)
             with target:
-                for block in blocks_of(file.iter_batches(BLOCK), 1 << 20):
-                    target.append(block)
+                for batch in file.iter_batches(BLOCK):
+                    target.append(pa.Table.from_batches([batch]))
         self.writer.add_column("node_ids", node_type, target, KEY)
 
     def _write_edges(self, index: int, edge: EdgeTable, numbered: Mapping[str, Numbered]) -> None:
@@ -326,7 +316,7 @@ class _Ingestion:
             edges=True,
         )
         src, dst = numbered[kind.src], numbered[kind.dst]
-        rows = self._edge_rows(edge, columns, src, dst)
+        rows = self.rows.of_edges(edge, self.tables[name], columns, src, dst)
         schema = self._schema([ORIG_ID, *columns.used], columns.source, False)
         edges = self.writer.edge_file(kind)
         lost = 0
@@ -334,8 +324,8 @@ class _Ingestion:
         def ids_and_rows() -> Any:
             """Write the ends of edges, and yield their columns with their IDs."""
             nonlocal lost
-            for block in blocks_of(self.engine.batches(rows), 1 << 20):
-                known = block
+            for batch in rows:
+                block = known = pa.Table.from_batches([batch])
                 if block.column(SRC).null_count or block.column(DST).null_count:
                     known = block.filter(pc.and_(*(block.column(end).is_valid() for end in (SRC, DST))))
                 lost += len(block) - len(known)
@@ -350,15 +340,13 @@ class _Ingestion:
         with open_all([edges]):
             folder = self.scratch / f"edges{index}"
             if columns.used:
-                buckets = fill_buckets(
-                    ids_and_rows(), schema, folder, columns.source.rows, columns.chunk_rows
-                )
+                buckets = fill_buckets(ids_and_rows(), schema, folder, columns.source.rows, self.memory.block)
             else:
                 for _ in ids_and_rows():
                     pass
         self.writer.add_edges(kind, edges)
         if lost:
-            self._report_lost(edge, src, dst)
+            self.findings.report_lost_edges(edge, src, dst)
         if columns.used and not self._failed():
             known = replace(buckets, count=edges.rows)
             self._write_columns(columns, known, (*edge.src, *edge.dst))
@@ -370,132 +358,20 @@ class _Ingestion:
             **state,
         }
 
-    def _edge_rows(self, edge: EdgeTable, columns: Columns, src: Numbered, dst: Numbered) -> ibis.Table:
-        """Return the edges with the IDs of their ends, null if there are none, in order."""
-        table = self.tables[str(edge.edge_type)]
-        values = {f"value_{i}": table[name] for i, name in enumerate(columns.used)}
-        rows = table.select(
-            src_key=key_of(table, edge.src, src.as_text),
-            dst_key=key_of(table, edge.dst, dst.as_text),
-            **values,
-        )
-        src_keys = src.table.select(known_src=src.table.key, **{SRC: src.table[ORIG_ID]})
-        dst_keys = dst.table.select(known_dst=dst.table.key, **{DST: dst.table[ORIG_ID]})
-        joined = rows.left_join(src_keys, rows.src_key == src_keys.known_src)
-        joined = joined.left_join(dst_keys, rows.dst_key == dst_keys.known_dst)
-        return joined.select(SRC, DST, *values).order_by(SRC, DST, *values)
-
-    def _report_lost(self, edge: EdgeTable, src: Numbered, dst: Numbered) -> None:
-        """Report the edges that were left out: those without a key, and those with an absent one."""
-        name = str(edge.edge_type)
-        source, table = self.sources[name], self.tables[name]
-        for columns, numbered, node_type in (
-            (edge.src, src, edge.edge_type.src),
-            (edge.dst, dst, edge.edge_type.dst),
-        ):
-            key = key_of(table, columns, numbered.as_text)
-            keys = table.select(key=key)
-            nulls = int(self.engine.one(keys.aggregate(n=keys.key.isnull().sum()))["n"] or 0)
-            if nulls:
-                rows = rows_where(
-                    source, lambda t, c=columns: key_of(t, c, True).isnull(), columns, self.duckdb
-                )
-                self.problems.append(
-                    Problem(
-                        "null_keys",
-                        name,
-                        f"{count_of(nulls, 'row')} of {source.name} (edges {name!r}) without a key in"
-                        f" {', '.join(columns)}",
-                        nulls,
-                        edge.actions["null_keys"],
-                        sentences(source, rows, columns),
-                        "Correct the rows, or leave them out with on_defect: {null_keys: drop}.",
-                    )
-                )
-            absent = keys.filter(keys.key.notnull()).anti_join(numbered.table.select("key"), KEY)
-            counts = self.engine.one(absent.aggregate(n=absent.count(), keys=absent.key.nunique()))
-            if counts["n"]:
-                self._report_absent(edge, columns, numbered, node_type, counts)
-
-    def _report_absent(
-        self, edge: EdgeTable, columns: tuple[str, ...], numbered: Numbered, node_type: str, counts: Any
-    ) -> None:
-        name = str(edge.edge_type)
-        source = self.sources[name]
-        keys = self._keys_of(numbered)
-        rows = rows_where(
-            source,
-            lambda t: (
-                key_of(t, columns, numbered.as_text).notin(keys.key)
-                & key_of(t, columns, numbered.as_text).notnull()
-            ),
-            columns,
-            self.duckdb,
-        )
-        self.problems.append(
-            Problem(
-                "absent_keys",
-                name,
-                f"{count_of(counts['n'], 'row')} of {source.name} (edges {name!r}) whose {node_type} in"
-                f" {', '.join(columns)} is not in {self.sources[node_type].name}"
-                f" ({count_of(counts['keys'], 'key')})",
-                counts["n"],
-                edge.actions["absent_keys"],
-                sentences(source, rows, columns),
-                "Correct the tables, or set on_defect: {absent_keys: drop} (or add) for the edges.",
-            )
-        )
-
     def _write_columns(
         self, columns: Columns, buckets: Buckets, keys: tuple[str, ...], numbered: Numbered | None = None
     ) -> None:
-        def locate(column: str) -> list[str]:
-            names = list(dict.fromkeys([*keys, column]))
-            rows = rows_where(columns.source, lambda t: t[column].isnull(), names, self.duckdb)
-            return sentences(columns.source, rows, names)
-
-        def locate_ids(ids: list[int]) -> list[str]:
-            if numbered is None:
-                return []
-            known = self._keys_of(numbered)
-            wanted = [row[KEY] for row in self.duckdb.rows(known.filter(known[ORIG_ID].isin(ids)))]
-            rows = rows_where(
-                columns.source, lambda t: key_of(t, keys, numbered.as_text).isin(wanted), keys, self.duckdb
-            )
-            return sentences(columns.source, rows, keys)
-
-        self._check_numbers(columns, keys)
-        ColumnWriter(columns, buckets, self.writer, self.problems, locate, locate_ids).write()
-
-    def _check_numbers(self, columns: Columns, keys: tuple[str, ...]) -> None:
-        """Reject a feature of numbers whose column has text, with the first values that are no numbers.
-
-        Raises:
-            InvalidInputError: There is one.
-        """
-        for feature in columns.features:
-            kind = columns.source.schema.field(feature.column).type
-            if feature.transform in ("one-hot", "hash") or not pa.types.is_string(kind):
-                continue
-            names = list(dict.fromkeys([*keys, feature.column]))
-
-            def is_no_number(table: ibis.Table, name: str = feature.column) -> Any:
-                return table[name].notnull() & table[name].try_cast("float64").isnull()
-
-            rows = rows_where(columns.source, is_no_number, names, self.duckdb, 3)
-            raise InvalidInputError(
-                f"{columns.where}: feature {feature.name!r}: the column {feature.column!r} has text",
-                found=sentences(columns.source, rows, names) or "numbers, written as text",
-                expected="numbers",
-                remedy="Correct the rows, use the transform one-hot or hash, or list the column under 'text'."
-                if rows
-                else f"Set its type in graph.yaml: types: {{{feature.column}: float64}}.",
-            )
-
-    def _keys_of(self, numbered: Numbered) -> ibis.Table:
-        """Return the keys of a type for DuckDB, which finds rows for messages whatever the engine is."""
-        kind = pa.string() if numbered.as_text else pa.int64()
-        return self.duckdb.table("all_keys", [numbered.keys], pa.schema([(ORIG_ID, pa.int64()), (KEY, kind)]))
+        found = self.findings
+        found.check_numbers(columns, keys)
+        ColumnWriter(
+            columns,
+            buckets,
+            self.writer,
+            self.memory.block,
+            self.problems,
+            partial(found.rows_without, columns, keys),
+            partial(found.rows_of, columns, keys, numbered),
+        ).write()
 
     def _schema(self, names: list[str], source: Source, as_text: bool) -> pa.Schema:
         own = {ORIG_ID: pa.int64(), KEY: pa.string() if as_text else pa.int64()}

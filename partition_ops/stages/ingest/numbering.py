@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.graph_writer import ORIG_ID, ROW_GROUP, blocks_of
+from partition_ops.chunked.graph_writer import ORIG_ID, blocks_of
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, TableEngine
 from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable
@@ -25,6 +25,8 @@ from partition_ops.stages.ingest.problems import Problem, count_of, rows_where, 
 from partition_ops.stages.ingest.sources import Source
 
 KEY = "key"
+JOINED_ROW = 64  # bytes of a row of a hash table, without its key
+KEYS = 1 << 17  # in a row group
 SEPARATOR, ESCAPES = "|", (("%", "%25"), ("|", "%7C"))
 
 
@@ -60,6 +62,14 @@ class Numbered:
     in_table: int
     old: int
     unique: bool
+
+    @property
+    def joined_bytes(self) -> int:
+        """About how many bytes of memory the keys take in a join."""
+        meta = pq.read_metadata(self.keys)
+        groups = (meta.row_group(index) for index in range(meta.num_row_groups))
+        keys = sum(int(group.column(1).total_uncompressed_size) for group in groups)
+        return self.count * JOINED_ROW + keys
 
 
 def key_of(table: ibis.Table, columns: Sequence[str], as_text: bool) -> Any:
@@ -169,10 +179,10 @@ class Numbering:
     ) -> int:
         schema, count = _schema(as_text), 0
         with pq.ParquetWriter(path, schema, use_dictionary=False, compression="zstd") as writer:
-            for block in blocks_of(chain(old, new), ROW_GROUP):
+            for block in blocks_of(chain(old, new), KEYS):
                 ids = pa.array(np.arange(count, count + len(block)))
                 keys = block.column(KEY).cast(schema.field(KEY).type)
-                writer.write_table(pa.table([ids, keys], schema=schema), row_group_size=ROW_GROUP)
+                writer.write_table(pa.table([ids, keys], schema=schema), row_group_size=KEYS)
                 count += len(block)
         return count
 

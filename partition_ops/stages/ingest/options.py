@@ -27,7 +27,7 @@ class IngestConfig(StageConfig):
     )
     memory: int | None = option(
         None,
-        help="Memory for joining and sorting tables, such as 512M or 4G. The result does not depend on it.",
+        help="Memory of the process while it makes a graph of tables, 512M or more. The graph is the same.",
         title="Memory",
         section="More",
         metavar="SIZE",

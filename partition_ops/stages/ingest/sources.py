@@ -1,4 +1,4 @@
-"""Find the files of tables, and make each of them a local Parquet file of the columns that are used.
+"""Make the files of tables local Parquet files of the columns that are used.
 
 Parquet is read where it is; objects on S3 are downloaded once. Other formats are written as Parquet first, so
 that every engine reads the same values, and a row of any table has a file and a number.
@@ -6,11 +6,9 @@ that every engine reads the same values, and a row of any table has a file and a
 
 from __future__ import annotations
 
-import posixpath
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,19 +18,9 @@ import pyarrow.parquet as pq
 
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of, some_of
-from partition_ops.stages.ingest.delta_tables import is_delta_table, newest_version
 from partition_ops.stages.ingest.engines import DuckDB, literal, parquet, plain_type, quoted
-from partition_ops.stages.ingest.graph_file import TableFile
-from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.local_store import LocalStore
+from partition_ops.stages.ingest.find_tables import FoundFile, FoundTable
 
-OpenRoot = Callable[[str], Store]
-FORMATS = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
-    "json": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz"),
-    "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
-}
 TYPES = {  # of graph.yaml, in DuckDB's words
     "text": "VARCHAR",
     "int64": "BIGINT",
@@ -45,43 +33,6 @@ UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column
 SQLITE = b"SQLite format 3\0"
 SQLITE_TYPES = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
 ROWS = 1 << 16
-
-
-@dataclass(frozen=True)
-class FoundFile:
-    """A file of a table, where it is stored.
-
-    Attributes:
-        store: Its root.
-        entry: Its key below the root, size and tag.
-        name: As messages name it.
-        folders: Columns in the names of folders, such as ``year=2024``, or in the log of a Delta table.
-        types: Types of these columns, if they are known.
-    """
-
-    store: Store
-    entry: StoredObject
-    name: str
-    folders: Mapping[str, str | None]
-    types: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def identity(self) -> StoredObject:
-        """The file for the record of a task, with its URI as the key."""
-        return StoredObject(self.store.uri_of(self.entry.key), self.entry.size, self.entry.tag)
-
-
-@dataclass(frozen=True)
-class FoundTable:
-    """The files of a table, in the order of their names."""
-
-    spec: TableFile
-    format: str
-    files: tuple[FoundFile, ...]
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
 
 
 @dataclass(frozen=True)
@@ -105,132 +56,6 @@ class Source:
     def name_of(self, path: str) -> str:
         """Return the name of a file for messages."""
         return self.names[[str(one) for one in self.paths].index(path)]
-
-
-def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) -> FoundTable:
-    """Find the files of a table; nothing is read.
-
-    Args:
-        spec: The table.
-        source: Folder of ``graph.yaml``, to which paths are relative.
-        open_root: Opens other folders.
-        where: What the table is for, for messages.
-
-    Raises:
-        InvalidInputError: There is no such file, or its name does not say its format.
-    """
-    if spec.sql:
-        files = _matching(spec.database, source, open_root)
-        kind = "sql"
-    else:
-        files = [file for path in spec.paths for file in _matching(path, source, open_root)]
-        kind = spec.format or ""
-    if not files:
-        wanted = spec.database or ", ".join(spec.paths)
-        raise InvalidInputError(
-            f"{where}: there is no table {wanted}",
-            found=f"no file that matches below {source.uri}",
-            remedy="Correct the path in graph.yaml; it is relative to that file.",
-        )
-    kinds = {kind or _format_of(file.name, where) for file in files}
-    if len(kinds) > 1:
-        raise InvalidInputError(
-            f"{where}: the files of {spec.name} have several formats",
-            found=", ".join(sorted(kinds)),
-            expected="files of one format",
-        )
-    return FoundTable(spec, kinds.pop(), tuple(files))
-
-
-def _matching(path: str, source: Store, open_root: OpenRoot) -> list[FoundFile]:
-    store, pattern = _split(path, source, open_root)
-    base = "" if store is source else f"{store.uri}/"
-    if not re.search(r"[*?\[]", pattern):
-        entry = store.stat(pattern) if pattern and not pattern.endswith("/") else None
-        if entry is not None:
-            return [FoundFile(store, entry, base + pattern, _folders(pattern))]
-        folder = f"{pattern.rstrip('/')}/" if pattern else ""
-        if is_delta_table(store, folder):
-            return _delta_files(store, folder, base)
-        _check_not_iceberg(store, folder)
-        pattern = f"{pattern.rstrip('/')}/**" if pattern else "**"
-    prefix = re.split(r"[*?\[]", pattern)[0]
-    prefix = prefix[: prefix.rfind("/") + 1]
-    matches = re.compile(_regular_expression(pattern)).fullmatch
-    return [
-        FoundFile(store, entry, base + entry.key, _folders(entry.key))
-        for entry in store.list(prefix)
-        if matches(entry.key) and not re.search(r"(^|/)[._]", entry.key.removeprefix(prefix))
-    ]
-
-
-def _delta_files(store: Store, folder: str, base: str) -> list[FoundFile]:
-    """Return the files of the newest version of a Delta table."""
-    version = newest_version(store, folder)
-    entries = store.stat_all([file.key for file in version.files])
-    missing = [file.key for file, entry in zip(version.files, entries, strict=True) if entry is None]
-    if missing:
-        raise InvalidInputError(
-            f"{len(missing)} of {len(entries)} files of the Delta table are missing",
-            found=f"no {some_of([store.uri_of(key) for key in missing], 3)}",
-        )
-    return [
-        FoundFile(store, entry, base + entry.key, file.partition, version.types)
-        for file, entry in zip(version.files, entries, strict=True)
-        if entry is not None
-    ]
-
-
-def _check_not_iceberg(store: Store, folder: str) -> None:
-    """Reject the folder of an Iceberg table, whose files may have rows that it does not have any more.
-
-    Raises:
-        InvalidInputError: It is one.
-    """
-    if any(entry.key.endswith(".metadata.json") for entry in store.list(f"{folder}metadata/")):
-        raise InvalidInputError(
-            f"{store.uri_of(folder.rstrip('/'))} is an Iceberg table, which ingest does not read",
-            found="metadata/*.metadata.json",
-            expected="a folder of files, or a Delta table",
-            remedy="Export it to Parquet with the engine that owns it.",
-        )
-
-
-def _split(path: str, source: Store, open_root: OpenRoot) -> tuple[Store, str]:
-    """Return the store of a path, and the path or pattern below its root."""
-    if "://" not in path and not path.startswith("/"):
-        plain = posixpath.normpath(path) + ("/" if path.endswith("/") else "")
-        if not plain.startswith(".."):
-            return source, "" if plain in (".", "./") else plain
-        path = posixpath.normpath(f"{source.uri}/{path}") if isinstance(source, LocalStore) else path
-    fixed = re.split(r"[*?\[]", path)[0]
-    root = fixed[: fixed.rfind("/")] if "/" in fixed else "."
-    if root.endswith(":/"):  # s3://bucket
-        return open_root(path), ""
-    return open_root(root or "/"), path[len(root) + 1 :]
-
-
-def _regular_expression(pattern: str) -> str:
-    """Return the regular expression of a pattern: ``*`` stays in a folder, ``**`` goes through folders."""
-    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]]+\])", pattern)
-    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(known.get(p) or (p if p.startswith("[") else re.escape(p)) for p in parts if p)
-
-
-def _folders(key: str) -> dict[str, str]:
-    parts = [part.partition("=") for part in key.split("/")[:-1]]
-    return {name: value for name, equals, value in parts if equals and name}
-
-
-def _format_of(name: str, where: str) -> str:
-    for kind, suffixes in FORMATS.items():
-        if name.lower().endswith(suffixes):
-            return kind
-    raise InvalidInputError(
-        f"{where}: the name of {name} does not say its format",
-        expected=f"a name that ends with {', '.join(s for suffixes in FORMATS.values() for s in suffixes)}",
-        remedy="Add 'format' to the table in graph.yaml.",
-    )
 
 
 def open_table(

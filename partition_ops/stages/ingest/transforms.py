@@ -30,6 +30,7 @@ class Transform(ABC):
     Args:
         feature: The feature.
         where: Feature and type, for messages.
+        width: How many numbers a value of the column has.
 
     Attributes:
         fitted: Whether `apply` can be called.
@@ -38,9 +39,10 @@ class Transform(ABC):
 
     fits = True
 
-    def __init__(self, feature: FeatureColumn, where: str) -> None:
+    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         self.feature = feature
         self.where = where
+        self.width = width
         self.fitted = not self.fits and feature.missing != "mean"
 
     @abstractmethod
@@ -67,6 +69,10 @@ class Transform(ABC):
     def fill(self) -> Any:
         """Return the value that stands for nulls, of the column's type."""
 
+    def row_numbers(self) -> int:
+        """Return how many numbers a row of the feature, or of its column, has."""
+        return self.width
+
     def apply(self, column: pa.Array) -> Array:
         """Return the rows of the feature; nulls are replaced by the value for them.
 
@@ -81,7 +87,7 @@ class Transform(ABC):
             return column
         try:
             if pa.types.is_list(column.type):
-                return _fill_lists(column, self.fill())
+                return _fill_lists(column, self.fill(), self.width)
             return pc.fill_null(column, pa.scalar(self.fill(), column.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
             raise InvalidInputError(
@@ -96,8 +102,8 @@ class Numbers(Transform):
 
     fits = False
 
-    def __init__(self, feature: FeatureColumn, where: str) -> None:
-        super().__init__(feature, where)
+    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
+        super().__init__(feature, where, width)
         self._count, self._mean, self._spread = 0, np.zeros(()), np.zeros(())
         self._low, self._high = np.zeros(()), np.zeros(())
 
@@ -199,8 +205,8 @@ class Bucket(Numbers):
 
     fits = True
 
-    def __init__(self, feature: FeatureColumn, where: str) -> None:
-        super().__init__(feature, where)
+    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
+        super().__init__(feature, where, width)
         self._values: list[Array] = []
         self._limits = np.asarray(feature.boundaries, dtype=np.float64)
         self.fitted = bool(feature.boundaries) and feature.missing != "mean"
@@ -232,8 +238,8 @@ class Bucket(Numbers):
 class OneHot(Transform):
     """A column for each category of the training rows, in their order, float32; others have only zeros."""
 
-    def __init__(self, feature: FeatureColumn, where: str) -> None:
-        super().__init__(feature, where)
+    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
+        super().__init__(feature, where, width)
         self._found: set[str] = set()
         self.categories: list[str] = []
 
@@ -257,6 +263,9 @@ class OneHot(Transform):
     def restore(self, state: Mapping[str, Any]) -> None:
         self.categories = list(state["categories"])
         self.fitted = True
+
+    def row_numbers(self) -> int:
+        return max(len(self.categories), 1)
 
     def fill(self) -> Any:
         return self.feature.missing
@@ -305,9 +314,9 @@ TRANSFORMS: dict[str, type[Transform]] = {
 }
 
 
-def transform_of(feature: FeatureColumn, where: str) -> Transform:
-    """Return the transform of a feature, not fitted yet."""
-    return TRANSFORMS[feature.transform](feature, where)
+def transform_of(feature: FeatureColumn, where: str, width: int) -> Transform:
+    """Return the transform of a feature, not fitted yet; ``width`` is that of its column."""
+    return TRANSFORMS[feature.transform](feature, where, width)
 
 
 def numbers_of(column: pa.Array, where: str) -> Array:
@@ -349,10 +358,8 @@ def texts_of(column: pa.Array, where: str) -> pa.Array:
     return column.cast(pa.string())
 
 
-def _fill_lists(column: pa.Array, value: Any) -> pa.Array:
+def _fill_lists(column: pa.Array, value: Any, width: int) -> pa.Array:
     """Replace missing lists by lists of one value."""
-    known = column.drop_null()
-    width = len(known[0]) if len(known) else 1
     places = np.where(column.is_null().to_numpy(zero_copy_only=False), len(column), np.arange(len(column)))
     return pa.concat_arrays([column, pa.array([[value] * width], column.type)]).take(pa.array(places))
 

@@ -1,0 +1,147 @@
+"""Rows of tables with the IDs of their nodes: joins of tables with numbered keys that keep to the memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC
+from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
+from partition_ops.stages.ingest.features import BLOCK, Columns
+from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable
+from partition_ops.stages.ingest.memory_shares import MemoryShares
+from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of
+from partition_ops.stages.ingest.sources import Source
+
+JOINED_SHARE = 0.6  # of the engine's memory for the keys of both ends of edges, beside what sorts them
+
+
+@dataclass(frozen=True)
+class NumberedRows:
+    """Joins tables with numbered keys.
+
+    Attributes:
+        engine: Joins and sorts.
+        duckdb: The same, or DuckDB beside it.
+        memory: The shares of memory.
+        scratch: Folder for what is written in between.
+    """
+
+    engine: TableEngine
+    duckdb: DuckDB
+    memory: MemoryShares
+    scratch: Path
+
+    def of_nodes(
+        self, node: NodeTable, table: ibis.Table, columns: Columns, numbered: Numbered
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a node table with their IDs, in any order.
+
+        DuckDB joins keys only. The other columns, which may be wide, are read from the files beside it.
+        """
+        if self.engine is self.duckdb and numbered.unique:
+            return self._beside_ids(node, columns, numbered)
+        return self.engine.batches(_joined_nodes(node, table, columns, numbered))
+
+    def of_edges(
+        self, edge: EdgeTable, table: ibis.Table, columns: Columns, src: Numbered, dst: Numbered
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the edges with the IDs of their ends, null if there are none, in order.
+
+        If the keys of both ends do not fit into memory together, one end is joined after the other.
+        """
+        short = src.joined_bytes + dst.joined_bytes > self.memory.engine * JOINED_SHARE
+        staged = self.scratch / "staged"
+        staged.mkdir()
+        values = {f"value_{i}": table[name] for i, name in enumerate(columns.used)}
+        rows = table.select(
+            src_key=key_of(table, edge.src, src.as_text),
+            dst_key=key_of(table, edge.dst, dst.as_text),
+            **values,
+        )
+        src_keys = src.table.select(known_src=src.table.key, **{SRC: src.table[ORIG_ID]})
+        dst_keys = dst.table.select(known_dst=dst.table.key, **{DST: dst.table[ORIG_ID]})
+        joined = rows.left_join(src_keys, rows.src_key == src_keys.known_src)
+        if short:
+            joined = self.engine.staged(joined.select(SRC, "dst_key", *values), staged / "src.parquet")
+        joined = joined.left_join(dst_keys, joined.dst_key == dst_keys.known_dst).select(SRC, DST, *values)
+        if short:
+            joined = self.engine.staged(joined, staged / "dst.parquet")
+        yield from self.engine.batches(joined.order_by(SRC, DST, *values))
+        shutil.rmtree(staged)
+
+    def _beside_ids(self, node: NodeTable, columns: Columns, numbered: Numbered) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the order of the files, and the IDs that DuckDB finds for them in this order."""
+        source = columns.source
+        table = self.duckdb.indexed("rows_of_nodes", source.paths, source.schema)
+        rows = table.select(FILE_INDEX, ROW_INDEX, row_key=key_of(table, node.key, numbered.as_text))
+        keys = numbered.table
+        names = [ORIG_ID, *([KEY] if columns.needs_key else [])]
+        found = rows.left_join(keys, rows.row_key == keys.key).order_by(FILE_INDEX, ROW_INDEX).select(*names)
+        ids = _Rows(self.duckdb.batches(found))
+        for batch in _batches(source, columns.used, self.memory.block // 4):
+            known = ids.take(batch.num_rows)
+            for name in names:
+                batch = batch.append_column(name, known.column(name).combine_chunks())
+            yield batch.filter(batch.column(ORIG_ID).is_valid())
+
+
+class _Rows:
+    """Rows that come in batches, taken in other numbers."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rest: pa.Table | None = None
+
+    def take(self, count: int) -> pa.Table:
+        """Return the next ``count`` rows."""
+        parts = [] if self._rest is None else [self._rest]
+        while not parts or sum(map(len, parts)) < count:
+            parts.append(pa.Table.from_batches([next(self._batches)]))
+        table = pa.concat_tables(parts)
+        self._rest = table.slice(count)
+        return table.slice(0, count)
+
+
+def _batches(source: Source, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a table in the order of its files and rows, about ``size`` bytes at a time."""
+    for path in source.paths:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            row_bytes = max(_column_bytes(file.metadata, columns) // max(file.metadata.num_rows, 1), 1)
+            for batch in file.iter_batches(min(max(size // row_bytes, 1), BLOCK), columns=columns):
+                yield batch.select(columns)
+
+
+def _column_bytes(metadata: pq.FileMetaData, columns: list[str]) -> int:
+    """Return the size of columns of a Parquet file, uncompressed."""
+    size = 0
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        leaves = (group.column(place) for place in range(group.num_columns))
+        size += sum(leaf.total_uncompressed_size for leaf in leaves if _root(leaf.path_in_schema) in columns)
+    return size
+
+
+def _root(path: str) -> str:
+    return path.removesuffix(".list.element").removesuffix(".list.item")
+
+
+def _joined_nodes(node: NodeTable, table: ibis.Table, columns: Columns, numbered: Numbered) -> ibis.Table:
+    """Return the rows of a table with their IDs, one for each key, whatever the order of the rows."""
+    names = columns.used
+    rows = table.select(row_key=key_of(table, node.key, numbered.as_text), **{n: table[n] for n in names})
+    if not numbered.unique:
+        order = [rows[name] for name in names]
+        place = ibis.row_number().over(group_by=rows.row_key, order_by=order)
+        rows = rows.mutate(row_place=place)
+        rows = rows.filter(rows.row_place == 0)
+    keys = numbered.table
+    joined = rows.inner_join(keys, rows.row_key == keys.key)
+    key = {KEY: keys.key} if columns.needs_key else {}
+    return joined.select(**{ORIG_ID: keys[ORIG_ID]}, **key, **{name: rows[name] for name in names})
