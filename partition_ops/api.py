@@ -21,6 +21,7 @@ from partition_ops.options.declare import options_of
 from partition_ops.options.values import build
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
+from partition_ops.system.memory_guard import bounded_memory
 from partition_ops.system.progress import Progress
 from partition_ops.verification import VerifyReport, check_finished, verify_output
 
@@ -97,7 +98,7 @@ def run(
         >>> result.quality["edge_cut"]["fraction"]
     """
     config = _config(num_parts=num_parts, **options)
-    with ExitStack() as stack:
+    with bounded_memory(config.memory), ExitStack() as stack:
         destination = _open(output, storage, stack)
         check_folder(destination)
         earlier = None if previous is None else _open_run(previous, storage, stack)

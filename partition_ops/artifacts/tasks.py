@@ -53,6 +53,7 @@ from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.memory import peak_memory
+from partition_ops.system.memory_guard import at_work
 
 logger = logging.getLogger("partition_ops")
 
@@ -251,7 +252,7 @@ class Task:
             self.destination.delete([layout.MANIFEST])  # the run is not finished any more
         forget_task(self.destination, self.name)
         began = time.monotonic()
-        with self.destination.background_uploads() as store:
+        with at_work(self.name), self.destination.background_uploads() as store:
             writer = ArtifactWriter(store, self.outputs)
             counters = self.work(writer)
         seconds = round(time.monotonic() - began, 3)

@@ -13,7 +13,9 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +26,7 @@ from partition_ops.cli.verbs import VERBS
 from partition_ops.errors import PartitionOpsError, StorageError
 from partition_ops.options.arguments import add_options, check_arguments, take_options_once
 from partition_ops.storage.local_store import PARTIAL
+from partition_ops.system.signals import clean_up
 from partition_ops.system.temporary_folders import check_tmpdir, remove_abandoned
 
 # what the system refuses because of what it has or allows, and not because we asked wrongly
@@ -146,7 +149,8 @@ def run_verb(words: Sequence[str]) -> int:
         check_arguments(arguments)
         remove_abandoned()  # may free disk space
         check_tmpdir()
-        console.result(arguments.execute(arguments, console))
+        with _bounded(arguments, console):
+            console.result(arguments.execute(arguments, console))
         return 0
     except PartitionOpsError as error:
         return _report(error, console, arguments)
@@ -163,6 +167,23 @@ def run_verb(words: Sequence[str]) -> int:
         return 1
     except Exception as error:
         return _defect(error, console, arguments)
+
+
+def _bounded(arguments: argparse.Namespace, console: Console) -> AbstractContextManager[None]:
+    """Return a context that bounds the memory of this process and its children by ``--memory``."""
+    if getattr(arguments, "memory", None) is None:
+        return nullcontext()
+    from partition_ops.system.memory_guard import bounded_memory
+
+    return bounded_memory(arguments.memory, give_up=partial(_give_up, console))
+
+
+def _give_up(console: Console, error: PartitionOpsError) -> NoReturn:
+    """End the process at once, because compiled code keeps its main thread from doing so."""
+    try:
+        clean_up(lambda: console.error(error))
+    finally:
+        os._exit(error.exit_code)
 
 
 def _report(error: PartitionOpsError, console: Console, arguments: argparse.Namespace) -> int:

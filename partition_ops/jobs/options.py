@@ -29,15 +29,15 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
 
     memory: int | None = option(
         None,
-        help="Memory for tables, for the search for duplicates and for building several partitions at a time,"
-        " such as 512M or 4G. Arrays of all nodes, the engine and the libraries come on top: estimate shows"
-        " the peak, and a control group or a container bounds it. The result does not depend on the option.",
+        help="Memory that the command and its child processes may take, such as 512M or 4G. A job that is"
+        " estimated to take more is rejected; stages plan with it, and a job that takes more anyway ends with"
+        " an error. The result does not depend on the option.",
         title="Memory",
         section="More",
         metavar="SIZE",
         minimum=1,
         parse=parse_size,
-        empty="a quarter of the available memory for tables and the search, three quarters for building",
+        empty="all that the machine or the container has",
         form=None,
     )
     probe: bool = option(

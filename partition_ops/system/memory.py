@@ -14,17 +14,27 @@ import psutil
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
+bounds: list[int] = []  # of `partition_ops.system.memory_guard`, in bytes
 
 
 def memory_limit() -> int:
-    """Return the memory of this machine, or the lowest limit of this process's cgroups, in bytes."""
-    limit = int(psutil.virtual_memory().total)
+    """Return the memory of this machine, the lowest limit of this process's cgroups, or a bound, in bytes.
+
+    It is the lowest of them.
+    """
+    limit = min([int(psutil.virtual_memory().total), *bounds])
     for path in _limit_files():
         try:
             limit = min(limit, int(path.read_text()))
         except (OSError, ValueError):  # no such cgroup, or "max"
             continue
     return limit
+
+
+def planned_memory(option: int | None, share: float) -> int:
+    """Return the bytes that a stage plans with: its option, but no more than a share of `memory_limit`."""
+    most = int(memory_limit() * share)
+    return most if option is None else min(option, most)
 
 
 def _limit_files() -> Iterator[Path]:

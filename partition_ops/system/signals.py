@@ -156,17 +156,22 @@ class SignalHandler:
             os._exit(128 + (self.received or signal.SIGINT))
 
     def _clean_up(self) -> None:
-        children = _terminate_children()
-        # child processes may take their time, and so may storage
-        threads = [threading.Thread(target=cleanup, daemon=True) for cleanup in _first_cleanups]
-        for thread in threads:
-            thread.start()
-        _wait_or_kill(children)
-        for cleanup in _last_cleanups:
-            cleanup()
-        self._report()
-        for thread in threads:
-            thread.join()
+        clean_up(self._report)
+
+
+def clean_up(report: Callable[[], object]) -> None:
+    """End the child processes, run the registered clean-ups, and report, before the process ends."""
+    children = terminate_children()
+    # child processes may take their time, and so may storage
+    threads = [threading.Thread(target=cleanup, daemon=True) for cleanup in _first_cleanups]
+    for thread in threads:
+        thread.start()
+    _wait_or_kill(children)
+    for cleanup in _last_cleanups:
+        cleanup()
+    report()
+    for thread in threads:
+        thread.join()
 
 
 def end_with_parent(parent: int) -> Callable[[], None]:
@@ -204,7 +209,8 @@ def _write(stream: int, text: str) -> None:
             os.write(stream, text.encode())
 
 
-def _terminate_children() -> list[psutil.Process]:
+def terminate_children() -> list[psutil.Process]:
+    """Send SIGTERM to the child processes and theirs, and return them."""
     import psutil
 
     children = psutil.Process().children(recursive=True)

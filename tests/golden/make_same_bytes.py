@@ -31,6 +31,7 @@ import numpy as np
 
 from partition_ops.cli import main
 from partition_ops.storage.store import json_bytes
+from tests.command_line import unbounded
 from tests.golden.same_bytes_graphs import graphs, write_pm_dglpart_output
 
 GOLDEN = Path(__file__).parent / "same_bytes.json"
@@ -454,10 +455,11 @@ def words(step: Step) -> list[str]:
 
 
 def call(step: str, folder: Path) -> int:
-    """Run a command line in this process, and return its exit code."""
+    """Run a command line in this process, and return its exit code; with ``--memory`` as no bound."""
     arguments = [f"{folder}/{word[1:]}" if word.startswith("@") else word for word in words(step)]
     try:
-        return main(arguments)
+        with unbounded():
+            return main(arguments)
     except SystemExit as ended:
         return int(ended.code or 0)
 

@@ -27,10 +27,10 @@ from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import PARTIAL, LocalStore
 from partition_ops.storage.store import upload_folder
+from tests.command_line import UNBOUNDED, unbounded
 from tests.graphs import Edges, Layout, SmallGraph, Values
 
 pytestmark = pytest.mark.charts
-COMMAND = Path(sys.executable).with_name("partition-ops")
 PAPERS, EDGES, CHUNKS = 10_000, 100_000, 4  # edges of each type
 PARTS = 5  # more than make it worth while to scatter features
 CONFIG = RunConfig(num_parts=PARTS, engine="random", on_defect="warn", memory=1 << 20)
@@ -57,7 +57,7 @@ class Place:
     def start(self, verb: str) -> subprocess.Popen[str]:
         """The command, in a session of its own."""
         return subprocess.Popen(
-            [COMMAND, *self.arguments(verb)],
+            [sys.executable, "-c", UNBOUNDED, *self.arguments(verb)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -150,7 +150,8 @@ def prepare(verb: str, place: Place) -> None:
 def call_again(verb: str, place: Place) -> dict[str, Any]:
     """Call a verb again, run the rest of the job, and return the files."""
     assert not place.output.exists(layout.MANIFEST)
-    assert main(place.arguments(verb)) == 0
+    with unbounded():
+        assert main(place.arguments(verb)) == 0
     results = run_job(CONFIG, place.source, place.output)
     again = [result.task for result in results if not result.skipped]
     assert not [task for task in again if task.startswith(("convert-part", "convert-config"))]

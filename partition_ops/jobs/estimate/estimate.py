@@ -32,7 +32,6 @@ LAST_WAYS = (
     " Or start in spite of the estimate with --ignore-estimate (in the DAG's form: Ignore the estimate)."
 )
 FACTOR = 1.5  # an estimate may be wrong by this factor
-LEAST_SEARCH = 1 << 20  # bytes of the search for duplicates
 SHOWN = 10  # types in a note
 
 
@@ -283,27 +282,23 @@ def _disk(stage: str, what: str, needed: int, there: int) -> Shortage:
 def _more_memory(job: Job, stage: str, room: Room) -> tuple[str, ...]:
     """Return options that need less memory, if they fit."""
     tried: dict[str, Callable[[], list[str]]] = {
-        "validate": lambda: _smaller_search(job, room),
         "prepare": lambda: ["Use --engine random, which needs no prepared graph."],
         "partition": lambda: _other_engines(job, room),
         "convert": lambda: _smaller_conversion(job, room),
     }
     ways = tried[stage]() if stage in tried else []
-    return (*ways, "Use a machine, or a worker, with more memory.")
+    return (*ways, _more_there(job))
+
+
+def _more_there(job: Job) -> str:
+    if job.config.memory == job.limit:
+        return "Allow more with --memory."
+    return "Use a machine, or a worker, with more memory."
 
 
 def _with(job: Job, **options: object) -> Job:
     changed: RunConfig = replace(job.config, **options)  # type: ignore[arg-type]
     return replace(job, config=changed)
-
-
-def _smaller_search(job: Job, room: Room) -> list[str]:
-    budget = room.memory // 8
-    while budget > LEAST_SEARCH:
-        if formulas.validate(_with(job, memory=budget)).held <= room.memory:
-            return [f"Limit the memory of the search for duplicates: --memory {budget >> 20}M."]
-        budget //= 2
-    return []
 
 
 def _other_engines(job: Job, room: Room) -> list[str]:
@@ -326,9 +321,8 @@ def _supports(engine: str, config: RunConfig) -> bool:
 
 def _smaller_conversion(job: Job, room: Room) -> list[str]:
     ways = []
-    smaller = _with(job, memory=max(room.memory // 2, 1))
-    if formulas.convert(smaller).held <= room.memory:
-        ways.append(f"Build fewer partitions at a time: --memory {room.memory >> 21}M.")
+    if job.cores > 1 and formulas.convert(replace(job, cores=1)).held <= room.memory:
+        ways.append("Build one partition at a time, on one processor: taskset --cpu-list 0.")
     if set(job.config.graph_formats) != {"coo"}:
         ways.append("Leave out csr and csc: --graph-formats coo.")
     if job.config.num_hops > 1:

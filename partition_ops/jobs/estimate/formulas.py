@@ -12,8 +12,10 @@ from partition_ops.formats.format import PartitionSize, get_formats
 from partition_ops.jobs.estimate.job import LIBRARIES, MIB, PYTHON, READERS, Job, largest
 from partition_ops.jobs.estimate.result import StageEstimate
 from partition_ops.jobs.options import RunConfig
+from partition_ops.stages.convert import options as convert_options
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.options import MOST_WORK
+from partition_ops.stages.validate import options as validate_options
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both
 PAIR_FILE = 16  # an edge in a bucket on the disk
@@ -36,7 +38,7 @@ def validate(job: Job) -> StageEstimate:
     """Estimate ``validate``: the search for duplicates, up to its limit, and counts of the nodes."""
     sizes = job.sizes
     pairs = sizes.pair_edges()
-    budget = job.config.memory or job.limit // 4
+    budget = job.planned(validate_options.MEMORY_SHARE)
     inside = sizes.edges * PAIR_BUDGET <= budget
     sought = PAIR_BYTES * sizes.edges + PAIR_SORTED * largest(pairs, job.cores) if inside else budget
     mapped = min(sizes.mapped_feature_bytes, job.cores * 16 * MIB)
@@ -212,7 +214,7 @@ def convert(job: Job) -> StageEstimate:
 
 
 def _scatter_memory(job: Job) -> int:
-    limit = job.config.memory or job.limit * 3 // 4
+    limit = job.planned(convert_options.MEMORY_SHARE)
     most = max(16, min(SEGMENT_EDGES, limit // (4 * job.cores * SEGMENT_BYTES)))
     return job.block + SEGMENT_BYTES * min(most, job.sizes.largest_chunk())
 
@@ -228,7 +230,7 @@ def _gather_memory(job: Job, halo: Halo, node_bytes: int) -> int:
 
 
 def _workers(job: Job, task_bytes: int) -> int:
-    limit = job.config.memory or job.limit * 3 // 4
+    limit = job.planned(convert_options.MEMORY_SHARE)
     possible = (limit - 12 * job.sizes.nodes) // max(task_bytes, 1)
     return max(1, min(job.cores, job.parts, possible))
 

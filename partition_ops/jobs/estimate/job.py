@@ -199,6 +199,11 @@ class Job:
     def parts(self) -> int:
         return self.config.num_parts
 
+    def planned(self, share: float) -> int:
+        """Return the bytes that a stage plans with, as `partition_ops.system.memory.planned_memory` does."""
+        most = int(self.limit * share)
+        return most if self.config.memory is None else min(self.config.memory, most)
+
     def fetched(self, size: int) -> int:
         """Return the bytes of a local copy of a part of the input."""
         return size if self.remote_source else 0

@@ -23,9 +23,9 @@ from partition_ops.artifacts.records import CONFIG_TASK, part_task, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, output_formats
-from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.storage import Store, StoredObject
-from partition_ops.system.memory import memory_limit
+from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
 
 PLAN_TASK = "convert-plan"
@@ -115,7 +115,7 @@ class Conversion:
 
     def workers(self, task_bytes: int) -> int:
         """Return how many tasks that take so many bytes each may run at a time in this process."""
-        limit = self.config.memory or memory_limit() * 3 // 4
+        limit = planned_memory(self.config.memory, MEMORY_SHARE)
         return max(1, min(cores(), (limit - 12 * sum(self.metadata.num_nodes)) // max(task_bytes, 1)))
 
     def plan_task(self, work: Work = _no_work) -> Task:

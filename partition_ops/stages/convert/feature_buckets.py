@@ -16,8 +16,9 @@ from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
 from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.options import MEMORY_SHARE
 from partition_ops.storage import Store
-from partition_ops.system.memory import drop_pages, memory_limit
+from partition_ops.system.memory import drop_pages, planned_memory
 from partition_ops.system.parallel import cores, map_in_threads
 
 INDEX_VERSION = 1
@@ -101,7 +102,7 @@ def _scatter_chunk(
 
 
 def _segment_bytes(conversion: Conversion) -> int:
-    limit = conversion.config.memory or memory_limit() * 3 // 4
+    limit = planned_memory(conversion.config.memory, MEMORY_SHARE)
     return max(LEAST_BYTES, min(SEGMENT_BYTES, limit // (8 * cores())))
 
 

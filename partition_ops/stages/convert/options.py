@@ -10,6 +10,7 @@ from partition_ops.formats.format import format_names, get_formats
 from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, option
 from partition_ops.options.values import parse_size
 
+MEMORY_SHARE = 0.75  # of the available memory, for building partitions
 GRAPH_FORMATS = ("coo", "csr", "csc")
 GRAPHBOLT_ATTRIBUTES = ("eids", "inner_node", "inner_edge")  # of DGL's dgl_partition_to_graphbolt
 
@@ -20,15 +21,15 @@ class ConvertConfig(StageConfig):
 
     memory: int | None = option(
         None,
-        help="Memory for building several partitions at a time, such as 512M or 4G. At least one partition is"
-        " built at a time, and arrays of all nodes and the libraries come on top. The result does not depend"
-        " on the option.",
+        help="Memory that the command and its child processes may take, such as 512M or 4G. As many"
+        " partitions are built at a time as fit, and a command that takes more ends with an error. The result"
+        " does not depend on the option.",
         title="Memory",
         section="More",
         metavar="SIZE",
         minimum=1,
         parse=parse_size,
-        empty="three quarters of the available memory",
+        empty="all that the machine or the container has",
         form=None,
     )
     num_hops: int = option(

@@ -17,10 +17,10 @@ from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.edge_loops import count_owners, split_edges
 from partition_ops.stages.convert.feature_buckets import scatter_features
-from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.stages.convert.plan import Plan, read_plan
 from partition_ops.storage import Store
-from partition_ops.system.memory import memory_limit
+from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
@@ -112,7 +112,7 @@ def scatter_memory(conversion: Conversion) -> int:
 
 def segment_edges(conversion: Conversion) -> int:
     """Return the number of edges of a segment, which is read whole and then written by partition."""
-    limit = conversion.config.memory or memory_limit() * 3 // 4
+    limit = planned_memory(conversion.config.memory, MEMORY_SHARE)
     return max(LEAST_EDGES, min(SEGMENT_EDGES, limit // (4 * cores() * EDGE_BYTES)))
 
 

@@ -35,9 +35,10 @@ from partition_ops.stages.validate.graph_facts import (
     FeatureValues,
     GraphFacts,
 )
+from partition_ops.stages.validate.options import MEMORY_SHARE
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
-from partition_ops.system.memory import memory_limit
+from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import unordered_in_threads
 from partition_ops.system.progress import Advance, Progress
 from partition_ops.system.temporary_folders import temporary_folder
@@ -84,7 +85,7 @@ def measure_graph(
     connectivity = Connectivity(sum(metadata.num_nodes), sum(metadata.num_edges))
     facts = GraphFacts(source, metadata, read_metadata_document(source), connectivity)
     with temporary_folder() as scratch:
-        budget = memory_limit() // 4 if memory is None else memory
+        budget = planned_memory(memory, MEMORY_SHARE)
         pairs = DuplicateSearch(metadata, memory=budget, scratch=Path(scratch))
         measurement = _Reading(facts, pairs).measure(progress)
     facts.components = connectivity.components()

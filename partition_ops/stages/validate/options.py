@@ -10,6 +10,8 @@ from partition_ops.options.values import parse_size
 from partition_ops.stages.validate.check import ACTIONS
 from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions
 
+MEMORY_SHARE = 0.25  # of the available memory, for the search for duplicates
+
 
 def action_options() -> dict[str, Option]:
     """Return an option for each check with a choice of actions, by the name of the check."""
@@ -47,14 +49,15 @@ class ValidateConfig(StageConfig):
     )
     memory: int | None = option(
         None,
-        help="Memory for the search for duplicates, such as 512M or 4G. Arrays of all nodes and the libraries"
-        " come on top. The result does not depend on the option.",
+        help="Memory that the command and its child processes may take, such as 512M or 4G. The search for"
+        " duplicates uses the disk instead, and a command that takes more ends with an error. The result does"
+        " not depend on the option.",
         title="Memory",
         section="More",
         metavar="SIZE",
         minimum=1,
         parse=parse_size,
-        empty="a quarter of the available memory",
+        empty="all that the machine or the container has",
         form=None,
     )
     data_docs: bool = option(
