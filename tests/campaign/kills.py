@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
 from partition_ops.chunked.metadata import METADATA
@@ -20,12 +21,14 @@ from partition_ops.storage import Store, open_store, s3_conditions
 from partition_ops.storage.store import upload_folder
 from tests.campaign.commands import Command, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
-from tests.graphs import library
+from tests.graphs import Edges, SmallGraph, library
 from tests.integration.test_killed import content
 from tests.mpi import MISSING
 
 KILLS = (1, 1, 2, 3, 4, 5)  # kills before a run may end; each one kills the repetition of the last
 DOCS = 0.01  # share of the attempts with Data Docs, which take most of the time of a run
+SEARCHED_NODES, SEARCHED_EDGES = 20_000, 200_000
+ORPHAN_SECONDS = 10.0
 WHOM = ("group", "main process", "child")
 
 
@@ -63,6 +66,36 @@ def reference(engine: str, docs: bool) -> Reference:
 def settle_quickly() -> None:
     """The server is near, so that nobody needs long between reading and writing."""
     s3_conditions.SETTLE_SECONDS = 0.3
+
+
+@cache
+def searched() -> Reference:
+    """Return a run that nobody kills, over a graph that METIS and KaMinPar partition."""
+    folder = Path(tempfile.mkdtemp(prefix="campaign-searched-"))
+    begins = np.arange(SEARCHED_EDGES) % SEARCHED_NODES
+    ends = (begins + 1 + np.arange(SEARCHED_EDGES) // SEARCHED_NODES * 997) % SEARCHED_NODES
+    graph = SmallGraph({"a": SEARCHED_NODES}, {"a:r:a": Edges(begins, ends)}).write(folder / "in")
+    began = time.monotonic()
+    succeed(Command(["run", graph, folder / "out", *options("auto", False)], folder / "log"))
+    return Reference(graph, content(open_store(str(folder / "out"))), time.monotonic() - began)
+
+
+def killed_at_work(attempt: Attempt) -> Verdict:
+    """Kill METIS's or KaMinPar's process while it works, or its parent, with which it must end."""
+    known, out, chance = searched(), attempt.folder / "out", attempt.random
+    start = partial(Command, ["run", known.graph, out, *options("auto", False)], attempt.folder / "log")
+    command = start()
+    while not (children := command.children()) and not command.ended():
+        time.sleep(0.01)
+    time.sleep(chance.uniform(0, 2))
+    children = command.children() or children
+    attempt.killed.update(kill(command, chance.choice(WHOM[1:]), chance))
+    left = psutil.wait_procs(children, ORPHAN_SECONDS)[1]
+    if left:
+        raise Defect(f"{left} outlived their parent")
+    succeed(start())
+    compare(known, open_store(str(out)))
+    return Verdict.SAME
 
 
 def killed_locally(engine: str, attempt: Attempt) -> Verdict:
@@ -159,4 +192,5 @@ CASES = [
     *_cases("metis", 130, 50),
     *_cases("two-level", 90, 30),
     *_cases("parmetis", 30, 20),
+    Case("kill, libraries at work", killed_at_work, 30),
 ]
