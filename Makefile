@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-compose test-outages campaign env bench lint reference docs lock clean
+.PHONY: help install demo up down status test test-long test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -48,6 +48,9 @@ env: ## Write .env, the settings of docker-compose.yaml, with generated secrets
 
 bench: $(READY) ## Compare the whole job with DGL and other tools (about an hour, 30 GB of disk)
 	@$(PYTHON) -m benchmarks.jobs --tenfold --s3 --rounds 3
+
+bench-billion: $(READY) ## Prepare and partition graphs of up to 1.1 billion edges (20 GB of memory, 36 GB of disk)
+	@$(PYTHON) -m benchmarks.billion
 
 lint: $(READY) ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff check .

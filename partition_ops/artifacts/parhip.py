@@ -1,12 +1,14 @@
 """The ParHIP binary graph format, which KaMinPar reads and which can be memory-mapped for METIS.
 
 Format: three uint64 (version, number of nodes n, number of half-edges m), n+1 uint64 byte offsets into
-the file, m uint64 neighbours. Version 3 means no weights and 64-bit numbers. Source: the KaHIP user guide.
+the file, m neighbours. Version 3 means no weights and 64-bit numbers; source: the KaHIP user guide. In
+version 11, neighbours have 32 bits; source: KaMinPar's parser of this format.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,8 +17,11 @@ import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
+from partition_ops.system.memory import drop_pages
 
 VERSION = 3
+NARROW_VERSION = 11
+WIDTHS = {VERSION: 8, NARROW_VERSION: 4}  # bytes of a neighbour
 HEADER_WORDS = 3
 WORD = 8
 WORDS_AT_ONCE = 1 << 22
@@ -44,46 +49,73 @@ class ParhipGraph:
     def num_half_edges(self) -> int:
         return len(self.neighbours)
 
+    @cached_property
+    def narrow_neighbours(self) -> npt.NDArray[np.int32]:
+        """(m,) int32, the neighbours: as they are if the file has 32 bits, else a copy in memory."""
+        if self.neighbours.dtype == np.int32:
+            return np.asarray(self.neighbours)
+        narrow = np.empty(len(self.neighbours), np.int32)
+        for first in range(0, len(narrow), WORDS_AT_ONCE):
+            narrow[first : first + WORDS_AT_ONCE] = self.neighbours[first : first + WORDS_AT_ONCE]
+            drop_pages(self.neighbours)
+        return narrow
+
 
 def header_bytes(nodes: int) -> int:
     """Return the offset of the first neighbour in a file, in bytes."""
     return (HEADER_WORDS + nodes + 1) * WORD
 
 
-def write_header(stream: BinaryIO, offsets: Words) -> None:
+def write_header(stream: BinaryIO, offsets: Words, width: int = WORD) -> None:
     """Write everything before the neighbours.
 
     Args:
         stream: The file, at its beginning.
         offsets: (n + 1,) int64, position of the first neighbour of each node.
+        width: Bytes of a neighbour, 8 or 4.
     """
     nodes = len(offsets) - 1
-    stream.write(np.array([VERSION, nodes, offsets[-1]], np.uint64).data)
-    places = offsets * WORD
-    places += header_bytes(nodes)
-    stream.write(places.view(np.uint64).data)
+    version = VERSION if width == WORD else NARROW_VERSION
+    stream.write(np.array([version, nodes, offsets[-1]], np.uint64).data)
+    for begin in range(0, nodes + 1, WORDS_AT_ONCE):
+        places = offsets[begin : begin + WORDS_AT_ONCE] * width
+        places += header_bytes(nodes)
+        stream.write(places.view(np.uint64).data)
 
 
 def open_parhip(path: Path) -> ParhipGraph:
-    """Memory-map a ParHIP file of version 3.
+    """Memory-map a ParHIP file.
 
     Peak memory: 8 bytes per node; the neighbours stay on disk.
 
     Raises:
         InvalidInputError: The file is not a ParHIP file, or is truncated.
     """
-    empty = path.stat().st_size < HEADER_WORDS * WORD
-    words: Words = np.zeros(1, np.int64) if empty else np.memmap(path, np.int64, mode="c")
-    if words[0] != VERSION:
-        raise InvalidInputError(f"{path} is not a ParHIP graph of version {VERSION}")
-    nodes, half_edges = int(words[1]), int(words[2])
-    first = HEADER_WORDS + nodes + 1
-    if len(words) != first + half_edges:
+    size = path.stat().st_size
+    header = np.fromfile(path, np.int64, HEADER_WORDS).tolist() if size >= HEADER_WORDS * WORD else [0]
+    nodes, half_edges, width = _check_header(header, str(path))
+    first = header_bytes(nodes)
+    if size != first + half_edges * width:
         raise InvalidInputError(
-            f"{path} is truncated", found=f"{len(words)} words", expected=f"{first + half_edges}"
+            f"{path} is truncated", found=f"{size} bytes", expected=f"{first + half_edges * width}"
         )
-    offsets = (np.asarray(words[HEADER_WORDS:first]) - first * WORD) // WORD
-    return ParhipGraph(offsets, np.asarray(words[first:]))
+    offsets = np.fromfile(path, np.int64, nodes + 1, offset=HEADER_WORDS * WORD)
+    offsets -= first
+    offsets //= width
+    if half_edges == 0:  # nothing can be mapped
+        return ParhipGraph(offsets, np.zeros(0, f"i{width}"))
+    return ParhipGraph(offsets, np.memmap(path, f"i{width}", mode="c", offset=first))
+
+
+def _check_header(words: list[int], where: str) -> tuple[int, int, int]:
+    """Return the number of nodes, the number of half-edges, and the bytes of a neighbour.
+
+    Raises:
+        InvalidInputError: The file is not a ParHIP file without weights.
+    """
+    if words[0] not in WIDTHS:
+        raise InvalidInputError(f"{where} is not a ParHIP graph of version {VERSION} or {NARROW_VERSION}")
+    return words[1], words[2], WIDTHS[words[0]]
 
 
 def read_degrees(store: Store, key: str) -> Words:
@@ -92,10 +124,9 @@ def read_degrees(store: Store, key: str) -> Words:
     Raises:
         InvalidInputError: The file is not a ParHIP file, or is truncated.
     """
-    version, nodes, _ = _words(store, key, 0, HEADER_WORDS).tolist()
-    if version != VERSION:
-        raise InvalidInputError(f"{store.uri_of(key)} is not a ParHIP graph of version {VERSION}")
-    degrees: Words = np.diff(_words(store, key, HEADER_WORDS, HEADER_WORDS + nodes + 1)) // WORD
+    nodes, _, width = _check_header(_words(store, key, 0, HEADER_WORDS).tolist(), store.uri_of(key))
+    degrees: Words = np.diff(_words(store, key, HEADER_WORDS, HEADER_WORDS + nodes + 1))
+    degrees //= width
     return degrees
 
 
@@ -117,23 +148,25 @@ def read_parhip_slice(store: Store, key: str, begin: int, end: int, dtype: np.dt
 
     Peak memory: the slice, and 64 MiB.
     """
-    header = _words(store, key, 0, HEADER_WORDS)
-    if header[0] != VERSION:
-        raise InvalidInputError(f"{store.uri_of(key)} is not a ParHIP graph of version {VERSION}")
-    places = _words(store, key, HEADER_WORDS + begin, HEADER_WORDS + end + 1) // WORD
+    nodes, _, width = _check_header(_words(store, key, 0, HEADER_WORDS).tolist(), store.uri_of(key))
+    places = _words(store, key, HEADER_WORDS + begin, HEADER_WORDS + end + 1) - header_bytes(nodes)
+    places //= width
     neighbours = np.empty(int(places[-1] - places[0]), dtype)
+    skipped = header_bytes(nodes) // width  # as many numbers as fit before the first neighbour
     for first in range(int(places[0]), int(places[-1]), WORDS_AT_ONCE):
         last = min(first + WORDS_AT_ONCE, int(places[-1]))
-        neighbours[first - places[0] : last - places[0]] = _words(store, key, first, last)
+        found = _words(store, key, skipped + first, skipped + last, width)
+        neighbours[first - places[0] : last - places[0]] = found
     return ParhipGraph((places - places[0]).astype(dtype), neighbours)
 
 
-def _words(store: Store, key: str, begin: int, end: int) -> Words:
-    words = np.frombuffer(store.read_range(key, begin * WORD, end * WORD), np.int64)
+def _words(store: Store, key: str, begin: int, end: int, width: int = WORD) -> npt.NDArray[Any]:
+    """Read numbers of ``width`` bytes, counted from the beginning of the file."""
+    words = np.frombuffer(store.read_range(key, begin * width, end * width), f"i{width}")
     if len(words) != end - begin:
         raise InvalidInputError(
             f"{store.uri_of(key)} is truncated",
-            found=f"{begin + len(words)} words",
-            expected=f"at least {end}",
+            found=f"{(begin + len(words)) * width} bytes",
+            expected=f"at least {end * width}",
         )
     return words

@@ -62,7 +62,7 @@ def test_a_search_goes_through_moves_that_cut_more() -> None:
     full = matrix + matrix.T
     rows, columns = np.nonzero(full)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=8))])
-    graph = Graph(offsets, columns, full[rows, columns], np.ones(8, np.int64))
+    graph = Graph(offsets, columns.astype(np.int32), full[rows, columns], np.ones(8, np.int64))
     parts = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int32)
     constraints = constraints_of(np.zeros(8, np.int64), NONE, 2, 1.25)
     climb(graph, constraints, parts, 0)
@@ -74,7 +74,7 @@ def test_light_partitions_are_filled_up_as_far_as_the_price_allows() -> None:
     ends = np.column_stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes])
     both = np.concatenate([ends, ends[:, ::-1]])
     both = both[np.lexsort((both[:, 1], both[:, 0]))]
-    graph = Graph(np.arange(nodes + 1) * 2, both[:, 1].copy(), NOTHING, NOTHING)
+    graph = Graph(np.arange(nodes + 1) * 2, both[:, 1].astype(np.int32), NOTHING, NOTHING)
     parts = np.repeat([0, 1, 2], [26, 26, 8]).astype(np.int32)
     constraints = constraints_of(np.zeros(nodes, np.int64), NONE, 3, 1.5)
     least = np.full(3, 18)

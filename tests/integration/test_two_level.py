@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.engines import auto, metis, two_level
 from partition_ops.stages.partition.multilevel import batches, cluster
 from partition_ops.stages.partition.multilevel.cluster import find_clusters
@@ -32,7 +33,7 @@ def symmetric(matrix: np.ndarray) -> Graph:
     full = full + full.T
     rows, columns = np.nonzero(full)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(full)))])
-    return Graph(offsets, columns, full[rows, columns], np.ones(len(full), np.int64))
+    return Graph(offsets, columns.astype(np.int32), full[rows, columns], np.ones(len(full), np.int64))
 
 
 def dense(graph: Graph) -> np.ndarray:
@@ -242,6 +243,19 @@ def test_any_number_of_threads_gives_the_same(
     expected = two_level.ENGINE.partition(task)
     monkeypatch.setattr(batches, "cores", lambda: threads)
     np.testing.assert_array_equal(two_level.ENGINE.partition(task), expected)
+
+
+@pytest.mark.usefixtures("small_levels")
+@pytest.mark.parametrize("engine", [two_level.ENGINE, metis.ENGINE])
+def test_neighbours_of_32_bits_give_the_same(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = communities({"a": 600, "b": 300}, 12)
+    wide = engine.partition(problem(graph, tmp_path / "wide", num_parts=4))
+    monkeypatch.setattr("partition_ops.stages.prepare.options.MOST_WIDE_EDGES", 0)
+    task = problem(graph, tmp_path / "narrow", num_parts=4)
+    assert task.graph.neighbours.dtype == np.int32
+    np.testing.assert_array_equal(engine.partition(task), wide)
 
 
 @pytest.mark.usefixtures("small_levels")

@@ -15,6 +15,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert import options as convert_options
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.options import MOST_WORK
+from partition_ops.stages.prepare.options import ROW_BITS, neighbour_bytes, range_shift
 from partition_ops.stages.validate import options as validate_options
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both
@@ -23,7 +24,6 @@ CLUSTERED = 4  # bytes a half-edge of the whole graph, for the graph of the clus
 METIS = 110  # bytes a half-edge, in addition to the graph itself, which is mapped
 SMALL = 256 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
-MOST_SHORT_ROWS = 1 << 25  # nodes; up to here, 16 bits count the nodes of a range
 SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # edges that scatter holds before it writes
 BLOCK_BYTES = 64 * MIB  # data of a gather on its way from one file to another
 PLANNED_BYTES, NODE_BYTES = 30, 90  # a node of a partition: in the plans of ``convert``, and measured
@@ -64,8 +64,8 @@ def prepare(job: Job) -> StageEstimate | None:
     if not needs_graph(job):
         return None
     sizes = job.sizes
-    graph = 8 * (sizes.nodes + sizes.half_edges)
-    half_edge = (2 if sizes.nodes < MOST_SHORT_ROWS else 4) + sizes.id_bytes
+    graph = sizes.prepared_bytes
+    half_edge = (2 if range_shift(sizes.nodes) <= ROW_BITS else 4) + sizes.id_bytes
     dealt = job.cores * (job.block + 2 * half_edge * min(BLOCK_EDGES, sizes.largest_chunk()))
     ranges = sizes.range_half_edges()
     merged = (half_edge + sizes.id_bytes) * largest(ranges, job.cores) + 8 * largest(ranges, job.cores + 1)
@@ -83,11 +83,13 @@ def prepare(job: Job) -> StageEstimate | None:
 def partition(job: Job) -> StageEstimate:
     """Estimate ``partition``: an engine and its assignment."""
     sizes, engine = job.sizes, job.config.engine
-    graph = 8 * (sizes.nodes + sizes.half_edges) if needs_graph(job) else 0
+    graph = sizes.prepared_bytes if needs_graph(job) else 0
     degrees = 8 * sizes.nodes if job.config.balance == "edges" else 0
     assignment = (5 + len(str(job.parts - 1))) * sizes.nodes
     held, note = _engine_memory(job)
     mapped = 0 if engine == "parmetis" else graph
+    if mapped and not uses_metis(job.config) and neighbour_bytes(sizes.nodes, sizes.edges) == 8:
+        held, mapped = held + 4 * sizes.half_edges, 0  # a copy with 32 bits
     return StageEstimate(
         stage="partition",
         memory=job.base + held + degrees + mapped,

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.jobs.options import RunConfig
+from partition_ops.stages.prepare.options import neighbour_bytes, range_shift
 from partition_ops.storage import Store
 
 MIB = 1 << 20
@@ -19,7 +20,6 @@ LIBRARIES = 100 * MIB  # of the above, pages of files
 PARSED = 80 * MIB  # a block of edges: its text and its columns
 PARSED_TIMES = 5  # ... or so many times its file, if that is small
 NARROW = 2**31  # IDs that fit in 32 bits
-RANGE_BITS = 9  # ``prepare`` sorts 256 to 512 ranges of nodes, one by one
 # bytes in memory for each byte in a file; a guess for text and compressed columns
 DECODED = {"numpy": 1.0, "parquet": 1.1, "csv": 1.0}
 
@@ -63,6 +63,11 @@ class Sizes:
     def id_bytes(self) -> int:
         """Bytes of a homogeneous node ID in memory."""
         return 4 if self.nodes <= NARROW else 8
+
+    @property
+    def prepared_bytes(self) -> int:
+        """Bytes of the graph that ``prepare`` writes."""
+        return 8 * self.nodes + neighbour_bytes(self.nodes, self.edges) * self.half_edges
 
     @property
     def bucket_id_bytes(self) -> int:
@@ -151,7 +156,7 @@ class Sizes:
         for edge_type, count in zip(metadata.edge_types, metadata.num_edges, strict=True):
             ends[edge_type.src] += count
             ends[edge_type.dst] += count
-        width = 1 << max(self.nodes.bit_length() - RANGE_BITS, 0)
+        width = 1 << range_shift(self.nodes)
         ranges = [0.0] * (self.nodes // width + 1)
         for name, begin, nodes in zip(
             metadata.node_types, metadata.node_offsets, metadata.num_nodes, strict=False

@@ -48,7 +48,7 @@ def cut_graph(
 
     Args:
         config: Partitions, their shares, tolerance, objective, seed.
-        graph: Symmetric, without duplicates and self-loops; int64.
+        graph: Symmetric, without duplicates and self-loops; neighbours of 32 bits are copied to 64.
         weights: (nodes, constraints) int64, no column of zeros.
         edge_weights: (half-edges,) int64, or None if every edge weighs 1.
         allowed: (constraints,) largest weight of a partition over its share; None for `tolerances`.
@@ -63,12 +63,13 @@ def cut_graph(
     if allowed is None:
         allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)
     fractions = shares(config)
+    neighbours = np.asarray(graph.neighbours, np.int64)
     call = partial(
         _library().METIS_PartGraphKway,
         _number(graph.num_nodes),
         _number(weights.shape[1]),
         _array(graph.offsets),
-        _array(graph.neighbours),
+        _array(neighbours),
         _array(weights),
         None,  # sizes of the nodes, for the communication volume
         None if edge_weights is None else _array(edge_weights),

@@ -99,7 +99,8 @@ def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, 
         return np.zeros(end - begin, np.int32)
     starts = np.unique(offsets[:-1])  # a type without nodes begins where the next one begins
     starts = starts[starts < offsets[-1]]
-    return (np.searchsorted(starts, np.arange(begin, end), side="right") - 1).astype(np.int32)
+    bounds = np.append(starts, offsets[-1]).clip(begin, end)
+    return np.repeat(np.arange(len(starts), dtype=np.int32), np.diff(bounds))
 
 
 def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> Classes:

@@ -166,7 +166,7 @@ def split_block(
 
 @compiled
 def sort_range(
-    begin: int, rows: Rows, neighbours: Neighbours, in_degrees: Counts, unique: Counts, packed: Counts
+    begin: int, rows: Rows, neighbours: Neighbours, in_degrees: Counts, unique: Counts, packed: Neighbours
 ) -> int:
     """Sort the half-edges of one range of nodes, and merge duplicates.
 
@@ -176,7 +176,7 @@ def sort_range(
         neighbours: (half-edges,) output of `split_block`.
         in_degrees: (nodes of the range,) int64, output: edges that end at each node, duplicates included.
         unique: (nodes of the range,) int64, output: number of distinct neighbours of each node.
-        packed: (half-edges or more,) int64, output: these neighbours, ascending, node by node.
+        packed: (half-edges or more,) output: these neighbours, ascending, node by node.
 
     Returns:
         The number of self-loops.

@@ -23,15 +23,14 @@ from partition_ops.artifacts.tasks import (
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_text_task
-from partition_ops.stages.prepare.half_edges import Counts, HalfEdges, sort_range
-from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, sort_range
+from partition_ops.stages.prepare.options import PrepareConfig, neighbour_bytes, range_shift
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 STATS_VERSION = 1
-RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
 
 
 def prepare_graph(
@@ -59,8 +58,8 @@ def prepare_graph(
         InvalidInputError: An edge file cannot be read.
 
     Peak memory: 32 bytes a node, and for each core a block of edges with a copy, or 20 bytes a half-edge of
-    one of 512 ranges of nodes (up to twice that beyond 2**31 nodes). 12 to 16 bytes an edge go through a
-    temporary file (below ``TMPDIR``).
+    one of 512 or more ranges of nodes (up to twice that beyond 2**31 nodes). 12 to 16 bytes an edge go
+    through a temporary file (below ``TMPDIR``).
     """
     if config.format == "parmetis":
         return prepare_text_task(
@@ -111,7 +110,8 @@ class _Preparation:
         self.writer = writer
         self.progress = progress
         self.nodes = sum(metadata.num_nodes)
-        self.shift = max(self.nodes.bit_length() - RANGE_BITS, 0)
+        self.shift = range_shift(self.nodes)
+        self.width = neighbour_bytes(self.nodes, sum(metadata.num_edges))
         self.in_degrees = np.zeros(self.nodes, np.int64)
         self.unique = np.zeros(self.nodes, np.int64)
 
@@ -165,17 +165,19 @@ class _Preparation:
                     loops += found
                     advance(len(self.unique[dealt.nodes_of(number)]))
             stream.seek(0)
-            write_header(stream, np.concatenate([np.zeros(1, np.int64), np.cumsum(self.unique)]))
+            offsets = np.zeros(self.nodes + 1, np.int64)
+            np.cumsum(self.unique, out=offsets[1:])
+            write_header(stream, offsets, self.width)
         self.writer.wrote(new.get_artifact())
         return loops
 
-    def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, Counts]]:
+    def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, Neighbours]]:
         """Return a function that sorts a range: its number of self-loops, and its neighbours end to end."""
 
-        def sort(number: int) -> tuple[int, Counts]:
+        def sort(number: int) -> tuple[int, Neighbours]:
             nodes = dealt.nodes_of(number)
             rows, neighbours = dealt.read(number)
-            packed = np.empty(len(rows), np.int64)
+            packed = np.empty(len(rows), f"i{self.width}")
             unique = self.unique[nodes]
             loops = sort_range(nodes.start, rows, neighbours, self.in_degrees[nodes], unique, packed)
             return loops, packed[: unique.sum()]

@@ -15,7 +15,13 @@ from partition_ops.stages.partition.engine import OPTIONAL, Engine
 from partition_ops.stages.partition.engines import metis, random
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
-from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
+from partition_ops.stages.partition.multilevel.graph import (
+    Constraints,
+    Graph,
+    Labels,
+    constraints_of,
+    largest_degree,
+)
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem
 
@@ -118,14 +124,16 @@ class _Levels:
             return None
         most = max(2, self.graph.num_nodes // (count * self.problem.num_parts))
         labels = find_clusters(graph, most, self.problem.config.seed)
-        degrees = np.diff(graph.offsets)
-        connected = np.count_nonzero(degrees)
-        share = (len(np.unique(labels)) - (graph.num_nodes - connected)) / connected
+        connected = np.count_nonzero(graph.offsets[1:] > graph.offsets[:-1])
+        used = np.zeros(graph.num_nodes, np.bool_)
+        used[labels] = True
+        share = (np.count_nonzero(used) - (graph.num_nodes - connected)) / connected
+        largest = largest_degree(graph.offsets)
         if (
             whole
             and self.or_metis
             and share > CLUSTERED
-            and degrees.max() * connected < SKEWED * degrees.sum()
+            and largest * connected < SKEWED * graph.num_half_edges
         ):
             self.problem.notes["chosen"] = "metis"
             return None

@@ -25,22 +25,21 @@ class Graph(NamedTuple):
 
     Attributes:
         offsets: (nodes + 1,) int64, where the neighbours of each node begin.
-        neighbours: (half-edges,) int64.
+        neighbours: (half-edges,) int32.
         edge_weights: (half-edges,) int64, or empty if every edge weighs 1.
         node_weights: (nodes,) int64, how many nodes of the input graph each one stands for, or empty if that
             is 1.
     """
 
     offsets: Integers
-    neighbours: Integers
+    neighbours: Labels
     edge_weights: Integers
     node_weights: Integers
 
     @classmethod
     def of_input(cls, graph: ParhipGraph) -> Graph:
-        """Return the graph that ``prepare`` wrote; its neighbours stay mapped."""
-        offsets, neighbours = (np.asarray(array, np.int64) for array in (graph.offsets, graph.neighbours))
-        return cls(offsets, neighbours, NOTHING, NOTHING)
+        """Return the graph that ``prepare`` wrote; neighbours of 32 bits stay mapped."""
+        return cls(np.asarray(graph.offsets, np.int64), graph.narrow_neighbours, NOTHING, NOTHING)
 
     @property
     def num_nodes(self) -> int:
@@ -76,20 +75,7 @@ class Constraints(NamedTuple):
 
     def loads(self, parts: Labels) -> Integers:
         """Return (parts, columns) int64, what each partition holds."""
-        count, columns = self.most.shape
-        loads = np.zeros((count, columns), np.int64)
-        if len(self.weights):
-            for column in range(columns):
-                sums = np.bincount(parts, weights=self.weights[:, column], minlength=count)
-                loads[:, column] = sums.astype(np.int64)
-            return loads
-        half = columns // 2 if len(self.in_degrees) else columns
-        cells = parts.astype(np.int64) * half + self.classes
-        loads[:, :half] = np.bincount(cells, minlength=count * half).reshape(count, half)
-        if len(self.in_degrees):
-            sums = np.bincount(cells, weights=self.in_degrees, minlength=count * half)
-            loads[:, half:] = sums.astype(np.int64).reshape(count, half)
-        return loads
+        return _sums(self, parts, len(self.most))
 
     def contracted(self, labels: Labels, count: int) -> Constraints:
         """Return the constraints on the graph whose nodes are the clusters.
@@ -98,20 +84,25 @@ class Constraints(NamedTuple):
             labels: (nodes,) int32, the cluster of each node.
             count: Number of clusters.
         """
-        columns = self.num_columns
-        weights = np.empty((count, columns), np.int64)
-        if len(self.weights):
+        return Constraints(np.zeros(0, np.int32), NOTHING, _sums(self, labels, count), self.most)
+
+
+@compiled
+def _sums(constraints: Constraints, groups: Labels, count: int) -> Integers:
+    """Return (count, columns) int64, the weights of each group of nodes, without an array of all nodes."""
+    columns = constraints.most.shape[1]
+    sums = np.zeros((count, columns), np.int64)
+    if len(constraints.weights):
+        for v in range(len(groups)):
             for column in range(columns):
-                sums = np.bincount(labels, weights=self.weights[:, column], minlength=count)
-                weights[:, column] = sums.astype(np.int64)
-        else:
-            half = columns // 2 if len(self.in_degrees) else columns
-            cells = labels.astype(np.int64) * half + self.classes
-            weights[:, :half] = np.bincount(cells, minlength=count * half).reshape(count, half)
-            if len(self.in_degrees):
-                sums = np.bincount(cells, weights=self.in_degrees, minlength=count * half)
-                weights[:, half:] = sums.astype(np.int64).reshape(count, half)
-        return Constraints(np.zeros(0, np.int32), NOTHING, weights, self.most)
+                sums[groups[v], column] += constraints.weights[v, column]
+        return sums
+    half = columns // 2 if len(constraints.in_degrees) else columns
+    for v in range(len(groups)):
+        sums[groups[v], constraints.classes[v]] += 1
+        if len(constraints.in_degrees):
+            sums[groups[v], half + constraints.classes[v]] += constraints.in_degrees[v]
+    return sums
 
 
 def constraints_of(problem: Problem) -> Constraints:

@@ -148,7 +148,7 @@ class Tries:
         """The graph of the nodes that have neighbours."""
         if len(self.connected) == self.whole.num_nodes:
             return self.whole
-        numbers = np.cumsum(np.diff(self.whole.offsets) > 0) - 1
+        numbers = np.cumsum(np.diff(self.whole.offsets) > 0, dtype=np.int32) - 1
         offsets = np.concatenate([np.zeros(1, np.int64), self.whole.offsets[1:][self.connected]])
         return self.whole._replace(offsets=offsets, neighbours=numbers[self.whole.neighbours])
 

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.parhip import open_parhip
+from partition_ops.artifacts.parhip import NARROW_VERSION, open_parhip, read_degrees, read_parhip_slice
 from partition_ops.errors import InvalidInputError
+from partition_ops.stages.prepare import options
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
@@ -73,6 +74,33 @@ def test_the_file_is_parhip_of_version_3(tmp_path: Path) -> None:
     words = np.fromfile(destination.local_copy(layout.PREPARED_GRAPH), np.uint64).tolist()
     first = (3 + 10) * 8
     assert words == [3, 9, 2, first, first + 8, *[first + 16] * 8, 1, 0]
+
+
+def test_a_large_graph_has_neighbours_of_32_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers are those of the file with 64 bits, whoever reads them."""
+    graph = library()
+    source = open_store(str(graph.write(tmp_path / "g")))
+    found = []
+    for name, most in (("wide", options.MOST_WIDE_EDGES), ("narrow", 0)):
+        monkeypatch.setattr(options, "MOST_WIDE_EDGES", most)
+        store = open_store(str(tmp_path / name))
+        prepare_graph(PrepareConfig(), source, store)
+        found.append(store)
+    wide, narrow = found
+    path = narrow.local_copy(layout.PREPARED_GRAPH)
+    assert np.fromfile(path, np.uint64, 1) == NARROW_VERSION
+    expected, opened = open_parhip(wide.local_copy(layout.PREPARED_GRAPH)), open_parhip(path)
+    assert opened.neighbours.dtype == np.int32
+    np.testing.assert_array_equal(opened.offsets, expected.offsets)
+    np.testing.assert_array_equal(opened.neighbours, expected.neighbours)
+    np.testing.assert_array_equal(expected.narrow_neighbours, expected.neighbours)
+    np.testing.assert_array_equal(read_degrees(narrow, layout.PREPARED_GRAPH), np.diff(expected.offsets))
+    slices = [read_parhip_slice(one, layout.PREPARED_GRAPH, 5, 40, np.dtype(np.int64)) for one in found]
+    np.testing.assert_array_equal(slices[1].offsets, slices[0].offsets)
+    np.testing.assert_array_equal(slices[1].neighbours, slices[0].neighbours)
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(InvalidInputError, match="truncated"):
+        open_parhip(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 24, b"x" * 400])
