@@ -28,6 +28,7 @@ PROGRAMS = (
     r"kubectl |helm |systemd-run |pip "
 )
 INDENTED = re.compile(rf"^ {{4,}}(?:{PROGRAMS}).*$", re.MULTILINE)
+IN_A_PROJECT = "tests/compose/test_compose.py does it in a project of its own, with Docker or Podman"
 # indented commands that no test runs as they stand, and why
 NOT_RUN = {
     "make install": "the environment of the tests has been installed by it",
@@ -38,10 +39,10 @@ NOT_RUN = {
     ".ci/install_dgl2 && .venv/bin/python -m pytest tests/compat": ".ci/run runs the two one after the other",
     "make campaign": "it takes an hour; test_documentation.py runs attempts of it",
     "make reference": "it writes into docs/; tests compare what it writes with the docs",
-    "docker compose up -d --scale worker=2": "tests/compose starts the services in its own project",
-    "docker compose --profile demo run --rm demo": "tests/compose starts this service in its own project",
-    "docker compose stop worker scheduler": "tests/compose stops services in its own project",
-    "docker compose exec postgres pg_dump -U airflow -Fc airflow > airflow.dump": "it needs containers",
+    "docker compose up -d --scale worker=2": IN_A_PROJECT,
+    "docker compose --profile demo run --rm demo": IN_A_PROJECT,
+    "docker compose stop worker scheduler": IN_A_PROJECT,
+    "docker compose exec postgres pg_dump -U airflow -Fc airflow > airflow.dump": IN_A_PROJECT,
     "git pull && make env && docker compose build": "it changes the checkout",
     (
         "partition-ops run graphs/mag out/mag --num-parts 8 --engine parmetis --mpi-ranks 4 "
