@@ -19,13 +19,19 @@ PACKAGES = "apache-airflow-core sqlalchemy pyarrow great-expectations packaging"
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def queued_seconds() -> int:
+    """Time after which a task that a worker has lost is queued again; after three times, a task fails."""
+    return 45
+
+
+@pytest.fixture(scope="session")
+def stack(queued_seconds: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """docker-compose.yaml, up and healthy; everything of it is removed at the end."""
     made = make_stack(
         tmp_path_factory.mktemp("compose"),
         f"partition-ops-test-{secrets.token_hex(3)}",
         TASK_HEARTBEAT_TIMEOUT="30",  # a worker that was killed is noticed after this
-        TASK_QUEUED_TIMEOUT="45",
+        TASK_QUEUED_TIMEOUT=str(queued_seconds),
         WORKER_GRACE="10s",
         WORKER_CONCURRENCY="2",
         DEMO_PACKAGES=PACKAGES,

@@ -27,6 +27,12 @@ MIDDLE = ("partition", "convert.plan", "convert.scatter", "convert.gather")
 FOLDERS = ("assignment/", "partitions/", "idmap/", "schema/")
 
 
+@pytest.fixture(scope="session")
+def queued_seconds() -> int:
+    """Partitions that wait for others to be built are not lost, even on a machine that others use too."""
+    return 120
+
+
 def artifacts(output: Store) -> dict[str, str]:
     """Return the SHA-256 of the files whose bytes depend on the input and the options only."""
     listed = output.read_json("manifest.json")["artifacts"]
