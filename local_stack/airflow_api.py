@@ -100,11 +100,11 @@ class AirflowApi:
         """
         self._call("PATCH", f"dags/{dag_id}/dagRuns/{run_id}", patience=patience, json={"state": "failed"})
 
-    def clear_failed(self, dag_id: str, run_id: str) -> None:
-        """Clear the failed tasks of a run, and those after them, so that they are done again."""
-        self._call(
-            "POST", f"dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False, "only_failed": True}
-        )
+    def clear_from(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Clear a task of a run, and all tasks after it, so that they are done again."""
+        what = {"dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True}
+        how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
+        self._call("POST", f"dags/{dag_id}/clearTaskInstances", json={**what, **how})
 
     def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
         """Return every task of a run, and every instance of mapped tasks."""
