@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from typing import Any
 
+from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input_and_output, locked_output, open_input, settings
@@ -13,7 +15,7 @@ from partition_ops.cli.verb import Verb
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.options import ConvertConfig, ForeignAssignment
-from partition_ops.storage import open_store
+from partition_ops.storage import Store, open_store
 from partition_ops.system.progress import terminal_progress
 
 
@@ -41,8 +43,20 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                     parmetis_weights=foreign.num_node_weights or 0,
                 )
                 report(result)
+        _check_memory(config, source, destination)
         convert_graph(config, source, destination, progress=terminal_progress(), report=report)
     return [result.to_json() for result in results]
+
+
+def _check_memory(config: ConvertConfig, source: Store, destination: Store) -> None:
+    from partition_ops.artifacts.assignment import num_parts_of
+    from partition_ops.jobs.estimate import check_stage
+    from partition_ops.jobs.options import RunConfig
+
+    if config.memory is not None:
+        options = {field.name: getattr(config, field.name) for field in fields(config)}
+        parts = num_parts_of(destination.child(layout.ASSIGNMENT))
+        check_stage("convert", RunConfig(num_parts=parts, **options), source)
 
 
 VERB = Verb(

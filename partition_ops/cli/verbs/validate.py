@@ -51,11 +51,17 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     if arguments.parmetis is not None or arguments.schema is not None:
         return _validate_parmetis(arguments, console)
     config = config_of(arguments, ValidateConfig)
+    from partition_ops.jobs.estimate import check_stage
+    from partition_ops.jobs.options import RunConfig
     from partition_ops.stages.validate.validate import validate_graph
 
+    job = RunConfig(
+        num_parts=1, graph_name=config.graph_name, memory=config.memory, data_docs=config.data_docs
+    )
     with temporary_folder() as scratch:
         output = locked_output(arguments) if arguments.output else LocalStore(Path(scratch))
         with open_input(arguments) as source, output as destination:
+            check_stage("validate", job, source)
             try:
                 with open_expectations(arguments) as expectations:
                     result = validate_graph(

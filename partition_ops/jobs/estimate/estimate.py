@@ -121,6 +121,36 @@ def check_job(
     )
 
 
+def check_stage(stage: str, config: RunConfig, source: Store, *, room: Room | None = None) -> None:
+    """Reject a stage that would exceed ``--memory``, before it begins; without the option, do nothing.
+
+    A graph whose metadata is wrong is left to the stage.
+
+    Args:
+        stage: Name of the stage.
+        config: Options of a job with this stage.
+        source: Root of the input graph.
+        room: The machine; this one if omitted.
+
+    Raises:
+        NotEnoughRoomError: The estimate exceeds the bound; the message has both, and what helps.
+    """
+    if config.memory is None:
+        return
+    try:
+        estimate = estimate_job(config, source, room=room)
+    except InvalidInputError:
+        return
+    for short in estimate.shortages:
+        if short.stage == stage and short.what == "memory":
+            raise NotEnoughRoomError(
+                f"{stage} needs more memory than there is",
+                found=_size(short.there),
+                expected=f"about {_size(short.needed)}",
+                remedy=" ".join(short.remedies),
+            )
+
+
 def _size(count: int) -> str:
     """Return bytes as text for users."""
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"

@@ -19,7 +19,7 @@ from partition_ops.artifacts.tasks import Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata, parse_metadata
 from partition_ops.cli import main
 from partition_ops.errors import NotEnoughRoomError, UsageError
-from partition_ops.jobs.estimate import StageEstimate, check_job, estimate_job
+from partition_ops.jobs.estimate import StageEstimate, check_job, check_stage, estimate_job
 from partition_ops.jobs.estimate.formulas import expected_halo
 from partition_ops.jobs.estimate.job import Job, Sizes
 from partition_ops.jobs.estimate.result import Room
@@ -263,6 +263,17 @@ def test_convert_is_refused_with_the_memory_that_fits(tmp_path: Path) -> None:
     assert "GiB of memory, for convert" in str(error.expected)
     assert "--graph-formats coo" in str(error.remedy)
     assert "--num-hops 1" in str(error.remedy)
+
+
+@pytest.mark.parametrize("stage", ["validate", "convert"])
+def test_a_stage_that_would_exceed_its_bound_is_refused_with_both_figures(tmp_path: Path, stage: str) -> None:
+    source, small = graph_of(tmp_path / "in", 10**8, 10**9), replace(PLENTY, memory=2 * GIB)
+    with pytest.raises(NotEnoughRoomError, match=f"{stage} needs more memory than there is") as caught:
+        check_stage(stage, RunConfig(num_parts=8, memory=2 * GIB), source, room=small)
+    assert caught.value.found == "2.0 GiB" and "GiB" in str(caught.value.expected)
+    assert "Allow more with --memory." in str(caught.value.remedy)
+    check_stage(stage, RunConfig(num_parts=8), source, room=small)  # nothing was asked for
+    check_stage(stage, RunConfig(num_parts=8, memory=60 * GIB), source, room=PLENTY)
 
 
 def test_full_disks_are_refused(tmp_path: Path) -> None:
