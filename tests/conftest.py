@@ -46,6 +46,7 @@ PROGRAMS = (
     "mpi4py",
     "Chromium",
     "DGL 2.1",
+    "PostgreSQL",
 )  # in the reasons of tests that are skipped without them
 
 

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlsplit
 
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.delta_tables import is_delta_table, newest_version
@@ -71,6 +72,11 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
     Raises:
         InvalidInputError: There is no such file, or its name does not say its format.
     """
+    if spec.connection:
+        _check_connection(spec.connection, where)
+        name = spec.name.removeprefix("the query on ")
+        entry = StoredObject(spec.name, 0, "")  # nothing tells whether its rows have changed
+        return FoundTable(spec, "sql", (FoundFile(source, entry, name, {}),))
     if spec.sql:
         files = _matching(spec.database, source, open_root)
         kind = "sql"
@@ -92,6 +98,30 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
             expected="files of one format",
         )
     return FoundTable(spec, kinds.pop(), tuple(files))
+
+
+def _check_connection(text: str, where: str) -> None:
+    """Check that a connection has no password, which would be in records and messages.
+
+    Raises:
+        InvalidInputError: It has one, or it is no connection.
+    """
+    if re.fullmatch(r"\$[A-Za-z_]\w*", text):
+        return
+    url = urlsplit(text)
+    if url.scheme not in ("postgresql", "postgres"):
+        raise InvalidInputError(
+            f"{where}: 'connection' is no URL of PostgreSQL",
+            expected="postgresql://user@host/database, or $NAME of an environment variable that has a URL",
+        )
+    user, _, host = url.netloc.rpartition("@")
+    if ":" in user or "password" in parse_qs(url.query):
+        raise InvalidInputError(
+            f"{where}: 'connection' has a password",
+            expected=f"{url.scheme}://{user.partition(':')[0]}@{host}{url.path}",
+            remedy="Remove it from graph.yaml, and set PGPASSWORD or write it to ~/.pgpass; or name an"
+            " environment variable that has the whole URL: connection: $NAME.",
+        )
 
 
 def _matching(path: str, source: Store, open_root: OpenRoot) -> list[FoundFile]:

@@ -73,6 +73,7 @@ class TableFile:
         delimiter: Of CSV; None detects it.
         sql: A query, instead of paths.
         database: The file that is queried.
+        connection: The server that is queried instead: a URL of PostgreSQL without a password, or ``$NAME``.
         types: Types of columns, by name.
     """
 
@@ -81,12 +82,13 @@ class TableFile:
     delimiter: str | None = None
     sql: str = ""
     database: str = ""
+    connection: str = ""
     types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The table in words of the file, for messages."""
-        return f"the query on {self.database}" if self.sql else ", ".join(self.paths)
+        return f"the query on {self.database or self.connection}" if self.sql else ", ".join(self.paths)
 
 
 @dataclass(frozen=True)
@@ -322,6 +324,7 @@ def _table(spec: str | Sequence[str] | Mapping[str, Any]) -> TableFile:
         delimiter=spec.get("delimiter"),
         sql=spec.get("sql", ""),
         database=spec.get("database", ""),
+        connection=spec.get("connection", ""),
         types=spec.get("types", {}),
     )
 

@@ -7,11 +7,9 @@ that every engine reads the same values, and a row of any table has a file and a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +18,7 @@ from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of, some_of
 from partition_ops.stages.ingest.engines import DuckDB, literal, parquet, plain_type, quoted
 from partition_ops.stages.ingest.find_tables import FoundFile, FoundTable
+from partition_ops.stages.ingest.queries import Query, mixed_types, write_batches
 
 TYPES = {  # of graph.yaml, in DuckDB's words
     "text": "VARCHAR",
@@ -30,9 +29,6 @@ TYPES = {  # of graph.yaml, in DuckDB's words
     "timestamp": "TIMESTAMP",
 }
 UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column without values
-SQLITE = b"SQLite format 3\0"
-SQLITE_TYPES = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
-ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,7 @@ class _Staging:
                 self._need([*reader.schema.names, *file.folders], file.name)
                 whole = self.scratch / f"arrow{index}.parquet"
                 names = [name for name in self.columns if name in reader.schema.names]
-                _write(whole, (batch.select(names) for batch in batches), reader.schema, names)
+                write_batches(whole, (batch.select(names) for batch in batches), reader.schema, names)
             if self.types or len(names) < len(self.columns):
                 paths.append(self._copy(index, parquet([whole]), file, names))
             else:
@@ -171,69 +167,12 @@ class _Staging:
         return paths
 
     def sql(self) -> list[Path]:
-        """Write the result of a query as Parquet. The query can read its database and nothing else."""
+        """Write the result of a query as Parquet."""
         file = self.found.files[0]
-        database = file.store.local_copy(file.entry.key)
         whole = self.scratch / "query.parquet"
-        with database.open("rb") as stream:
-            is_sqlite = stream.read(len(SQLITE)) == SQLITE
-        have = (self._query_sqlite if is_sqlite else self._query_duckdb)(database, whole)
-        self._need(have, file.name)
+        have = Query(self.found, self.columns, self.types, self.where).write(whole)
+        self._need(have, self.found.name)
         return [self._copy(0, parquet([whole]), file, have)] if self.types else [whole]
-
-    def _query_duckdb(self, database: Path, whole: Path) -> list[str]:
-        import duckdb
-
-        config: dict[str, Any] = {"enable_external_access": False, "autoload_known_extensions": False}
-        with closing(duckdb.connect(str(database), read_only=True, config=config)) as connection:
-            reader = connection.sql(self.found.spec.sql).to_arrow_reader(ROWS)
-            have = list(reader.schema.names)
-            _write(whole, iter(reader), reader.schema, have)
-        return have
-
-    def _query_sqlite(self, database: Path, whole: Path) -> list[str]:
-        import sqlite3
-
-        query = self.found.spec.sql.rstrip().rstrip(";")
-        allowed = {
-            sqlite3.SQLITE_SELECT,
-            sqlite3.SQLITE_READ,
-            sqlite3.SQLITE_FUNCTION,
-            sqlite3.SQLITE_RECURSIVE,
-        }
-        uri = f"{database.resolve().as_uri()}?mode=ro"
-        try:
-            with closing(sqlite3.connect(uri, uri=True)) as connection:
-                connection.set_authorizer(
-                    lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
-                )
-                cursor = connection.execute(query)
-                have = [column[0] for column in cursor.description]
-                schema = pa.schema([(name, self._sqlite_type(connection, query, name)) for name in have])
-                _write(whole, _rows(cursor, schema), schema, have)
-        except sqlite3.Error as error:
-            raise InvalidInputError(
-                f"{self.where}: {self.found.name} fails", found=str(error), expected="a SELECT"
-            ) from error
-        return have
-
-    def _sqlite_type(self, connection: Any, query: str, name: str) -> pa.DataType:
-        """Return the type of all values of a column: SQLite has one for each value."""
-        column = quoted(name)
-        kinds = {
-            kind
-            for (kind,) in connection.execute(f"SELECT DISTINCT typeof({column}) FROM ({query})")
-            if kind != "null"
-        }
-        if self.types.get(name) == "text" and "blob" not in kinds:
-            return pa.string()
-        if kinds <= {"integer", "real"} and kinds:
-            return SQLITE_TYPES["real" if "real" in kinds else "integer"]
-        if len(kinds) > 1 or "blob" in kinds:
-            if name not in self.columns:
-                return pa.null()
-            raise self._mixed(name, [(kind, self.found.name) for kind in sorted(kinds)])
-        return SQLITE_TYPES[kinds.pop()] if kinds else pa.string()
 
     def _describe(self, file: FoundFile) -> dict[str, str]:
         """Return DuckDB's types of all columns of a CSV or JSON file, from its first rows."""
@@ -310,12 +249,7 @@ class _Staging:
         return pa.schema([(name, plain_type(schemas[0].field(name).type)) for name in self.columns])
 
     def _mixed(self, column: str, kinds: Sequence[tuple[str, str]]) -> InvalidInputError:
-        return InvalidInputError(
-            f"{self.where}: the column {column!r} of {self.found.name} has values of several types",
-            found=[f"{kind} in {name}" for kind, name in kinds[:5]],
-            expected="one type",
-            remedy=f"Correct the table, or set the type in graph.yaml: types: {{{column}: text}}.",
-        )
+        return mixed_types(self.where, self.found, column, kinds)
 
     def _check_types(self, types: Mapping[str, str]) -> None:
         unused = [name for name in types if name not in self.columns]
@@ -344,25 +278,6 @@ class _Staging:
 
 def _constant(value: str | None) -> str:
     return "NULL" if value is None else literal(value)
-
-
-def _rows(cursor: Any, schema: pa.Schema) -> Any:
-    while rows := cursor.fetchmany(ROWS):
-        arrays = []
-        for values, entry in zip(zip(*rows, strict=True), schema, strict=True):
-            as_text = pa.types.is_string(entry.type)
-            plain = [str(v) if as_text and v is not None else v for v in values]
-            arrays.append(
-                pa.nulls(len(rows)) if pa.types.is_null(entry.type) else pa.array(plain, entry.type)
-            )
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _write(path: Path, batches: Any, schema: pa.Schema, names: Sequence[str]) -> None:
-    kept = pa.schema([(name, schema.field(name).type) for name in names])
-    with pq.ParquetWriter(path, kept) as writer:
-        for batch in batches:
-            writer.write_table(pa.Table.from_batches([batch]).cast(kept))
 
 
 def _first_lines(error: Exception) -> str:

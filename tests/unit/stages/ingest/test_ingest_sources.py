@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from tests.tables import edges, feature, ingest, keys, write_csv, write_json_lines
 
 PLACES = [{"id": n, "name": f"place {n}", "size": float(n * n)} for n in (30, 4, 200)]
@@ -231,3 +231,19 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
     ingest(tmp_path, tmp_path / "graph")
     assert keys(tmp_path / "graph", "flat") == ["a%7Cb|1", "a|11", "a|2"]
     assert edges(tmp_path / "graph", "flat:near:flat") == [(2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("connection", "message"),
+    [
+        ("postgresql://u:top@host/db", r"'connection' has a password.*postgresql://u@host/db.*PGPASSWORD"),
+        ("'postgresql://u@host/db?password=top'", "'connection' has a password"),
+        ("mysql://u:top@host/db", "'connection' is no URL of PostgreSQL"),
+        ("$NO_SUCH_DATABASE", "the environment variable NO_SUCH_DATABASE has no URL.*it is not set"),
+    ],
+)
+def test_connections_that_are_none(tmp_path: Path, connection: str, message: str) -> None:
+    write_graph(tmp_path, f"{{sql: SELECT 1 AS id, connection: {connection}}}")
+    with pytest.raises((InvalidInputError, UsageError), match=message) as refused:
+        ingest(tmp_path, tmp_path / "graph")
+    assert "top" not in str(refused.value)
