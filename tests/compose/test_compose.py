@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,13 @@ from local_stack.airflow import INPUT_URI, OUTPUT_URI
 from local_stack.airflow_api import AirflowApi
 from local_stack.demo import DAG_ID
 from local_stack.example_graph import GRAPH_NAME
+from local_stack.folders import PROJECT
 from local_stack.watch import RunWatch
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.verification import verify_output
 from tests.compose.compose_file import runs_once, services
 from tests.compose.stack import Stack
+from tests.pages import indented_commands
 
 pytestmark = pytest.mark.compose
 PARTS = 6
@@ -170,6 +173,23 @@ def test_secrets_are_in_no_log(stack: Stack, killed: Killed, s3: StorageSettings
     assert len(secret) > 6 and texts
     for text in texts:
         assert not [word for word in secret if word in text]
+
+
+def test_the_upgrade_of_the_page(stack: Stack, api: AirflowApi) -> None:
+    """docs/operations.md, in the project of the tests, and without another image."""
+    stop, dump, _, start = (
+        shlex.split(line.partition(" > ")[0]) for line in indented_commands(PROJECT / "docs/operations.md")
+    )
+    stack.compose(*stop[2:])
+    (scheduler,) = stack.containers("scheduler")
+    assert not stack.inspect(scheduler)["State"]["Running"]
+    _, _, _, service, *command = dump
+    (container,) = stack.containers(service)
+    tables = stack.execute(container, "sh", "-c", f"{shlex.join(command)} | pg_restore --list")
+    assert "TABLE DATA public dag_run " in tables
+    assert start == shlex.split(f"docker compose up -d --scale worker={stack.workers}")
+    stack.up()
+    assert "scheduler" in api.healthy()
 
 
 @pytest.fixture(scope="module")
