@@ -29,6 +29,7 @@ EXAMPLES = 10  # keys of duplicates that are reported
 BYTES_PER_EDGE = 24  # the key, its sorted copy, and the comparison
 BYTES_PER_BUCKET_EDGE = 48  # also its place, and the row of the file
 MOST_BUCKETS = 1024
+COMPARED = 1 << 16  # keys at a time, which stay in the cache
 WRITTEN_ROWS = 1 << 20  # a write opens the files of all buckets
 
 
@@ -283,7 +284,8 @@ def _sorted(arrays: Sequence[Ids]) -> Ids:
 
 def _both_directions(keys: Ids) -> int:
     """Return the number of pairs of nodes with both directions, from ascending keys without duplicates."""
-    return int(((keys[1:] >> 1) == (keys[:-1] >> 1)).sum())
+    blocks = (keys[begin : begin + COMPARED + 1] >> 1 for begin in range(0, len(keys), COMPARED))
+    return sum(int(np.count_nonzero(pairs[1:] == pairs[:-1])) for pairs in blocks)
 
 
 def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:

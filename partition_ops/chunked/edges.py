@@ -17,9 +17,11 @@ from partition_ops.chunked.metadata import FileFormat, GraphMetadata
 from partition_ops.chunked.table_files import (
     PARQUET_BATCH,
     PlainNumbers,
+    column_numbers,
     csv_layout,
     csv_options,
     first_sentence,
+    number_column,
     parquet_file,
     text_lines,
 )
@@ -220,7 +222,7 @@ class EdgeReader:
 
 
 def _batch(pair: tuple[Ids, Ids]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(ids) for ids in pair], COLUMNS)
+    return pa.RecordBatch.from_arrays([number_column(ids) for ids in pair], COLUMNS)
 
 
 def _edge_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bool]:
@@ -271,7 +273,7 @@ def _ids(column: pa.Array, start: int, where: str) -> Ids:
             f"{where}: an ID is missing in row {row}", found="null", expected="an integer"
         )
     try:
-        ids: Ids = column.cast(pa.int64()).to_numpy()
+        ids: Ids = column_numbers(column.cast(pa.int64()))
     except pa.ArrowInvalid as error:
         raise InvalidInputError(
             f"{where}: an ID in row {start} or later exceeds 64 bits: {first_sentence(error)}"

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import RawIOBase
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -103,6 +106,21 @@ class PlainNumbers(io.RawIOBase):
     def close(self) -> None:
         self._stream.close()
         super().close()
+
+
+def number_column(numbers: npt.NDArray[Any]) -> pa.Array:
+    """Return a contiguous array of numbers as a column without a copy; `pa.array` would import pandas."""
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)]
+    )
+
+
+def column_numbers(column: pa.Array) -> npt.NDArray[Any]:
+    """Return a column of numbers without nulls as a read-only array; `to_numpy` would import pandas."""
+    if not len(column):
+        return np.empty(0, column.type.to_pandas_dtype())
+    values = np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())
+    return values[column.offset : column.offset + len(column)]
 
 
 def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:

@@ -158,6 +158,14 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_job_does_not_import_pandas(graph: Path, tmp_path: Path) -> None:
+    """pyarrow would import it for many conversions, which takes a third of a second."""
+    words = ["run", str(graph), str(tmp_path / "out"), "--num-parts", "2"]
+    code = f"import sys; from partition_ops.cli import main; main({words}); sys.exit('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_whole_job_from_s3_to_s3(
     graph: Path,
     output: Path,

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts.tasks import ArtifactWriter
+from partition_ops.chunked.table_files import number_column
 
 SCHEMA = pa.schema(
     [("orig_id", pa.int64()), ("new_id", pa.int64()), ("type_new_id", pa.int64()), ("part_id", pa.int32())]
@@ -79,7 +80,8 @@ class ParquetTarget(_TypeTarget):
             new = np.arange(begin + first, begin + first + len(rows))
             typed = np.arange(self._rows, self._rows + len(rows))
             parts = np.full(len(rows), part, np.int32)
-            self._writer.write_table(pa.table([rows, new, typed, parts], schema=SCHEMA))
+            columns = [number_column(numbers) for numbers in (rows, new, typed, parts)]
+            self._writer.write_table(pa.table(columns, schema=SCHEMA))
             self._rows += len(rows)
 
 

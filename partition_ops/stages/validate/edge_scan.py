@@ -20,7 +20,7 @@ import pyarrow as pa
 from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
-from partition_ops.chunked.table_files import csv_layout, text_lines
+from partition_ops.chunked.table_files import column_numbers, csv_layout, text_lines
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.check import Check, example
 from partition_ops.stages.validate.checks import CHECKS
@@ -214,7 +214,7 @@ def _numbers(column: pa.Array) -> Numbers:
     kind = pa.uint64() if column.type == pa.uint64() else pa.int64()
     filled = column.cast(kind)
     filled = filled.fill_null(0) if column.null_count else filled
-    numbers: Numbers = filled.to_numpy(zero_copy_only=False)
+    numbers: Numbers = column_numbers(filled)
     return numbers
 
 
