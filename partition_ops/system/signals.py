@@ -174,8 +174,8 @@ def clean_up(report: Callable[[], object]) -> None:
         thread.join()
 
 
-def end_with_parent(parent: int) -> Callable[[], None]:
-    """Return a function by which a child lets the kernel kill it when its parent dies, however that happens.
+def end_with_parent(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
+    """Return a function by which a child lets the kernel end it when its parent dies, however that happens.
 
     Call this before a fork, because a thread of the parent may hold the loader of libraries at that moment,
     and the returned function in the child. It ends the child if the parent has died already. Only Linux can
@@ -183,6 +183,7 @@ def end_with_parent(parent: int) -> Callable[[], None]:
 
     Args:
         parent: Process ID of the parent.
+        number: The signal that the kernel sends.
     """
     import ctypes  # only commands with child processes need it
 
@@ -190,7 +191,7 @@ def end_with_parent(parent: int) -> Callable[[], None]:
 
     def bind() -> None:
         if prctl is not None:
-            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # it died before the call
             os._exit(ORPHANED)
 

@@ -12,16 +12,19 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
+from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.parhip import open_parhip, read_parhip_slice
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError, InvalidInputError, UsageError
+from partition_ops.stages.partition.engines import parmetis
 from partition_ops.stages.partition.mpi import mpirun
 from partition_ops.stages.partition.mpi.parmetis_library import check_fits, find_library
 from partition_ops.stages.partition.options import LibraryOptions, MpiOptions, PartitionConfig
@@ -164,7 +167,8 @@ def test_a_killed_rank_fails_the_job_and_the_error_of_a_rank_is_shown(tmp_path: 
 
 
 @needs_parmetis
-def test_an_interrupted_run_leaves_no_rank_behind(stores: tuple[Store, Store], tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_a_signal_ends_leaves_no_rank_behind(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "sleeping.py").write_text(
         "import os, time, pathlib\n"
         f"pathlib.Path(r'{tmp_path}', f'pid{{os.getpid()}}').touch()\ntime.sleep(60)\n"
@@ -178,10 +182,29 @@ def test_an_interrupted_run_leaves_no_rank_behind(stores: tuple[Store, Store], t
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(list(tmp_path.glob("pid*"))) == 2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     process.wait(30)
     pids = [int(path.name[3:]) for path in tmp_path.glob("pid*")]
     wait_for(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
+
+
+@needs_parmetis
+def test_ranks_write_nothing_once_the_lock_is_lost(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ranks that outlive the command that started them, on another host."""
+    run_ranks = parmetis.run_ranks
+
+    def without_lock(module: str, job: dict[str, Any], options: MpiOptions) -> None:
+        stale = {**job, "lock": {**job["lock"], "token": job["lock"]["token"] - 1}}
+        with pytest.raises(EngineError, match="another process has taken over the lock"):
+            run_ranks(module, stale, options)
+        assert not stores[1].exists(layout.PARMETIS_PARTS)
+        run_ranks(module, job, options)
+
+    monkeypatch.setattr(parmetis, "run_ranks", without_lock)
+    with locked(stores[1], claim=False):
+        assigned(stores)
 
 
 def wait_for(condition: object, seconds: float = 30) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.lock import Fence
 from partition_ops.stages.partition.engine import OPTIONAL, Engine
 from partition_ops.stages.partition.engines import metis
 from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
@@ -131,8 +132,16 @@ def _job(problem: Problem, nodes: int) -> dict[str, Any]:
         "nodes": nodes,
         "uri": problem.artifacts.uri,
         "settings": asdict(settings) if settings else None,
+        "lock": _lock(problem.artifacts.fence),
         "environment": {name: value for name, value in os.environ.items() if name.startswith("AWS_")},
     }
+
+
+def _lock(fence: object) -> dict[str, Any] | None:
+    """Return the lock that this process holds: ranks that outlive it must not write once another has it."""
+    if not isinstance(fence, Fence):
+        return None
+    return {"uri": fence.root.uri, "token": fence.token, "holder": dict(fence.holder)}
 
 
 ENGINE = Parmetis()

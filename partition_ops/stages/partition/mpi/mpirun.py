@@ -22,6 +22,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_in
 from partition_ops.stages.partition.options import MpiOptions
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import check_allowed
+from partition_ops.system.signals import end_with_parent
 
 PRINTED = "partition-ops: error: "
 ERROR_MARK = "@partition-ops-error "
@@ -163,6 +164,7 @@ def _run(command: list[str], job: bytes, output: IO[bytes], folder: Path | None 
         env=mpi_environment(),
         cwd=folder,
         start_new_session=True,
+        preexec_fn=end_with_parent(os.getpid(), signal.SIGTERM),  # mpirun then ends its ranks
     )
     try:
         process.communicate(job)

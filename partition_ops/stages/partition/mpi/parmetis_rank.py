@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.lock import Fence
 from partition_ops.artifacts.parhip import read_parhip_slice
 from partition_ops.stages.partition.mpi.mpirun import run_rank
 from partition_ops.stages.partition.mpi.parmetis_library import (
@@ -72,7 +75,19 @@ def _rank(comm: Any) -> None:
         work = _Work(comm, config, store, offsets, bounds, job["follows"])
         parts = _gather(work, _partition(work))
         if comm.rank == 0:
-            store.write_array(layout.PARMETIS_PARTS, parts)
+            with _fenced(store, job["lock"], settings):
+                store.write_array(layout.PARMETIS_PARTS, parts)
+
+
+@contextmanager
+def _fenced(store: Store, lock: dict[str, Any] | None, settings: StorageSettings | None) -> Iterator[None]:
+    """Let the store write only while the process that started the ranks has its lock."""
+    if lock is None:
+        yield
+        return
+    with open_store(lock["uri"], settings) as root:
+        store.fence = Fence(root, lock)
+        yield
 
 
 def _bounds(nodes: int, ranks: int) -> npt.NDArray[np.int64]:
