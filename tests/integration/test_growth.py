@@ -174,7 +174,7 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
     before, after, plain = (
         open_store(f"{root}/{name}", s3_settings) for name in ("before", "after", "plain")
     )
-    run_job(RunConfig(num_parts=3, on_defect="warn"), source, before)
+    run_job(RunConfig(num_parts=3, engine="two-level", on_defect="warn"), source, before)
     damaged = "partitions/part1/node_feat.dgl"
     flip_a_bit(before, damaged)
     larger = open_store(str(change(graph).write(tmp_path / "larger")))
@@ -188,7 +188,7 @@ def test_files_that_stay_the_same_are_copied_and_nothing_shows_it(
     original = type(after).copy_from
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(after), "copy_from", watch)
-        run_job(RunConfig(num_parts=3, on_defect="warn"), larger, after, previous=before)
+        run_job(RunConfig(num_parts=3, engine="two-level", on_defect="warn"), larger, after, previous=before)
     assert {f"partitions/part{part}/{name}" for part in range(3) for name in same} <= {*copied}
     counted = [after.read_json(layout.record(f"convert-part{part}"))["counters"] for part in range(3)]
     assert sum(one["files_reused"] for one in counted) == len(copied) - 1

@@ -64,6 +64,13 @@ class Engine(ABC):
         yield from place_and_refine(problem, previous)
         yield from regroup(problem, previous)
 
+    def sample(self, problem: Problem) -> Parts | None:
+        """Return a partition from scratch that takes a small part of the time of `partition`, or None.
+
+        Its cut tells whether a grown graph must be cut more than before. By default, there is none.
+        """
+        return None
+
     def check(self, config: PartitionConfig) -> None:
         """Raise an error if this engine, on this machine, cannot do what the options ask for.
 

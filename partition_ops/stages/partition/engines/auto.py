@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from partition_ops.stages.partition.engine import OPTIONAL, Engine
+from partition_ops.stages.partition.engine import OPTIONAL, Engine, PreviousAssignment
 from partition_ops.stages.partition.engines.two_level import partition_by_levels
+from partition_ops.stages.partition.incremental.near_home import search_near_home
+from partition_ops.stages.partition.incremental.placement import place_and_refine
+from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.tries import Tries
 from partition_ops.stages.partition.options import MOST_WORK
@@ -14,6 +19,7 @@ from partition_ops.stages.partition.problem import Parts, Problem
 SHARED_WORK = {"default": 3 << 20, "best": 3 << 23}  # the same of all starts together
 STARTS = {"default": (4, 12), "best": (12, 48)}  # the fewest and the most
 TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and none by KaMinPar
+SAMPLED = 2  # starts, to tell whether a grown graph must be cut more
 MOST_SUMS = 1 << 26  # nodes times partitions
 
 
@@ -47,6 +53,24 @@ class Auto(Engine):
         with_kaminpar = graph.num_nodes + graph.num_half_edges >= TINY
         file = problem.graph_file if with_kaminpar and problem.config.target_shares is None else None
         return Tries(problem.config, graph, constraints_of(problem), starts, file).run()
+
+    def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
+        """Yield assignments of a grown graph: of one that is not large, first the best of a search."""
+        starts = number_of_starts(problem)
+        if starts:
+            near = search_near_home(problem, previous, starts)
+            if near is not None:
+                yield near
+        else:
+            yield from place_and_refine(problem, previous)
+        yield from regroup(problem, previous)
+
+    def sample(self, problem: Problem) -> Parts | None:
+        """Partition a graph that is not large from few starts."""
+        if number_of_starts(problem) == 0:
+            return None
+        graph = Graph.of_input(problem.graph)
+        return Tries(problem.config, graph, constraints_of(problem), SAMPLED, None).run()
 
 
 def number_of_starts(problem: Problem) -> int:

@@ -21,14 +21,42 @@ PASSES = 10
 LITTLE = 1e-3  # share of the cut; after a pass that saves less, no other follows
 PATIENCE = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
 NOT_QUEUED = -1
+SCALE = 8  # with homes, an edge counts so much, for prices between 0 and 1
+MOST_PULL = 1 << 28  # of one node, so that sums fit 32 bits
 Sums = npt.NDArray[np.int32]
+
+
+class Homes(NamedTuple):
+    """The partitions that nodes should rather stay in, and what leaving them costs.
+
+    Attributes:
+        nodes: (nodes, parts) int32, how many nodes of the input graph in each node were in each partition.
+        price: Edges that leaving its partition must save, for each node of the input graph.
+    """
+
+    nodes: Sums
+    price: float
+
+    def contracted(self, labels: Labels, count: int) -> Homes:
+        """Return the homes of clusters.
+
+        Args:
+            labels: (nodes,) int32, the cluster of each node.
+            count: Number of clusters.
+        """
+        nodes = np.zeros((count, self.nodes.shape[1]), np.int32)
+        for part in range(nodes.shape[1]):
+            nodes[:, part] = np.bincount(labels, weights=self.nodes[:, part], minlength=count)
+        return self._replace(nodes=nodes)
 
 
 class Search(NamedTuple):
     """Scratch arrays of the searches in one graph.
 
     Attributes:
-        sums: (nodes, parts) int32, weight of the edges from each node to each partition.
+        sums: (nodes, parts) int32, weight of the edges from each node to each partition, times `scale`, and
+            the prices of its homes.
+        scale: Factor of the weights of edges.
         heap: (nodes,) int32, queued nodes, the one with the largest gain first.
         places: (nodes,) int32, position of each node in the heap, or `NOT_QUEUED`.
         gains: (nodes,) int64, gain of each queued node.
@@ -38,6 +66,7 @@ class Search(NamedTuple):
     """
 
     sums: Sums
+    scale: int
     heap: Labels
     places: Labels
     gains: Integers
@@ -52,6 +81,7 @@ def climb(
     parts: Labels,
     seed: int,
     *,
+    homes: Homes | None = None,
     passes: int = PASSES,
     patience: float = PATIENCE,
 ) -> int:
@@ -66,18 +96,21 @@ def climb(
         constraints: Constraints on its nodes; no move exceeds a limit.
         parts: (nodes,) int32, changed.
         seed: Decides the order of the searches.
+        homes: Partitions that nodes should rather stay in; None if nodes move freely.
         passes: Most passes over all nodes at the border.
         patience: How long a search goes on without success.
 
     Returns:
-        The weight of the edges that are no longer cut.
+        The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
 
     Peak memory: 4 bytes for each node and partition, and 29 bytes a node.
     """
     nodes, count = graph.num_nodes, len(constraints.most)
     state = State(graph, constraints, parts, constraints.loads(parts), NO_HOMES, 0.0)
-    search = _scratch(nodes, count)
-    cut = _sum_up(state, search.sums)
+    search = _scratch(nodes, count, 1 if homes is None else SCALE)
+    cut = _sum_up(state, search)
+    if homes is not None:
+        _pull_home(search.sums, homes)
     random = np.random.default_rng(seed)
     saved = 0
     for _ in range(passes):
@@ -90,9 +123,15 @@ def climb(
     return saved
 
 
-def _scratch(nodes: int, count: int) -> Search:
+def _pull_home(sums: Sums, homes: Homes) -> None:
+    """Add the price of leaving its home to the sums of each node, like an edge that stays there."""
+    sums += np.round(np.minimum(homes.nodes * (homes.price * SCALE), MOST_PULL)).astype(np.int32)
+
+
+def _scratch(nodes: int, count: int, scale: int) -> Search:
     return Search(
         np.zeros((nodes, count), np.int32),
+        scale,
         np.empty(nodes, np.int32),
         np.full(nodes, NOT_QUEUED, np.int32),
         np.empty(nodes, np.int64),
@@ -103,14 +142,14 @@ def _scratch(nodes: int, count: int) -> Search:
 
 
 @compiled
-def _sum_up(state: State, sums: Sums) -> int:
-    """Fill ``sums``; return the weight of the edges that are cut."""
+def _sum_up(state: State, search: Search) -> int:
+    """Fill the sums; return the weight of the edges that are cut."""
     graph, cut = state.graph, 0
     for v in range(len(graph.offsets) - 1):
         for j in range(graph.offsets[v], graph.offsets[v + 1]):
-            weight = graph.edge_weights[j] if len(graph.edge_weights) else 1
+            weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
             part = state.parts[graph.neighbours[j]]
-            sums[v, part] += weight
+            search.sums[v, part] += weight
             if part != state.parts[v]:
                 cut += weight
     return cut // 2
@@ -205,17 +244,17 @@ def _pop(search: Search, size: int) -> int:
 
 
 @compiled_inline
-def _shift(state: State, sums: Sums, v: int, part: int) -> None:
+def _shift(state: State, search: Search, v: int, part: int) -> None:
     """Move a node, and update the sums of its neighbours."""
     graph, own = state.graph, state.parts[v]
     add(state, v, own, -1)
     add(state, v, part, 1)
     state.parts[v] = part
     for j in range(graph.offsets[v], graph.offsets[v + 1]):
-        weight = graph.edge_weights[j] if len(graph.edge_weights) else 1
+        weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
         u = graph.neighbours[j]
-        sums[u, own] -= weight
-        sums[u, part] += weight
+        search.sums[u, own] -= weight
+        search.sums[u, part] += weight
 
 
 @compiled
@@ -252,7 +291,7 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
         search.moved[count], search.origins[count] = v, own
         count += 1
         search.locked[v] = True
-        _shift(state, sums, v, target)
+        _shift(state, search, v, target)
         total += gain
         if total > best:
             best, kept = total, count
@@ -277,7 +316,7 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
     for i in range(size):
         search.places[search.heap[i]] = NOT_QUEUED
     for i in range(count - 1, kept - 1, -1):
-        _shift(state, sums, search.moved[i], search.origins[i])
+        _shift(state, search, search.moved[i], search.origins[i])
     return best
 
 
@@ -300,9 +339,9 @@ def fill_up(graph: Graph, constraints: Constraints, parts: Labels, least: Intege
     light = np.flatnonzero(sizes < least)
     if not len(light):
         return parts
-    filled, search = parts.copy(), _scratch(graph.num_nodes, len(least))
+    filled, search = parts.copy(), _scratch(graph.num_nodes, len(least), 1)
     state = State(graph, constraints, filled, constraints.loads(parts), NO_HOMES, 0.0)
-    budget = int(price * _sum_up(state, search.sums))
+    budget = int(price * _sum_up(state, search))
     for part in light[np.argsort(sizes[light], kind="stable")].tolist():
         budget -= _fill(state, search, sizes, least, part, budget)
     return filled
@@ -328,7 +367,7 @@ def _fill(state: State, search: Search, sizes: Integers, least: Integers, part: 
             continue
         if spent - gain > budget:
             break
-        _shift(state, sums, v, part)
+        _shift(state, search, v, part)
         sizes[own] -= 1
         sizes[part] += 1
         spent -= gain

@@ -23,7 +23,7 @@ from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import cut_graph, kill_children
 from partition_ops.stages.partition.multilevel.batches import one_thread
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
-from partition_ops.stages.partition.multilevel.fm import climb, fill_up
+from partition_ops.stages.partition.multilevel.fm import Homes, climb, fill_up
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, Labels, edge_cut
 from partition_ops.stages.partition.multilevel.kaminpar_process import running, start_with_kaminpar
 from partition_ops.stages.partition.multilevel.refine import refine
@@ -42,6 +42,9 @@ LEAST_SHRINKING = 0.95  # with more clusters than this share of the nodes, a lev
 COMBINED = 4  # that many of the best partitions are combined, each with every other
 LIGHT = 0.9  # of its share; lighter partitions are filled up
 FILLING = 0.02  # share of the cut that this may cost
+
+
+Level = tuple[Graph, Constraints, Labels]  # with the node of the next smaller graph for each node
 
 
 class Candidate(NamedTuple):
@@ -98,10 +101,10 @@ class Tries:
         pool = ThreadPoolExecutor(cores())
         try:
             works = [self._starter(number) for number in range(self.starts)]
-            found = self._all(pool, [self._kaminpar, *works] if self.file is not None else works)
+            found = self.do_all(pool, [self._kaminpar, *works] if self.file is not None else works)
             best = sorted(found)[:COMBINED]
             pairs = [*combinations(range(len(best)), 2)]
-            found = [*best, *self._all(pool, [self._combiner(best, *pair) for pair in pairs])]
+            found = [*best, *self.do_all(pool, [self._combiner(best, *pair) for pair in pairs])]
         except BaseException:
             kill_children()
             for process in [*running]:
@@ -114,7 +117,7 @@ class Tries:
         parts = self._with_isolated(best_parts)
         return fill_up(self.whole, self.limits, parts, light, FILLING)
 
-    def _all(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], Labels]]) -> list[Candidate]:
+    def do_all(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], Labels]]) -> list[Candidate]:
         """Do the works, and return the candidates without those whose library failed.
 
         Raises:
@@ -179,7 +182,7 @@ class Tries:
 
         def work() -> Labels:
             parts = self._start(clusters, seed)
-            return self._cycle(parts, parts, seed)
+            return self.cycle(parts, parts, seed)
 
         return work
 
@@ -188,9 +191,8 @@ class Tries:
 
         def work() -> Labels:
             first, second = best[one].parts, best[other].parts
-            both = np.unique(first.astype(np.int64) * self.count + second, return_inverse=True)[1]
             seed = self.config.seed * 1009 + 100 * one + other
-            return self._cycle(first, both.astype(np.int32), seed)
+            return self.cycle(first, overlay(first, second), seed)
 
         return work
 
@@ -200,11 +202,22 @@ class Tries:
         found = start_with_kaminpar(Path(self.file or ""), self.count, tolerance, self.config.seed)
         parts = found[self.connected]
         refine(self.graph, self.constraints, parts)
-        return self._cycle(parts, parts, self.config.seed)
+        return self.cycle(parts, parts, self.config.seed)
 
     def _start(self, clusters: int, seed: int) -> Labels:
         """Partition by METIS, over clusters of some size or the whole graph, and refine on every level."""
-        levels: list[tuple[Graph, Constraints, Labels]] = []
+        levels, graph, constraints = self.levels(clusters, seed)
+        seeds = [seed + 7919 * number for number in range(COARSE_SEEDS if levels else 1)]
+        parts = min((self._metis(graph, constraints, one) for one in seeds), key=lambda one: one[:2])[2]
+        for graph, constraints, numbers in reversed(levels):
+            parts = parts[numbers]
+            refine(graph, constraints, parts)
+            climb(graph, constraints, parts, seed)
+        return parts
+
+    def levels(self, clusters: int, seed: int) -> tuple[list[Level], Graph, Constraints]:
+        """Return the graph and smaller ones of its clusters, but the smallest; then the smallest."""
+        levels: list[Level] = []
         graph, constraints = self.graph, self.constraints
         most = max(2, graph.num_nodes // (max(clusters, 1) * self.count))
         while clusters and len(levels) < MOST_LEVELS and graph.num_nodes > FEW_NODES * self.count:
@@ -214,13 +227,7 @@ class Tries:
                 break
             levels.append((graph, constraints, numbers))
             graph, constraints = smaller, constraints.contracted(numbers, smaller.num_nodes)
-        seeds = [seed + 7919 * number for number in range(COARSE_SEEDS if levels else 1)]
-        parts = min((self._metis(graph, constraints, one) for one in seeds), key=lambda one: one[:2])[2]
-        for graph, constraints, numbers in reversed(levels):
-            parts = parts[numbers]
-            refine(graph, constraints, parts)
-            climb(graph, constraints, parts, seed)
-        return parts
+        return levels, graph, constraints
 
     def _metis(self, graph: Graph, constraints: Constraints, seed: int) -> tuple[bool, int, Labels]:
         """Return whether a limit is exceeded, the cut, and the partitions, refined."""
@@ -246,32 +253,41 @@ class Tries:
         climb(graph, constraints, parts, seed)
         return not kept, _weighted_cut(graph, parts), parts
 
-    def _cycle(self, parts: Labels, homes: Labels, seed: int) -> Labels:
-        """Contract clusters of nodes with the same home, and search on every level, the smallest first.
+    def cycle(self, parts: Labels, cells: Labels, seed: int, homes: Homes | None = None) -> Labels:
+        """Contract clusters of nodes of the same cell, and search on every level, the smallest first.
 
         Args:
             parts: (nodes,) int32, the partitions to begin with.
-            homes: (nodes,) int32; nodes with the same home are in the same partition.
+            cells: (nodes,) int32; nodes of the same cell are in the same partition.
             seed: For clusters and searches.
+            homes: Partitions that nodes should rather stay in; None if nodes move freely.
         """
-        levels: list[tuple[Graph, Constraints, Labels]] = []
+        levels: list[tuple[Graph, Constraints, Labels, Homes | None]] = []
         graph, constraints = self.graph, self.constraints
         largest, most = max(2, graph.num_nodes // (32 * self.count)), 1
         while graph.num_nodes > FEWEST_NODES * self.count:
             most = min(largest, most * GROWTH)
-            labels = find_clusters(graph, most, seed * 17 + len(levels), homes)
+            labels = find_clusters(graph, most, seed * 17 + len(levels), cells)
             smaller, numbers = contract(graph, labels)
             if smaller.num_nodes > LEAST_SHRINKING * graph.num_nodes:
                 break
-            levels.append((graph, constraints, numbers))
+            levels.append((graph, constraints, numbers, homes))
             graph, constraints = smaller, constraints.contracted(numbers, smaller.num_nodes)
-            homes, parts = (_of_clusters(values, numbers, graph.num_nodes) for values in (homes, parts))
+            cells, parts = (_of_clusters(values, numbers, graph.num_nodes) for values in (cells, parts))
+            homes = homes and homes.contracted(numbers, graph.num_nodes)
         parts = parts.copy()
-        climb(graph, constraints, parts, seed)
-        for graph, constraints, numbers in reversed(levels):
+        climb(graph, constraints, parts, seed, homes=homes)
+        for graph, constraints, numbers, homes in reversed(levels):
             parts = parts[numbers]
-            climb(graph, constraints, parts, seed)
+            climb(graph, constraints, parts, seed, homes=homes)
         return parts
+
+
+def overlay(one: Labels, other: Labels) -> Labels:
+    """Return (nodes,) int32, equal for nodes that both partitions put together."""
+    count = int(other.max(initial=0)) + 1
+    cells: Labels = np.unique(one.astype(np.int64) * count + other, return_inverse=True)[1].astype(np.int32)
+    return cells
 
 
 def _of_clusters(values: Labels, numbers: Labels, count: int) -> Labels:

@@ -1,0 +1,106 @@
+"""Partition the history of a repository at six dates, each time from the partitions of the date before.
+
+    python -m benchmarks.growing_history [--parts 4,8] [--repository CLONE]
+
+The graph has the commits up to a date, their authors, and the files that they change. The dates are those of
+half of the commits, 60, 70, 80, 90 and 100 % of them. The stage ``partition`` runs with ``--previous`` and
+without, each in its own process. Seconds are those in the record of the stage. Without a clone it is the
+kept graph ``history``. Results go to ``benchmarks/results/growing_history.json`` and ``.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.growth import CLI, partition_stage, say
+from benchmarks.processes import machine, measure
+from benchmarks.real_graph_sources import FOLDER, RealGraph, history
+from benchmarks.real_graphs import write_chunked
+
+DATES = (50, 60, 70, 80, 90, 100)  # percent of the commits
+WROTE, FOLLOWS, CHANGES = "author:wrote:commit", "commit:follows:commit", "commit:changes:file"
+
+
+def until(graph: RealGraph, commits: int) -> RealGraph:
+    """Return the graph of the first commits; authors and files are numbered in the order of their first."""
+    wrote, follows, changes = (graph.edges[name] for name in (WROTE, FOLLOWS, CHANGES))
+    edges = {WROTE: wrote[wrote[:, 1] < commits]}
+    edges |= {FOLLOWS: follows[(follows < commits).all(axis=1)], CHANGES: changes[changes[:, 0] < commits]}
+    nodes = {
+        "author": int(edges[WROTE][:, 0].max()) + 1,
+        "commit": commits,
+        "file": int(edges[CHANGES][:, 1].max()) + 1,
+    }
+    return RealGraph(graph.name, graph.kind, nodes, edges)
+
+
+def steps(graph: RealGraph, parts: int, folder: Path) -> list[dict[str, Any]]:
+    """Return the figures of both ways at each date but the first."""
+    found: list[dict[str, Any]] = []
+    previous: Path | None = None
+    for percent in DATES:
+        now = until(graph, graph.nodes["commit"] * percent // 100)
+        source = write_chunked(now, folder / f"graph-{percent}")
+        say(f"{parts} partitions, {percent} % of the commits")
+        run = folder / f"run-{percent}"
+        options = ["--num-parts", str(parts), *(["--previous", str(previous)] if previous else [])]
+        measure([*CLI, "run", str(source), str(run), *options])
+        if previous is not None:
+            again = folder / "again"
+            measure([*CLI, "prepare", str(source), "--output", str(again)])
+            full = partition_stage(source, again, parts, None)
+            incremental = partition_stage(source, again, parts, previous)
+            found.append({"percent": percent, "nodes": now.nodes, "full": full, "incremental": incremental})
+        previous = run
+    return found
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the results as Markdown."""
+    lines = [
+        "`python -m benchmarks.growing_history`: commits, authors and files of a repository at six dates."
+        " Each incremental run follows the one before; the first is a full run. Seconds are those of the"
+        " stage.",
+        "",
+        "| parts | commits | full s | incremental s | relative | cut, full | cut, incremental | relative"
+        " | old nodes moved | worst type imbalance | mode |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    for parts, rows in results["parts"].items():
+        for row in rows:
+            full, ours = row["full"], row["incremental"]
+            cells = [parts, f"{row['nodes']['commit']:,}", f"{full['seconds']:.1f}", f"{ours['seconds']:.1f}"]
+            cells.append(f"{ours['seconds'] / full['seconds']:.2f}")
+            cells += [f"{full['edge_cut']:.2%}", f"{ours['edge_cut']:.2%}"]
+            cells += [f"{ours['edge_cut'] / full['edge_cut']:.3f}", f"{ours['moved']:.1%}"]
+            cells += [f"{ours['imbalance']:.3f}", ours["mode"]]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--parts", type=lambda text: [int(one) for one in text.split(",")], default=[4, 8])
+    parser.add_argument("--repository", type=Path, help="clone (default: the kept graph history)")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    args = parser.parse_args()
+    graph = history(args.repository) if args.repository else RealGraph.load(FOLDER / "history.xz")
+    found = {}
+    for parts in args.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            found[str(parts)] = steps(graph, parts, Path(folder))
+    results = {"machine": machine(), "repository": args.repository is not None, "parts": found}
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "growing_history.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.output / "growing_history.md").write_text(page(results))
+    print(page(results), end="")
+
+
+if __name__ == "__main__":
+    main()

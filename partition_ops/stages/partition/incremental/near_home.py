@@ -1,0 +1,182 @@
+"""Follow a graph that has grown and is not large: several partitions near the old one, the best of them kept.
+
+Every node has ties to its old partition, as in the model with fixed vertices of Catalyurek et al.,
+"Hypergraph-based dynamic load balancing for adaptive scientific computations" (2007), at several prices.
+docs/decisions/growth.md has the reasons, and what else was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.multilevel.fm import Homes, climb
+from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
+from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
+from partition_ops.stages.partition.multilevel.tries import COMBINED, Candidate, Tries, overlay
+from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.system.parallel import cores
+
+MOST_MOVED = 0.1  # share of the old nodes
+CLUSTERS = (256, 128, 512)  # of the largest size make a partition; the starts take turns
+PRICES = (0.3, 0.1, 0.03)  # multiples of the migration price; the starts take turns
+ROUNDS = (0.1, 0.3)  # multiples of the migration price, when partitions are combined
+NEAR = 1.01  # times the smallest cut: refinement around the changes, which moves few nodes, is enough
+SEARCHES = 3  # on the smallest graph; the best of them goes on
+
+
+class Found(NamedTuple):
+    """A partition near the old one.
+
+    Attributes:
+        unusable: Whether a partition exceeds a limit, or too many nodes moved.
+        cut: Edges that it cuts.
+        moved: Old nodes that are in another partition than before.
+        parts: (connected nodes,) int32.
+    """
+
+    unusable: bool
+    cut: int
+    moved: int
+    parts: Labels
+
+
+def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int) -> Parts | None:
+    """Return a partition that cuts few edges, and moves at most a tenth of the old nodes, if balance permits.
+
+    New nodes join their neighbours. Then clusters of any nodes, each in the partition of most of its nodes,
+    move between partitions where that saves more edges than the price of the old nodes in them, and so do
+    smaller clusters and single nodes. This is done several times, with clusters of several sizes and at
+    several prices. The best results are combined, and the one that cuts the fewest edges is kept, unless
+    refinement around the changes cuts nearly as few.
+
+    Args:
+        problem: The graph, and how to partition it.
+        previous: The old partitions.
+        starts: How many partitions to make, before the best are combined.
+
+    Returns:
+        (nodes,) int32, partition by homogeneous ID; None if balance cannot be restored.
+
+    Peak memory: for each core 60 bytes a node, 100 bytes a half-edge, and 12 bytes for each node and
+        partition.
+    """
+    return _NearHome(problem, previous).run(starts)
+
+
+class _NearHome:
+    """Searches around one old partition."""
+
+    def __init__(self, problem: Problem, previous: PreviousAssignment) -> None:
+        self.problem = problem
+        self.previous = previous
+        self.whole = Graph.of_input(problem.graph)
+        self.limits = constraints_of(problem)
+        alone = (np.diff(self.whole.offsets) == 0) & (previous.homes != NOWHERE)
+        homes = previous.homes
+        stay = self.limits._replace(
+            classes=self.limits.classes[alone],
+            in_degrees=self.limits.in_degrees[alone]
+            if len(self.limits.in_degrees)
+            else self.limits.in_degrees,
+        ).loads(homes[alone])
+        room = self.limits._replace(most=(self.limits.most - stay).clip(0))
+        self.tries = Tries(problem.config, self.whole, room, 0, None)
+        self.homes = homes[self.tries.connected]
+        self.old = self.homes != NOWHERE
+        self.nodes = np.zeros((len(self.homes), problem.num_parts), np.int32)
+        self.nodes[self.old, self.homes[self.old]] = 1
+
+    def run(self, starts: int) -> Parts | None:
+        placed = next(place_and_refine(self.problem, self.previous), None)
+        if placed is None:
+            placed = self.previous.homes.copy()
+            place_new_nodes(self.whole, self.limits, placed)
+        self.placed = placed[self.tries.connected]
+        most = int(MOST_MOVED * np.count_nonzero(self.previous.homes != NOWHERE))
+        self.most_moved = max(most, self._moved(self.placed))
+        with ThreadPoolExecutor(cores()) as pool:
+            found = self._do_all(pool, [lambda: self.placed, *map(self._starter, range(starts))])
+            simple = found[0]
+            for number, factor in enumerate(ROUNDS):
+                best = sorted(found, key=lambda one: one[:3])[:COMBINED]
+                pairs = enumerate(combinations(best, 2), 100 * number)
+                found += self._do_all(pool, [self._combiner(pair, seed, factor) for seed, pair in pairs])
+        chosen = min(found, key=lambda one: one[:3])
+        if not simple.unusable and simple.cut <= NEAR * chosen.cut:
+            chosen = simple
+        if chosen.unusable:
+            return None
+        parts = np.where(np.diff(self.whole.offsets) == 0, self.previous.homes, NOWHERE).astype(np.int32)
+        parts[self.tries.connected] = chosen.parts
+        place_new_nodes(self.whole, self.limits, parts)
+        return parts if (self.limits.loads(parts) <= self.limits.most).all() else None
+
+    def _do_all(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], Labels]]) -> list[Found]:
+        return [self._look_at(one) for one in self.tries.do_all(pool, works)]
+
+    def _look_at(self, candidate: Candidate) -> Found:
+        moved = self._moved(candidate.parts)
+        return Found(candidate.broken or moved > self.most_moved, candidate.cut, moved, candidate.parts)
+
+    def _moved(self, parts: Labels) -> int:
+        return int(np.count_nonzero((parts != self.homes) & self.old))
+
+    def _starter(self, number: int) -> Callable[[], Labels]:
+        """Return the work of one start."""
+        clusters = CLUSTERS[number // len(PRICES) % len(CLUSTERS)]
+        homes = self._homes_at(PRICES[number % len(PRICES)])
+        seed = self.problem.config.seed * 1009 + number
+
+        def work() -> Labels:
+            parts = self._start(clusters, seed, homes)
+            return self.tries.cycle(parts, parts, seed, homes)
+
+        return work
+
+    def _combiner(self, pair: tuple[Found, Found], number: int, factor: float) -> Callable[[], Labels]:
+        """Return the work of combining two partitions, the first being the better one."""
+        one, other = pair
+        seed = self.problem.config.seed * 1009 + number
+        return lambda: self.tries.cycle(
+            one.parts, overlay(one.parts, other.parts), seed, self._homes_at(factor)
+        )
+
+    def _homes_at(self, factor: float) -> Homes:
+        return Homes(self.nodes, factor * self.problem.config.migration_price)
+
+    def _start(self, clusters: int, seed: int, homes: Homes) -> Labels:
+        """Search on a graph of clusters, which need not keep to the old partitions, and on larger ones."""
+        levels, graph, constraints = self.tries.levels(clusters, seed)
+        theirs, votes = [homes], Homes(np.zeros_like(self.nodes), 0)
+        votes.nodes[np.arange(len(self.placed)), self.placed] = 1
+        for _, _, numbers in levels:
+            count = int(numbers.max()) + 1
+            theirs.append(theirs[-1].contracted(numbers, count))
+            votes = votes.contracted(numbers, count)
+        parts = votes.nodes.argmax(axis=1).astype(np.int32)
+        _refine_near(graph, constraints, parts, theirs[-1])
+        tried: list[tuple[int, int, Labels]] = []
+        for number in range(SEARCHES if levels else 1):
+            one = parts.copy()
+            saved = climb(graph, constraints, one, seed * SEARCHES + number, homes=theirs[-1])
+            tried.append((-saved, number, one))
+        parts = min(tried, key=lambda one: one[:2])[-1]
+        for (graph, constraints, numbers), ours in zip(reversed(levels), reversed(theirs[:-1]), strict=True):
+            parts = parts[numbers]
+            _refine_near(graph, constraints, parts, ours)
+            climb(graph, constraints, parts, seed, homes=ours)
+        return parts
+
+
+def _refine_near(graph: Graph, constraints: Constraints, parts: Labels, homes: Homes) -> None:
+    """Restore balance, and make moves that save more than they cost; a cluster has the home of most nodes."""
+    known = homes.nodes.any(axis=1)
+    most = np.where(known, homes.nodes.argmax(axis=1), NOWHERE).astype(np.int32)
+    refine(graph, constraints, parts, homes=most, price=homes.price)

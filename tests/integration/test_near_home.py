@@ -1,0 +1,112 @@
+"""Engine ``auto`` after an earlier run, on graphs that are not large: searches near the old partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from partition_ops.stages.partition.incremental import near_home
+from partition_ops.stages.partition.incremental.near_home import MOST_MOVED, search_near_home
+from partition_ops.stages.partition.incremental.placement import place_and_refine
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.multilevel.graph import constraints_of
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Problem
+from tests.graphs import SmallGraph
+from tests.integration.test_partition_incremental import blocks, migration, partitioned
+from tests.integration.test_partition_regroup import communities, prepared
+from tests.integration.test_two_level import edge_cut
+from tests.strategies import graphs
+
+CONFIG = PartitionConfig(num_parts=3)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Problem, PreviousAssignment]:
+    """Communities, of which eight were divided between two partitions, and 30 new nodes in others."""
+    graph = communities([10] * 63)
+    problem = prepared(graph, tmp_path_factory.mktemp("mixed"), CONFIG)
+    homes = np.repeat(np.arange(3, dtype=np.int32), 210)
+    for community in range(17, 25):
+        begin = 10 * community
+        homes[begin : begin + 5] = 0
+        homes[begin + 5 : begin + 10] = 1
+    homes[::21] = -1
+    return problem, PreviousAssignment(homes, None)
+
+
+def test_divided_communities_are_put_together(mixed: tuple[Problem, PreviousAssignment]) -> None:
+    """Single nodes gain nothing: most of the edges of each lead to its own half."""
+    problem, previous = mixed
+    found = search_near_home(problem, previous, 4)
+    simple = next(place_and_refine(problem, previous))
+    assert found is not None
+    assert edge_cut(problem, found) < 0.9 * edge_cut(problem, simple)
+    limits = constraints_of(problem)
+    assert (limits.loads(found) <= limits.most).all()
+    old = previous.homes >= 0
+    assert 0 < np.count_nonzero((found != previous.homes)[old]) <= MOST_MOVED * np.count_nonzero(old)
+
+
+def test_no_more_nodes_move_than_may(
+    mixed: tuple[Problem, PreviousAssignment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless moving single nodes pays, or balance needs it."""
+    problem, previous = mixed
+    old = previous.homes >= 0
+    free, simple = search_near_home(problem, previous, 4), next(place_and_refine(problem, previous))
+    monkeypatch.setattr(near_home, "MOST_MOVED", 0.02)
+    found = search_near_home(problem, previous, 4)
+    moved = [np.count_nonzero((parts != previous.homes)[old]) for parts in (found, free, simple)]
+    assert moved[0] <= max(0.02 * np.count_nonzero(old), moved[2]) < moved[1]
+
+
+def test_the_number_of_cores_changes_nothing(
+    mixed: tuple[Problem, PreviousAssignment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, previous = mixed
+    found = []
+    for count in (1, 3):
+        monkeypatch.setattr(near_home, "cores", lambda count=count: count)
+        found.append(search_near_home(problem, previous, 4))
+    assert np.array_equal(*found)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    graph=graphs(),
+    num_parts=st.integers(1, 4),
+    balance=st.sampled_from(["node-types", "edges", "none"]),
+    seed=st.integers(0, 99),
+)
+def test_any_partition_may_be_followed(
+    graph: SmallGraph, num_parts: int, balance: str, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What comes is balanced, and old nodes without neighbours stay where they are."""
+    config = PartitionConfig(num_parts=num_parts, balance=balance)
+    problem = prepared(graph, tmp_path_factory.mktemp("graph"), config)
+    nodes = problem.metadata.node_offsets[-1]
+    homes = np.random.default_rng(seed).integers(-1, num_parts, nodes).astype(np.int32)
+    found = search_near_home(problem, PreviousAssignment(homes, None), 2)
+    if found is None:
+        return
+    limits = constraints_of(problem)
+    assert (limits.loads(found) <= limits.most).all()
+    alone = (np.diff(problem.graph.offsets) == 0) & (homes >= 0)
+    assert np.array_equal(found[alone], homes[alone])
+
+
+def test_a_sample_shows_that_a_larger_cut_is_not_a_drift(tmp_path: Path) -> None:
+    """Four times the edges between communities are cut, whatever the partition is."""
+    before, _ = partitioned(blocks(300), tmp_path / "before")
+    after, counters = partitioned(blocks(300, across=4), tmp_path / "after", before)
+    cuts = migration(after)["edge_cut"]
+    assert counters["mode"] == "incremental"
+    assert "that of another partition of this graph" in counters["reason"]
+    assert cuts["now"] > 2 * cuts["before"]
+    assert cuts["full"] is None  # there was no full run
+    assert cuts["now"] <= 1.05 * cuts["last_full"]  # of the sample, for later runs
