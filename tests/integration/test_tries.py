@@ -15,6 +15,7 @@ from partition_ops.errors import EngineError
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.engines import auto, metis
+from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.multilevel import batches, tries
 from partition_ops.stages.partition.multilevel.fm import climb, fill_up
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
@@ -139,6 +140,21 @@ def test_a_library_that_fails_in_every_try_is_an_error(
     monkeypatch.setattr(tries, "cut_graph", fail)
     monkeypatch.setattr(auto, "TINY", 1 << 30)  # no KaMinPar
     with pytest.raises(EngineError, match="METIS failed"):
+        auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
+
+
+@pytest.mark.parametrize("library", ["cut_graph", "start_with_kaminpar"])
+def test_a_try_whose_process_was_killed_is_not_left_out(
+    library: str, graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best of the other tries may be another partition than that of an undisturbed run."""
+
+    def die(*_: object) -> None:
+        raise LibraryDiedError("killed")
+
+    monkeypatch.setattr(tries, library, die)
+    monkeypatch.setattr(auto, "TINY", 0)
+    with pytest.raises(LibraryDiedError, match="killed"):
         auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
 
 

@@ -26,15 +26,22 @@ from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Weigh
 from partition_ops.system.signals import end_with_parent, restore_default_handlers
 
 METIS_OK = 1
+NO_MEMORY = -3
 LEAST_STATUS = 4  # METIS returns -4 to 1
 NUM_OPTIONS = 40
 OBJECTIVES = {"cut": 0, "vol": 1}
 MESSAGES = {
     -2: "it refused the graph or an option",
-    -3: "there was not enough memory",
+    NO_MEMORY: "there was not enough memory",
     -4: "an error that it does not explain",
 }
 _children: set[int] = set()
+
+
+class LibraryDiedError(EngineError):
+    """A library's process was killed, crashed or ran out of memory; the same call may succeed again."""
+
+    transient = True
 
 
 def cut_graph(
@@ -82,7 +89,8 @@ def cut_graph(
     )
     status = call_in_child("METIS", lambda: call() + LEAST_STATUS) - LEAST_STATUS  # METIS catches SIGTERM
     if status != METIS_OK:
-        raise EngineError(
+        kind = LibraryDiedError if status == NO_MEMORY else EngineError
+        raise kind(
             f"METIS could not partition the graph: {MESSAGES.get(status, f'status {status}')}",
             found=f"{graph.num_nodes} nodes, {graph.num_half_edges} half-edges, {weights.shape[1]} weights",
             remedy="Use a machine with more memory, another --balance, or --engine random.",
@@ -103,7 +111,7 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
         The result of the function, from 0 to 254.
 
     Raises:
-        EngineError: The child was killed, or crashed.
+        LibraryDiedError: The child was killed, or crashed.
     """
     bind = end_with_parent(os.getpid())
     child = os.fork()
@@ -129,7 +137,7 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
         _children.discard(child)
     if status < 0 or status == 255:
         how = f"was ended by {signal.Signals(-status).name}" if status < 0 else "could not be called"
-        raise EngineError(
+        raise LibraryDiedError(
             f"{name} {how}", remedy="Use a machine with more memory, or another engine, such as random."
         )
     return status

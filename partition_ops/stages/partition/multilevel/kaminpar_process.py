@@ -6,6 +6,7 @@ python -m partition_ops.stages.partition.multilevel.kaminpar_process PARENT GRAP
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from partition_ops.errors import EngineError
+from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.problem import Parts
 from partition_ops.system.signals import end_with_parent
 from partition_ops.system.temporary_folders import temporary_folder
@@ -33,6 +35,7 @@ def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int
 
     Raises:
         EngineError: KaMinPar failed.
+        LibraryDiedError: Its process was killed, or crashed.
     """
     with temporary_folder() as folder:
         output = Path(folder) / "parts.npy"
@@ -44,6 +47,11 @@ def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int
                 status = process.wait()
             finally:
                 running.discard(process)
+        if status < 0:
+            raise LibraryDiedError(
+                f"KaMinPar was ended by {signal.Signals(-status).name}",
+                remedy="Use a machine with more memory, or another engine, such as two-level.",
+            )
         if status or not output.exists():
             raise EngineError("KaMinPar could not partition the graph", found=f"exit code {status}")
         parts: Parts = np.load(output)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.metis_library import cut_graph, kill_children
+from partition_ops.stages.partition.metis_library import LibraryDiedError, cut_graph, kill_children
 from partition_ops.stages.partition.multilevel.batches import one_thread
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.fm import Homes, climb, fill_up
@@ -96,7 +96,7 @@ class Tries:
         """Return (nodes,) int32, the same on any number of cores.
 
         Raises:
-            EngineError: METIS and KaMinPar failed in every try.
+            EngineError: METIS and KaMinPar failed in every try, or a process of theirs died.
         """
         pool = ThreadPoolExecutor(cores())
         try:
@@ -121,12 +121,14 @@ class Tries:
         """Do the works, and return the candidates without those whose library failed.
 
         Raises:
-            EngineError: the library failed in all of them.
+            EngineError: the library failed in all of them, or its process died in one of them.
         """
         found, error = [], None
         for number, job in enumerate([pool.submit(self._alone, work) for work in works]):
             try:
                 parts = job.result()
+            except LibraryDiedError:  # without it, the result would be another one
+                raise
             except EngineError as failed:
                 error = failed
                 continue
