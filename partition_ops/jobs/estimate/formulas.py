@@ -20,7 +20,8 @@ from partition_ops.stages.validate import options as validate_options
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both
 PAIR_FILE = 16  # an edge in a bucket on the disk
-CLUSTERED = 4  # bytes a half-edge of the whole graph, for the graph of the clusters
+CLUSTERED = 4  # bytes a half-edge of the whole graph, for the graph of the clusters and METIS
+MOST_CLUSTERED = 1 << 30  # a larger graph of clusters is contracted again
 METIS = 110  # bytes a half-edge, in addition to the graph itself, which is mapped
 SMALL = 256 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
@@ -127,7 +128,7 @@ def _engine_memory(job: Job) -> tuple[int, str | None]:
     if engine == "auto" and sizes.nodes + sizes.half_edges <= MOST_WORK[job.config.effort]:
         return metis_memory(job) + 4 * sizes.nodes * (15 + job.parts), None
     note = "a graph without communities takes more"
-    return 60 * sizes.nodes + CLUSTERED * sizes.half_edges, note
+    return 36 * sizes.nodes + min(CLUSTERED * sizes.half_edges, MOST_CLUSTERED), note
 
 
 def _engine_seconds(job: Job) -> float:

@@ -53,9 +53,10 @@ class TwoLevel(Engine):
         Raises:
             EngineError: METIS failed.
 
-        Peak memory: 60 bytes a node, and 180 bytes a half-edge of the graph of clusters, which has a tenth of
-        the graph's if that has communities, and at most 2**24; for each thread up to 200 bytes times the
-        largest degree. The graph itself stays mapped.
+        Peak memory: 36 bytes a node; 12 bytes a half-edge of the graph of clusters, which has a tenth of the
+        graph's if that has communities, and 180 bytes a half-edge of the last such graph, which has at most
+        2**24; for each thread up to 200 bytes times the largest degree. The graph itself stays mapped if its
+        file has 32 bits for a neighbour, and takes 4 bytes a half-edge otherwise.
         """
         return partition_by_levels(problem, or_metis=False)
 
