@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import shutil
 import sys
 import tempfile
@@ -30,7 +29,7 @@ PARTS = 8
 CLI = [sys.executable, "-m", "partition_ops.cli"]
 DISK_BYTES, MEMORY_BYTES = 32, 16  # an edge: of all files at once; of memory and of the pages of the graph
 BASE_BYTES = 1 << 30
-PROJECTED = 10e9  # edges
+PROJECTED = (1e9, 10e9)  # edges
 CHART = Path(__file__).parents[1] / "docs/images/large_graphs.svg"
 
 
@@ -74,7 +73,8 @@ def page(results: dict[str, Any]) -> str:
         f"`{results['command']}`: {cores} cores, {memory} GiB, {PARTS} parts, one run for each scale.",
         "",
         "Memory is the peak of all processes of the stage: *anonymous* is what the kernel cannot drop"
-        " (`RssAnon` and `RssShmem`), *with files* adds the resident pages of mapped files.",
+        " (`RssAnon` and `RssShmem`; what a forked process shares with its parent counts twice), *with files*"
+        " adds the resident pages of mapped files. Wall time includes waiting for other programs.",
         "",
         "| scale | million edges | stage | wall s | CPU s | CPU µs an edge | anonymous GB | bytes an edge |"
         " with files GB | edge cut |",
@@ -107,26 +107,22 @@ def _sorted(results: dict[str, Any]) -> list[tuple[float, dict[str, Any]]]:
 
 
 def _projection(results: dict[str, Any]) -> list[str]:
-    """Return a table of what `PROJECTED` edges would need, by the growth between the two largest graphs."""
-    if len(results["scales"]) < 2:
-        return []
-    (_, less), (_, most) = _sorted(results)[-2:]
-    times = PROJECTED / most["edges"]
+    """Return a table of what `PROJECTED` edges would need, in proportion to the largest graph."""
+    _, most = _sorted(results)[-1]
     lines = [
-        f"{PROJECTED / 1e9:.0f} billion edges, from the growth between the two largest graphs:",
+        f"In proportion to the graph with {most['edges'] / 1e6:.0f} million edges:",
         "",
-        "| | exponent | value |",
-        "|---|---:|---:|",
+        "| edges | " + " | ".join(f"{edges / 1e9:g} billion" for edges in PROJECTED) + " |",
+        "|---|" + "---:|" * len(PROJECTED),
     ]
     figures = {
-        f"{stage}, {title}": (stage, name, unit)
+        f"{stage}, {title}": most[stage][name] / unit
         for stage in ("prepare", "partition")
-        for title, name, unit in (("CPU hours", "cpu", 3600.0), ("anonymous GB", "anonymous", 1e9))
+        for title, name, unit in (("CPU minutes", "cpu", 60.0), ("anonymous GB", "anonymous", 1e9))
     }
-    for title, (stage, name, unit) in figures.items():
-        growth = math.log(most[stage][name] / less[stage][name]) / math.log(most["edges"] / less["edges"])
-        lines.append(f"| {title} | {growth:.2f} | {most[stage][name] * times**growth / unit:.1f} |")
-    lines.append(f"| prepared graph, GB | 1.00 | {most['graph_bytes'] * times / 1e9:.0f} |")
+    for title, value in {**figures, "prepared graph, GB": most["graph_bytes"] / 1e9}.items():
+        values = (value * edges / most["edges"] for edges in PROJECTED)
+        lines.append(f"| {title} | " + " | ".join(f"{one:.1f}" for one in values) + " |")
     return lines
 
 
