@@ -18,7 +18,7 @@ class PartitionOpsError(Exception):
         problem: What went wrong, with file, type and position if they apply.
         found: What was found, or a list of several findings.
         expected: What was expected, or a list of several expectations.
-        remedy: What the user can do about it.
+        remedy: What the user can do about it, in one line or several.
         transient: Whether a retry can help.
         exit_code: Exit code of a command that ends with this error.
     """
@@ -47,7 +47,7 @@ class PartitionOpsError(Exception):
         if self.expected is not None:
             parts.append(f"Expected: {'; '.join(message_lines(self.expected))}.")
         if self.remedy is not None:
-            parts.append(self.remedy)
+            parts.append(" ".join(self.remedy.splitlines()))
         return " ".join(part if part.endswith((".", "!", "?", ":")) else part + "." for part in parts)
 
     def lines(self) -> list[str]:
@@ -59,7 +59,7 @@ class PartitionOpsError(Exception):
                 lines += [
                     f"  {label:10}{entry}" for label, entry in zip_longest([name], entries, fillvalue="")
                 ]
-        return lines if self.remedy is None else [*lines, f"  {self.remedy}"]
+        return lines if self.remedy is None else [*lines, *(f"  {one}" for one in self.remedy.splitlines())]
 
     def summary(self) -> str:
         """Return the problem and the first finding, as one line."""

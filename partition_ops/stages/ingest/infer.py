@@ -17,10 +17,12 @@ from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted
 from partition_ops.stages.ingest.find_tables import FORMATS, FoundTable, find_table
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.memory_shares import share_memory
+from partition_ops.stages.ingest.problems import count_of
 from partition_ops.stages.ingest.sources import Source, open_table
 from partition_ops.storage import Store, open_store
 from partition_ops.system.temporary_folders import temporary_folder
 
+NEARLY = 0.5  # share of distinct values of a column that is named as a key
 KNOWN = 0.5  # share of the values of a column that must be keys of a type
 SAMPLE = 10_000  # values of a column that are looked up
 FEW = 32  # categories
@@ -76,12 +78,17 @@ def infer_graph_file(folder: Store) -> str:
                 _find_ends(table, tables, duckdb)
         finally:
             duckdb.close()
+    if not tables:
+        suffixes = ", ".join(suffix for several in FORMATS.values() for suffix in several)
+        raise InvalidInputError(
+            f"There are no tables below {folder.uri}", expected=f"files whose names end with {suffixes}"
+        )
     edges = [table for table in tables if _is_edges(table)]
     nodes = [table for table in tables if table.key and table not in edges]
     if not edges and not any(table.ends for table in nodes):
         raise InvalidInputError(
             f"No table below {folder.uri} looks like edges",
-            found=", ".join(f"{t.path} ({', '.join(t.columns)})" for t in tables) or "no table",
+            found=[f"{table.path} ({', '.join(table.columns)})" for table in tables],
             expected="a table with two columns whose values are keys of other tables",
             remedy="Write graph.yaml by hand: 'partition-ops ingest --example' prints an example.",
         )
@@ -162,6 +169,14 @@ def _measure(table: Table, duckdb: DuckDB) -> None:
         if table.source.rows and table.distinct[name] == table.source.rows and _may_be_key(table, name)
     ]
     named = [name for name in keys if name.lower() in names]
+    if not named:  # a key that is null or twice in some rows: the proposal says so
+        named = [
+            name
+            for name in plain
+            if name.lower() in names - {"name", table.name}
+            and _may_be_key(table, name)
+            and table.distinct[name] >= NEARLY * table.source.rows > 0
+        ]
     table.named = bool(named)
     table.key = (named or (keys if keys[:1] == plain[:1] else []) or [""])[0]
 
@@ -225,6 +240,8 @@ def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table]) -> str:
     ]
     for table in nodes:
         lines += [f"  {table.name}:", f"    table: {_quoted(table.path)}", f"    key: {_quoted(table.key)}"]
+        if table.distinct[table.key] < table.source.rows:
+            lines.append(f"    # {_defects(table)}: correct the rows, or choose an action with on_defect")
         lines += _columns(table, [table.key, *(column for column, _ in table.ends)])
     lines += ["", "edges:"]
     taken: set[str] = set()
@@ -273,6 +290,14 @@ def _columns(table: Table, keys: Sequence[str], *, edges: bool = False) -> list[
             )
     lines = ["    features:", *features] if features else []
     return lines + ([f"    text: [{', '.join(texts)}]"] if texts else [])
+
+
+def _defects(table: Table) -> str:
+    """Return a clause about the rows of a node table that have no key of their own."""
+    nulls = table.nulls[table.key]
+    again = table.source.rows - nulls - table.distinct[table.key]
+    counts = {"without a key": nulls, "with a key that another row has": again}
+    return ", ".join(f"{count_of(count, 'row')} {what}" for what, count in counts.items() if count)
 
 
 def _quoted(text: str) -> str:

@@ -79,7 +79,7 @@ def reject(problems: Sequence[Problem], where: str, counts: Mapping[str, Any]) -
     error = RejectedTablesError(
         f"{where}: the tables are not a graph",
         found=found,
-        remedy=" ".join(dict.fromkeys(one.remedy for one in fatal if one.remedy)),
+        remedy="\n".join(dict.fromkeys(one.remedy for one in fatal if one.remedy)),
     )
     error.counts, error.problems = counts, problems
     raise error

@@ -33,6 +33,14 @@ POSTGRES_TYPES = {  # by the number that PostgreSQL gives a type
     **dict.fromkeys((1005, 1007, 1016), pa.list_(pa.int64())),
     **dict.fromkeys((1021, 1022), pa.list_(pa.float64())),
 }
+WORDS = {  # of DuckDB, Arrow and SQLite for types, in those of graph.yaml
+    **dict.fromkeys(("VARCHAR", "string"), "text"),
+    **dict.fromkeys(("BIGINT", "integer"), "int64"),
+    **dict.fromkeys(("DOUBLE", "double", "real"), "float64"),
+    **dict.fromkeys(("BOOLEAN",), "bool"),
+    **dict.fromkeys(("DATE", "date32[day]"), "date"),
+    **dict.fromkeys(("TIMESTAMP", "timestamp[us]"), "timestamp"),
+}
 CONNECT_SECONDS = 30
 ROWS = 1 << 13  # in memory as Python's values
 
@@ -175,7 +183,7 @@ def mixed_types(
     """Return the error about a column with values of several types, each with the first file that has it."""
     return InvalidInputError(
         f"{where}: the column {column!r} of {table.name} has values of several types",
-        found=[f"{kind} in {name}" for kind, name in kinds[:5]],
+        found=[f"{WORDS.get(kind, kind)} in {name}" for kind, name in kinds[:5]],
         expected="one type",
         remedy=f"Correct the table, or set the type in graph.yaml: types: {{{column}: text}}.",
     )

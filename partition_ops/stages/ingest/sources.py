@@ -28,6 +28,7 @@ TYPES = {  # of graph.yaml, in DuckDB's words
     "date": "DATE",
     "timestamp": "TIMESTAMP",
 }
+SHOWN_VALUES = 3
 UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column without values
 
 
@@ -213,8 +214,22 @@ class _Staging:
             if len(kinds) > 1 and not any(self._has_values(file, name) for file in files):
                 del kinds[empty]
         if len(kinds) > 1:
-            raise self._mixed(name, [*kinds.items()])
+            said = [(kind, file + self._texts(file, name, kinds)) for kind, file in kinds.items()]
+            raise self._mixed(name, said)
         return next(iter(kinds))
+
+    def _texts(self, name: str, column: str, kinds: Mapping[str, str]) -> str:
+        """Return, for the file with text, the first values that are none of the other type, as a clause."""
+        other = next((kind for kind in kinds if kind != "VARCHAR"), "VARCHAR")
+        if kinds.get("VARCHAR") != name or other in UNKNOWN:
+            return ""
+        file = next(file for file in self.found.files if file.name == name)
+        value = quoted(column)
+        rows = self.duckdb.query(
+            f"SELECT {value} FROM {self._reader(file, None)}"
+            f" WHERE {value} IS NOT NULL AND TRY_CAST({value} AS {other}) IS NULL LIMIT {SHOWN_VALUES}"
+        )
+        return f", such as {', '.join(repr(row[0]) for row in rows)}" if rows else ""
 
     def _has_values(self, file: FoundFile, name: str) -> bool:
         return bool(self.duckdb.query(f"SELECT count({quoted(name)}) FROM {self._reader(file, None)}")[0][0])

@@ -75,3 +75,22 @@ def test_tables_without_edges_have_no_proposal(tmp_path: Path) -> None:
     write_csv(tmp_path / "items.csv", ITEMS)
     with pytest.raises(InvalidInputError, match="looks like edges"):
         infer_graph_file(open_store(str(tmp_path)))
+
+
+def test_a_key_with_defects_is_proposed_and_named(tmp_path: Path) -> None:
+    users = [{"user_id": key, "age": 30} for key in ("u1", "u2", "u3", "u3", None)]
+    write_csv(tmp_path / "users.csv", users)
+    friends = [("u1", "u2"), ("u1", "u3"), ("u2", "u3")]
+    write_csv(tmp_path / "friends.csv", [{"user_id": one, "friend": two} for one, two in friends])
+    proposal = infer_graph_file(open_store(str(tmp_path)))
+    assert "    key: user_id\n    # 1 row without a key, 1 row with a key that another row" in proposal
+    (tmp_path / "graph.yaml").write_text(proposal)
+    with pytest.raises(InvalidInputError, match="the tables are not a graph") as refused:
+        ingest(tmp_path, tmp_path / "graph")
+    nulls, twice = refused.value.lines()[-2:]  # a line for each remedy
+    assert "null_keys: drop" in nulls and "duplicate_keys: drop" in twice
+
+
+def test_a_folder_without_tables_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"There are no tables below .*end with \.parquet"):
+        infer_graph_file(open_store(str(tmp_path)))

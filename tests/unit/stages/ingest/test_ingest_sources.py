@@ -203,7 +203,7 @@ def test_a_column_of_several_types_is_rejected(tmp_path: Path) -> None:
         InvalidInputError, match=r"'id' of places-\*.parquet has values of several types"
     ) as raised:
         ingest(tmp_path, tmp_path / "graph")
-    assert raised.value.found == ["int64 in places-0.parquet", "string in places-3.parquet"]
+    assert raised.value.found == ["int64 in places-0.parquet", "text in places-3.parquet"]
     as_sqlite(tmp_path, "places", [*PLACES, {"id": "x", "name": "n", "size": 1.0}])
     write_graph(tmp_path, "{sql: SELECT * FROM places, database: all.sqlite}")
     with pytest.raises(
@@ -247,3 +247,12 @@ def test_connections_that_are_none(tmp_path: Path, connection: str, message: str
     with pytest.raises((InvalidInputError, UsageError), match=message) as refused:
         ingest(tmp_path, tmp_path / "graph")
     assert "top" not in str(refused.value)
+
+
+def test_mixed_types_name_the_first_values(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,name,size\n1,x,1.5\n")
+    (tmp_path / "b.csv").write_text("id,name,size\n2,y,2\n3,z,many\n4,z,few\n")
+    write_graph(tmp_path, "[a.csv, b.csv]")
+    with pytest.raises(InvalidInputError) as refused:
+        ingest(tmp_path, tmp_path / "graph")
+    assert refused.value.found == ["float64 in a.csv", "text in b.csv, such as 'many', 'few'"]
