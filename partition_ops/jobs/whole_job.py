@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from partition_ops.artifacts import layout
@@ -44,6 +46,7 @@ from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
 logger = logging.getLogger("partition_ops")
+QUALITY_PAGE = "partition_ops.stages.quality.page"  # brings matplotlib
 
 Report = Callable[[StageResult], None]
 
@@ -185,7 +188,9 @@ class _Job:
 
     def _convert(self) -> None:
         config = self.config.convert
-        convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(import_module, QUALITY_PAGE)  # while partitions are on their way to the disk
+            convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
 
     def _probe(self) -> None:
         from partition_ops.stages.probe.options import ProbeConfig

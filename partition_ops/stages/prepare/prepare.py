@@ -26,11 +26,13 @@ from partition_ops.formats.parmetis.prepare_text import prepare_text_task
 from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig, neighbour_bytes, range_shift
 from partition_ops.storage import Store
+from partition_ops.storage.durability import start_flushing
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 STATS_VERSION = 1
+FLUSHED_BYTES = 32 << 20
 
 
 def prepare_graph(
@@ -157,12 +159,17 @@ class _Preparation:
         with self.writer.destination.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
             new.keep_copy = True
             stream.seek(header_bytes(self.nodes))
+            waiting = 0
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
                 for number, (found, packed) in enumerate(
                     map_in_threads(self._sorted(dealt), range(dealt.ranges))
                 ):
                     stream.write(packed.data)  # tofile() does not report every full disk
                     loops += found
+                    waiting += packed.nbytes
+                    if waiting > FLUSHED_BYTES:  # the disk works while the next ranges are sorted
+                        start_flushing(stream.fileno())
+                        waiting = 0
                     advance(len(self.unique[dealt.nodes_of(number)]))
             stream.seek(0)
             offsets = np.zeros(self.nodes + 1, np.int64)
