@@ -1,6 +1,7 @@
 """Memory, disk and time of each stage: the formulas of the stages' docstrings, with constants.
 
-Rates are seconds an edge, or a node, on two cores; how they were measured: docs/estimate.md.
+Rates are seconds an edge, or a node, on two cores. ``python -m benchmarks.estimates`` compares them with
+measurements; docs/estimate.md has the results.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from partition_ops.jobs.estimate.result import StageEstimate
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert import options as convert_options
 from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.options import MOST_WORK
+from partition_ops.stages.partition.options import starts_of_auto
 from partition_ops.stages.prepare.options import ROW_BITS, neighbour_bytes, range_shift
 from partition_ops.stages.validate import options as validate_options
 
@@ -23,6 +24,9 @@ PAIR_FILE = 16  # an edge in a bucket on the disk
 CLUSTERED = 4  # bytes a half-edge of the whole graph, for the graph of the clusters and METIS
 MOST_CLUSTERED = 1 << 30  # a larger graph of clusters is contracted again
 METIS = 110  # bytes a half-edge, in addition to the graph itself, which is mapped
+# seconds of a processor for the search of auto: a factor, and powers of nodes and half-edges of all starts
+# and of the doublings of the partitions
+SEARCH_FACTOR, SEARCH_SIZE, SEARCH_DOUBLINGS = 1.9e-4, 0.7, 0.75
 SMALL = 256 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
 SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # edges that scatter holds before it writes
@@ -125,10 +129,17 @@ def _engine_memory(job: Job) -> tuple[int, str | None]:
         return 8 * sizes.nodes, "the ranks of ParMETIS are not estimated"
     if uses_metis(job.config):
         return metis_memory(job), None
-    if engine == "auto" and sizes.nodes + sizes.half_edges <= MOST_WORK[job.config.effort]:
+    if _starts(job):
         return metis_memory(job) + 4 * sizes.nodes * (15 + job.parts), None
     note = "a graph without communities takes more"
     return 36 * sizes.nodes + min(CLUSTERED * sizes.half_edges, MOST_CLUSTERED), note
+
+
+def _starts(job: Job) -> int:
+    """Return how many partitions the engine makes; 0 for a single one."""
+    if job.config.engine != "auto" or uses_metis(job.config) or job.parts == 1:
+        return 0
+    return starts_of_auto(job.config.effort, job.sizes.nodes + job.sizes.half_edges)
 
 
 def _engine_seconds(job: Job) -> float:
@@ -139,6 +150,11 @@ def _engine_seconds(job: Job) -> float:
         return job.sizes.nodes * 0.1e-6
     if uses_metis(job.config):
         return edges * 0.7e-6 * doublings
+    starts = _starts(job)
+    if starts:
+        work = starts * (job.sizes.nodes + job.sizes.half_edges)
+        size, levels = math.pow(work, SEARCH_SIZE), math.pow(doublings, SEARCH_DOUBLINGS)
+        return SEARCH_FACTOR * size * levels / min(job.cores, starts)
     return edges * 0.08e-6 * doublings
 
 
@@ -298,7 +314,8 @@ def idmap(job: Job) -> StageEstimate:
 
 def quality(job: Job) -> StageEstimate:
     """Estimate ``quality``."""
-    return StageEstimate(stage="quality", memory=80 * MIB, output=SMALL, seconds=0.7)
+    memory = PYTHON + READERS + 45 * MIB  # matplotlib
+    return StageEstimate(stage="quality", memory=memory, mapped=LIBRARIES, output=SMALL, seconds=1.1)
 
 
 def publish(job: Job) -> StageEstimate:

@@ -24,6 +24,22 @@ MOST_EDGES = 2**31 - 1  # that a node can save by moving
 PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
 BITS = (32, 64)
 MOST_WORK = {"fast": 0, "default": 1 << 22, "best": 1 << 24}  # nodes and half-edges that auto tries often
+SHARED_WORK = {"default": 3 << 20, "best": 3 << 23}  # the same of all starts together
+STARTS = {"default": (4, 12), "best": (12, 48)}  # the fewest and the most
+TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and none by KaMinPar
+
+
+def starts_of_auto(effort: str, work: int) -> int:
+    """Return how many partitions the engine ``auto`` makes of a graph; 0 for a single one.
+
+    Args:
+        effort: The option.
+        work: Nodes and half-edges of the graph.
+    """
+    if work > MOST_WORK[effort]:
+        return 0
+    least, most = STARTS[effort]
+    return least if work < TINY else min(max(SHARED_WORK[effort] // work, least), most)
 
 
 @dataclass(frozen=True, kw_only=True)

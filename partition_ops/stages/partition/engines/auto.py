@@ -13,12 +13,9 @@ from partition_ops.stages.partition.incremental.placement import place_and_refin
 from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.tries import Tries
-from partition_ops.stages.partition.options import MOST_WORK
+from partition_ops.stages.partition.options import TINY, starts_of_auto
 from partition_ops.stages.partition.problem import Parts, Problem
 
-SHARED_WORK = {"default": 3 << 20, "best": 3 << 23}  # the same of all starts together
-STARTS = {"default": (4, 12), "best": (12, 48)}  # the fewest and the most
-TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and none by KaMinPar
 SAMPLED = 2  # starts, to tell whether a grown graph must be cut more
 MOST_SUMS = 1 << 26  # nodes times partitions
 
@@ -79,13 +76,9 @@ def number_of_starts(problem: Problem) -> int:
     work = graph.num_nodes + graph.num_half_edges
     connected = int(np.count_nonzero(np.diff(graph.offsets)))
     special = problem.num_parts == 1 or config.objective == "vol" or connected <= problem.num_parts
-    too_large = work > MOST_WORK[config.effort] or graph.num_nodes * problem.num_parts > MOST_SUMS
-    if special or too_large:
+    if special or graph.num_nodes * problem.num_parts > MOST_SUMS:
         return 0
-    least, most = STARTS[config.effort]
-    if work < TINY:
-        return least
-    return min(max(SHARED_WORK[config.effort] // work, least), most)
+    return starts_of_auto(config.effort, work)
 
 
 ENGINE = Auto()
