@@ -115,16 +115,20 @@ def test_processes_of_others_do_not_count() -> None:
 
 
 STUCK = """
-import os, threading, time
+import os, time
 from concurrent.futures import ThreadPoolExecutor
 from partition_ops.system import memory_guard
 memory_guard.PATIENCE = 0.5
+def work():
+    taken = b'x' * (256 << 20)
+    time.sleep(60)
 def give_up(error):
     print(error, flush=True)
     os._exit(7)
-with memory_guard.bounded_memory(1 << 20, give_up=give_up):
+held = memory_guard.ProcessTree().held(0)
+with memory_guard.bounded_memory(held + (64 << 20), give_up=give_up):
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(time.sleep, 60).result()
+        pool.submit(work).result()
 """
 
 
@@ -151,18 +155,18 @@ def test_a_job_is_rejected_or_ended_whole_and_repeated_with_more(graph: Path, tm
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     out, words = tmp_path / "out", ["run", graph, tmp_path / "out", "--num-parts", 2, "--engine", "metis"]
-    rejected = call(*words, "--memory", "150M")
+    rejected = call(*words, "--memory", "100M")
     assert rejected.returncode == 1
-    assert "150.0 MiB of memory" in rejected.stderr and "MiB of memory, for" in rejected.stderr
+    assert "100.0 MiB of memory" in rejected.stderr and "MiB of memory, for" in rejected.stderr
     assert "Allow more with --memory." in rejected.stderr
     assert not (out / layout.RECORDS).exists()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(temporary))
-        ended = call(*words, "--memory", "150M", "--ignore-estimate")
+        ended = call(*words, "--memory", "100M", "--ignore-estimate")
     assert ended.returncode == 1, ended.stderr
     assert "took more memory than --memory allows, and was ended" in ended.stderr
-    assert "at most 150.0 MiB" in ended.stderr and "Traceback" not in ended.stderr
+    assert "at most 100.0 MiB" in ended.stderr and "Traceback" not in ended.stderr
     assert not (out / layout.MANIFEST).exists() and not (out / layout.LOCK).exists()
     assert not [*temporary.iterdir()]
     assert not [path for path in out.rglob("*") if ".partial-" in path.name]
