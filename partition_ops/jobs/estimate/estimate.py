@@ -22,6 +22,7 @@ from partition_ops.storage.local_store import LocalStore
 
 KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: memory of earlier stages that the process keeps
 MODULES = 60 << 20  # imported by other stages: pandas, matplotlib
+ONE_PROCESS = 4.0  # seconds: imports that stages in processes of their own repeat
 PLACES = {
     "memory": "of memory",
     "disk": "on the disk of the output",
@@ -185,7 +186,7 @@ def _whole(job: Job, found: tuple[StageEstimate, ...]) -> StageEstimate:
         scratch=sum(stage.scratch for stage in found),
         temporary=max(stage.temporary for stage in found) + job.sizes.column_bytes,
         cache=max(cache, source),
-        seconds=sum(stage.seconds for stage in found),
+        seconds=sum(stage.seconds for stage in found) - ONE_PROCESS,
     )
 
 

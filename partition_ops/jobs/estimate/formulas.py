@@ -24,10 +24,12 @@ PAIR_FILE = 16  # an edge in a bucket on the disk
 CLUSTERED = 4  # bytes a half-edge of the whole graph, for the graph of the clusters and METIS
 MOST_CLUSTERED = 1 << 30  # a larger graph of clusters is contracted again
 METIS = 110  # bytes a half-edge, in addition to the graph itself, which is mapped
-# seconds of a processor for the search of auto: a factor, and powers of nodes and half-edges of all starts
-# and of the doublings of the partitions
-SEARCH_FACTOR, SEARCH_SIZE, SEARCH_DOUBLINGS = 1.9e-4, 0.7, 0.75
-SMALL = 256 << 10
+# seconds of a processor for the search of auto in 4 partitions: in all; for each start, a node in a graph of
+# one type, a node in one of several, and a half-edge. Then the power of the doublings of the partitions.
+# To renew: python -m benchmarks.estimates --real all
+SEARCH_SECONDS, SEARCH_NODE, SEARCH_TYPED_NODE, SEARCH_HALF_EDGE = 1.1, 6e-6, 18e-6, 0.3e-6
+SEARCH_DOUBLINGS = 0.75
+SMALL = 128 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
 SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # edges that scatter holds before it writes
 BLOCK_BYTES = 64 * MIB  # data of a gather on its way from one file to another
@@ -152,9 +154,10 @@ def _engine_seconds(job: Job) -> float:
         return edges * 0.7e-6 * doublings
     starts = _starts(job)
     if starts:
-        work = starts * (job.sizes.nodes + job.sizes.half_edges)
-        size, levels = math.pow(work, SEARCH_SIZE), math.pow(doublings, SEARCH_DOUBLINGS)
-        return SEARCH_FACTOR * size * levels / min(job.cores, starts)
+        a_node = SEARCH_TYPED_NODE if len(job.sizes.metadata.node_types) > 1 else SEARCH_NODE
+        each = a_node * job.sizes.nodes + SEARCH_HALF_EDGE * job.sizes.half_edges
+        levels = math.pow(doublings / 2, SEARCH_DOUBLINGS)
+        return (SEARCH_SECONDS + starts * each) * levels / min(job.cores, starts)
     return edges * 0.08e-6 * doublings
 
 
@@ -304,7 +307,7 @@ def idmap(job: Job) -> StageEstimate:
     output = rows * bits // 8
     return StageEstimate(
         stage="idmap",
-        memory=PYTHON + READERS + job.cores * min(45 * MIB, 10 * rows),
+        memory=PYTHON + READERS + 45 * MIB + job.cores * min(45 * MIB, 10 * rows),
         mapped=LIBRARIES // 2,
         output=output,
         cache=job.fetched_back(8 * rows + output),
