@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -99,6 +100,8 @@ class _Repartition:
             times = min(times, _times(cut, last_full))
             if times <= config.drift:
                 break
+            if len(ways) == 1 and (kept := self._not_drifted(ways)):  # later ways take longer than the sample
+                return kept
         if not ways:
             return self._full("balance cannot be kept", before)
         if times <= config.drift:
@@ -108,19 +111,21 @@ class _Repartition:
 
     def _not_drifted(self, ways: list[Outcome]) -> Outcome | None:
         """Return the way with the smallest cut, if a sample of a full run says that it has not drifted."""
-        best = min(ways, key=lambda one: _times(one.cut, 1.0))
-        parts = None if self.problem.config.compare_full else self.engine.sample(self.problem)
-        if parts is None:
-            return None
-        cut = _cut(self.problem, self.engine, parts)
+        best, cut = min(ways, key=lambda one: _times(one.cut, 1.0)), self._sampled
         times = _times(best.cut, cut.fraction if cut else None)
-        if times > self.problem.config.drift:
+        if cut is None or times > self.problem.config.drift:
             return None
         reason = (
             f"the share of edges cut is {_times(best.cut, best.last_full):.3f} times {LAST},"
             f" but {times:.3f} times that of another partition of this graph"
         )
-        return replace(best, reason=reason, last_full=cut.fraction if cut else None)
+        return replace(best, reason=reason, last_full=cut.fraction)
+
+    @cached_property
+    def _sampled(self) -> EdgeCut | None:
+        """The cut of a sample of a full run, if the engine has one and no full run is asked for."""
+        parts = None if self.problem.config.compare_full else self.engine.sample(self.problem)
+        return None if parts is None else _cut(self.problem, self.engine, parts)
 
     def _full(self, reason: str, before: Parts | None) -> Outcome:
         """Partition from scratch, and number the partitions so that most old nodes stay in theirs."""
