@@ -389,7 +389,7 @@ def _width(source: Source, column: str) -> int:
     if not pa.types.is_list(source.schema.field(column).type):
         return 1
     for path in source.paths:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, memory_map=True) as file:  # otherwise a whole row group is in memory
             for batch in file.iter_batches(FIRST_ROWS, columns=[column]):
                 known = batch.column(0).drop_null()
                 if len(known):

@@ -205,6 +205,7 @@ class _Ingestion:
             advance(1)
         for index, node in enumerate(self.graph.nodes):
             self._write_nodes(index, node, numbered[node.name])
+            pa.default_memory_pool().release_unused()
             advance(1)
         for index, edge in enumerate(self.graph.edges):
             self._write_edges(index, edge, numbered)
@@ -297,7 +298,7 @@ class _Ingestion:
         }
 
     def _write_keys(self, node_type: str, numbered: Numbered) -> None:
-        with pq.ParquetFile(numbered.keys) as file:
+        with pq.ParquetFile(numbered.keys, memory_map=True) as file:
             target = self.writer.table_file("node_ids", node_type, file.schema_arrow)
             with target:
                 for batch in file.iter_batches(BLOCK):

@@ -301,5 +301,5 @@ def _schema(as_text: bool) -> pa.Schema:
 
 def _old_batches(old: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     for path in old:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, memory_map=True) as file:
             yield from file.iter_batches(columns=[KEY])

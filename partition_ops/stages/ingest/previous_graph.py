@@ -80,7 +80,7 @@ def _copy_rows(files: list[Path], count: int, target: Path) -> None:
     """Copy the first rows of Parquet files of one schema."""
     with pq.ParquetWriter(target, pq.read_schema(files[0])) as writer:
         for path in files:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, memory_map=True) as file:
                 for batch in file.iter_batches() if count else ():
                     writer.write_batch(batch.slice(0, count))
                     count -= min(count, len(batch))
