@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,6 @@ import psutil
 
 from partition_ops.errors import NotEnoughRoomError
 from partition_ops.system.memory import bounds, memory_limit
-from partition_ops.system.signals import terminate_children
 
 logger = logging.getLogger("partition_ops")
 
@@ -93,11 +92,11 @@ def at_work(task: str) -> Iterator[None]:
 def bounded_memory(
     limit: int | None, *, give_up: Callable[[NotEnoughRoomError], None] | None = None
 ) -> Iterator[None]:
-    """Bound the memory of this process and all its children during a ``with`` block.
+    """Bound the memory of this process, and of the children that it starts, during a ``with`` block.
 
     Stages plan with no more than the bound. A thread measures up to ten times a second what the processes
     hold: anonymous and shared memory, but not pages of files, which the system can reclaim. If that is more
-    than the bound, child processes get SIGTERM, and the block is interrupted. The bound is never more than
+    than the bound, these children get SIGTERM, and the block is interrupted. The bound is never more than
     15/16 of the memory of the machine or of the cgroup.
 
     Args:
@@ -184,7 +183,7 @@ class _Guard:
     def _end_work(self, measured: int) -> None:
         """End the children and interrupt the block; give up if that takes too long."""
         self.excess = Excess(measured, self._limit, len(self._tree.processes), tuple(AT_WORK))
-        terminate_children()
+        self._tree.terminate_children()
         if self._in_main:
             signal.pthread_kill(self._owner, self._number)
         else:
@@ -201,14 +200,16 @@ class _Guard:
 
 @dataclass
 class ProcessTree:
-    """This process and all its children.
+    """This process and the children that it starts from now on; those that run already are not ours.
 
     Attributes:
         processes: Their IDs.
     """
 
     processes: set[int] = field(default_factory=lambda: {os.getpid()})
-    _others: set[int] = field(default_factory=set)
+    _others: set[int] = field(
+        default_factory=lambda: {child.pid for child in psutil.Process().children(recursive=True)}
+    )
     _once: int = 0
     _once_of: int = 0
     _once_again: float = 0.0
@@ -229,6 +230,13 @@ class ProcessTree:
             self._once, self._once_of = once or held, held  # old kernels do not tell
             self._once_again = time.monotonic() + (time.thread_time() - began) / SHARE
         return self._once
+
+    def terminate_children(self) -> None:
+        """Send SIGTERM to the children."""
+        self._update()
+        for process in self.processes - {os.getpid()}:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
 
     def _update(self) -> None:
         """Look at processes that are new; others keep their parents."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from partition_ops.artifacts import layout
@@ -106,12 +108,25 @@ def test_memory_that_a_child_shares_counts_once() -> None:
     assert taken.all()
 
 
+@contextmanager
+def sleeping() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", str(MOST_SECONDS)]) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
 def test_processes_of_others_do_not_count() -> None:
-    """The parent of this process, and a child of it that is not ours."""
-    tree = ProcessTree()
-    assert tree.held(1 << 50) > 0
-    assert os.getppid() not in tree.processes
-    assert tree.processes == {os.getpid(), *(one.pid for one in psutil.Process().children(recursive=True))}
+    """The parent of this process, and children that it had before: a program may call the library."""
+    with sleeping() as before:
+        tree = ProcessTree()
+        with sleeping() as child:
+            assert tree.held(1 << 50) > 0
+            assert tree.processes == {os.getpid(), child.pid}
+            tree.terminate_children()
+            assert child.wait(MOST_SECONDS) == -signal.SIGTERM
+        assert before.poll() is None
 
 
 STUCK = """
@@ -120,6 +135,7 @@ from concurrent.futures import ThreadPoolExecutor
 from partition_ops.system import memory_guard
 memory_guard.PATIENCE = 0.5
 def work():
+    time.sleep(1)  # until the other thread waits
     taken = b'x' * (256 << 20)
     time.sleep(60)
 def give_up(error):

@@ -133,6 +133,7 @@ class Query:
 
     def _postgres(self, target: Path) -> list[str]:
         """Run the query in a transaction that only reads, with a cursor on the server."""
+        url = _url_of(self.found.spec.connection, self.where)
         try:
             import psycopg
         except ImportError as error:
@@ -140,7 +141,6 @@ class Query:
                 f"{self.where}: a query on PostgreSQL needs psycopg, which is not installed",
                 remedy="Install it: pip install 'partition-ops[postgres]'.",
             ) from error
-        url = _url_of(self.found.spec.connection, self.where)
         try:
             with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
                 connection.read_only = True
