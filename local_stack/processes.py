@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 TAIL_LINES = 15
 GRACE_SECONDS = 6.0
+PORTS = range(15_000, 30_000)  # below the ephemeral ports of Linux and macOS
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -140,8 +142,11 @@ def kill_descendants() -> None:
 
 
 def free_port(preferred: int = 0) -> int:
-    """Return a free port of 127.0.0.1: the preferred one if it is free."""
-    for port in (preferred, 0):
+    """Return a free port of 127.0.0.1: the preferred one if it is free, or else one that is not ephemeral.
+
+    The system may give an ephemeral port to a connection before a server listens on it.
+    """
+    for port in (*filter(None, [preferred]), *random.sample(PORTS, 100), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
