@@ -31,9 +31,15 @@ def memory_limit() -> int:
     return limit
 
 
-def planned_memory(option: int | None, share: float) -> int:
-    """Return the bytes that a stage plans with: its option, but no more than a share of `memory_limit`."""
-    most = int(memory_limit() * share)
+def planned_memory(option: int | None, share: float, limit: int | None = None) -> int:
+    """Return the bytes that a stage plans with: its option, but no more than a share of the limit.
+
+    Args:
+        option: Value of the option in bytes; None if it is not set.
+        share: Share of the limit.
+        limit: Memory of the machine that does the work; None for `memory_limit`.
+    """
+    most = int((memory_limit() if limit is None else limit) * share)
     return most if option is None else min(option, most)
 
 

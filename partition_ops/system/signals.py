@@ -151,17 +151,14 @@ class SignalHandler:
         try:
             if self._cleaning_thread is None:  # a third Ctrl-C exits without waiting
                 self._cleaning_thread = thread
-                self._clean_up()
+                clean_up(self._report)
         finally:
             os._exit(128 + (self.received or signal.SIGINT))
-
-    def _clean_up(self) -> None:
-        clean_up(self._report)
 
 
 def clean_up(report: Callable[[], object]) -> None:
     """End the child processes, run the registered clean-ups, and report, before the process ends."""
-    children = terminate_children()
+    children = _terminate_children()
     # child processes may take their time, and so may storage
     threads = [threading.Thread(target=cleanup, daemon=True) for cleanup in _first_cleanups]
     for thread in threads:
@@ -210,7 +207,7 @@ def _write(stream: int, text: str) -> None:
             os.write(stream, text.encode())
 
 
-def terminate_children() -> list[psutil.Process]:
+def _terminate_children() -> list[psutil.Process]:
     """Send SIGTERM to the child processes and theirs, and return them."""
     import psutil
 

@@ -76,7 +76,7 @@ def test_the_number_of_cores_changes_nothing(
     assert np.array_equal(*found)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(
     graph=graphs(),
     num_parts=st.integers(1, 4),

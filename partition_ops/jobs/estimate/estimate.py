@@ -19,6 +19,7 @@ from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
+from partition_ops.system.memory_guard import REMEDIES
 
 KEPT_BYTES, MOST_KEPT = 10, 250 * MIB  # an edge: memory of earlier stages that the process keeps
 MODULES = 60 << 20  # imported by other stages: pandas, matplotlib
@@ -313,7 +314,7 @@ def _disk(stage: str, what: str, needed: int, there: int) -> Shortage:
 def _more_memory(job: Job, stage: str, room: Room) -> tuple[str, ...]:
     """Return options that need less memory, if they fit."""
     tried: dict[str, Callable[[], list[str]]] = {
-        "prepare": lambda: ["Use --engine random, which needs no prepared graph."],
+        "prepare": lambda: [REMEDIES["prepare"]],
         "partition": lambda: _other_engines(job, room),
         "convert": lambda: _smaller_conversion(job, room),
     }

@@ -10,6 +10,7 @@ from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.prepare.options import neighbour_bytes, range_shift
 from partition_ops.storage import Store
+from partition_ops.system.memory import planned_memory
 
 MIB = 1 << 20
 PYTHON = 45 * MIB  # the process itself
@@ -205,9 +206,8 @@ class Job:
         return self.config.num_parts
 
     def planned(self, share: float) -> int:
-        """Return the bytes that a stage plans with, as `partition_ops.system.memory.planned_memory` does."""
-        most = int(self.limit * share)
-        return most if self.config.memory is None else min(self.config.memory, most)
+        """Return the bytes that a stage plans with."""
+        return planned_memory(self.config.memory, share, self.limit)
 
     def fetched(self, size: int) -> int:
         """Return the bytes of a local copy of a part of the input."""
