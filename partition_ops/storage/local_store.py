@@ -31,10 +31,13 @@ from partition_ops.storage.store import (
     explain_full_disk,
     sha256_of,
 )
+from partition_ops.system.signals import register_cleanup, wait_if_process_ends
 
 PARTIAL = ".partial-"
 PARTIAL_NAME = re.compile(r"\.partial-[0-9a-f]{16}")
+ATTEMPTS = 3
 LOCK_SECONDS = 30.0  # a process holds a file lock for milliseconds, unless it is suspended
+partial_files: set[Path] = set()  # that this process writes
 
 
 class LocalStore(Store):
@@ -142,20 +145,18 @@ class LocalStore(Store):
     def _create(self, key: str, guard: AbstractContextManager[None]) -> Iterator[NewObject]:
         path = self.path(key)
         self._make_folder(path.parent)
-        new = NewObject(path.with_name(f"{PARTIAL}{secrets.token_hex(8)}"))
-        try:
+        with _partial_file(path) as partial:
+            new = NewObject(partial)
             with explain_full_disk(path.parent), explain_forbidden_write(path):
                 yield new
-            with explain_os_errors(path, "written"), new.path.open("rb") as stream:
+            with explain_os_errors(path, "written"), partial.open("rb") as stream:
                 if not new.volatile:
                     start_flushing(stream.fileno())
-                artifact = Artifact(key, new.path.stat().st_size, sha256_of(new.path))
+                artifact = Artifact(key, partial.stat().st_size, sha256_of(partial))
                 if not new.volatile:
                     os.fsync(stream.fileno())
                 with guard:
-                    new.path.replace(path)
-        finally:
-            new.path.unlink(missing_ok=True)
+                    partial.replace(path)
         if not new.volatile:
             self._unsynced.add(path.parent)
         new.artifact = artifact
@@ -180,17 +181,17 @@ class LocalStore(Store):
         """Make an object a hard link to a file, or a copy if the disk has no links."""
         path = self.path(key)
         self._make_folder(path.parent)
-        new = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}")
-        try:
-            with explain_full_disk(path.parent), explain_os_errors(path, "written"):
-                try:
-                    os.link(existing, new)
-                except OSError:  # another disk, or one without hard links
-                    copy_durably(existing, new)
-                with self._guard():
-                    new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
+        with (
+            _partial_file(path) as partial,
+            explain_full_disk(path.parent),
+            explain_os_errors(path, "written"),
+        ):
+            try:
+                os.link(existing, partial)
+            except OSError:  # another disk, or one without hard links
+                copy_durably(existing, partial)
+            with self._guard():
+                partial.replace(path)
         self._unsynced.add(path.parent)
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
@@ -269,6 +270,30 @@ class LocalStore(Store):
     def _make_folder(self, path: Path) -> None:
         with self._unsynced.making:  # nobody uses a folder that another thread makes and has not noted yet
             self._unsynced.made += make_folder(path, self._unsynced.add)
+
+
+@contextmanager
+def _partial_file(path: Path) -> Iterator[Path]:
+    """Yield the path of a new file beside ``path``, which is removed at the end of the block or process."""
+    partial = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}")
+    partial_files.add(partial)
+    wait_if_process_ends()  # nothing removes what is begun after the clean-up
+    try:
+        yield partial
+    finally:
+        partial.unlink(missing_ok=True)
+        partial_files.discard(partial)
+
+
+def _remove_partial_files() -> None:
+    """Remove the partial files before the process exits; its threads may still write them."""
+    for _ in range(ATTEMPTS):
+        for partial in [*partial_files]:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+register_cleanup(_remove_partial_files, after_children=True)
 
 
 def _check_regular(path: Path) -> None:

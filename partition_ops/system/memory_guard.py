@@ -29,7 +29,7 @@ logger = logging.getLogger("partition_ops")
 PROC = Path("/proc")
 INTERVAL = 0.1  # seconds between two measurements
 SHARE = 0.004  # of a processor that they may take
-LONGEST = 2.0  # seconds between two measurements on a machine with many processes
+LONGEST = 0.5  # seconds between two measurements on a machine with many processes
 PATIENCE = 5.0  # seconds to unwind
 OURS = 15 / 16  # of a machine or cgroup: what the kernel needs for the processes counts in it too
 FAR = 1.25  # times the bound: nobody waits any longer
@@ -57,7 +57,7 @@ class Excess:
     tasks: tuple[str, ...]
 
     def error(self) -> NotEnoughRoomError:
-        stages = list(dict.fromkeys(name.partition(".")[0] for name in self.tasks))
+        stages = list(dict.fromkeys(name.partition("-")[0] for name in self.tasks))
         ways = [REMEDIES[stage] for stage in stages if stage in REMEDIES]
         return NotEnoughRoomError(
             f"{' and '.join(stages) or 'The command'} took more memory than --memory allows, and was ended",

@@ -31,6 +31,7 @@ Cleanup = Callable[[], None]
 
 _first_cleanups: list[Cleanup] = []
 _last_cleanups: list[Cleanup] = []
+_process_ends = threading.Event()
 
 
 def register_cleanup(cleanup: Cleanup, *, after_children: bool = False) -> None:
@@ -158,6 +159,7 @@ class SignalHandler:
 
 def clean_up(report: Callable[[], object]) -> None:
     """End the child processes, run the registered clean-ups, and report, before the process ends."""
+    _process_ends.set()
     children = _terminate_children()
     # child processes may take their time, and so may storage
     threads = [threading.Thread(target=cleanup, daemon=True) for cleanup in _first_cleanups]
@@ -169,6 +171,12 @@ def clean_up(report: Callable[[], object]) -> None:
     report()
     for thread in threads:
         thread.join()
+
+
+def wait_if_process_ends() -> None:
+    """Let this thread begin nothing more once `clean_up` ends the process."""
+    if _process_ends.is_set():
+        threading.Event().wait()
 
 
 def end_with_parent(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:

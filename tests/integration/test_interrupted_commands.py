@@ -29,6 +29,7 @@ from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import call_in_child, cut_graph
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.local_store import PARTIAL
 from partition_ops.storage.store import upload_folder
 from partition_ops.system.signals import SignalHandler
 from partition_ops.system.temporary_folders import PREFIX, remove_abandoned
@@ -457,3 +458,35 @@ def test_metis_does_not_keep_sigterm_to_itself(random_graph: ParhipGraph) -> Non
             timer.join()  # METIS finished before the signal
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+ENDED_WHILE_IT_WRITES = """
+import os, sys, threading, time
+from partition_ops.storage import open_store
+from partition_ops.system.signals import clean_up
+store = open_store(sys.argv[1])
+begun = threading.Event()
+def write_without_end():
+    with store.create("one") as new, new.path.open("wb") as stream:
+        begun.set()
+        while True:
+            stream.write(bytes(1 << 16))
+            time.sleep(0.001)
+def write_many():
+    for number in range(1 << 30):
+        with store.create(f"many/{number}") as new:
+            new.path.write_bytes(bytes(100))
+for work in (write_without_end, write_many):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+time.sleep(0.1)
+clean_up(lambda: time.sleep(0.2))
+os._exit(7)
+"""
+
+
+def test_a_process_that_cleans_up_leaves_no_partial_files_of_other_threads(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", ENDED_WHILE_IT_WRITES, tmp_path], timeout=MOST_SECONDS)
+    assert done.returncode == 7
+    assert [*(tmp_path / "many").iterdir()]
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(PARTIAL)]
