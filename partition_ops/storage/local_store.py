@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG, filemode
+from typing import BinaryIO, cast
 
 from partition_ops.errors import InvalidInputError, StorageError
+from partition_ops.storage.direct_file import DirectFile
 from partition_ops.storage.durability import UnsyncedFolders, copy_durably, make_folder, start_flushing
 from partition_ops.storage.local_errors import (
     explain_forbidden_write,
@@ -38,6 +40,25 @@ PARTIAL_NAME = re.compile(r"\.partial-[0-9a-f]{16}")
 ATTEMPTS = 3
 LOCK_SECONDS = 30.0  # a process holds a file lock for milliseconds, unless it is suspended
 partial_files: set[Path] = set()  # that this process writes
+
+
+class _NewFile(NewObject):
+    """A file that goes past the page cache if this process is not going to read it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._stream: DirectFile | None = None
+
+    def open(self) -> BinaryIO:
+        if self.keep_copy or self.volatile:
+            return super().open()
+        self._stream = DirectFile(self.path)
+        return cast(BinaryIO, self._stream)
+
+    @property
+    def sha256(self) -> str | None:
+        """SHA-256 of the file in hex, if it was computed while the file was written."""
+        return None if self._stream is None else self._stream.sha256
 
 
 class LocalStore(Store):
@@ -146,13 +167,13 @@ class LocalStore(Store):
         path = self.path(key)
         self._make_folder(path.parent)
         with _partial_file(path) as partial:
-            new = NewObject(partial)
+            new = _NewFile(partial)
             with explain_full_disk(path.parent), explain_forbidden_write(path):
                 yield new
             with explain_os_errors(path, "written"), partial.open("rb") as stream:
                 if not new.volatile:
                     start_flushing(stream.fileno())
-                artifact = Artifact(key, partial.stat().st_size, sha256_of(partial))
+                artifact = Artifact(key, partial.stat().st_size, new.sha256 or sha256_of(partial))
                 if not new.volatile:
                     os.fsync(stream.fileno())
                 with guard:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from io import UnsupportedOperation
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,10 @@ class NewObject:
         self.keep_copy = False
         self.volatile = False
         self.artifact: Artifact | None = None
+
+    def open(self) -> BinaryIO:
+        """Open the file to write it, best from front to back: a store may then hash it meanwhile."""
+        return self.path.open("wb")
 
     def get_artifact(self) -> Artifact:
         """Return the artifact, after the context has succeeded."""
