@@ -75,7 +75,7 @@ def prepare(job: Job) -> StageEstimate | None:
     half_edge = (2 if range_shift(sizes.nodes) <= ROW_BITS else 4) + sizes.id_bytes
     dealt = job.cores * (job.block + 2 * half_edge * min(BLOCK_EDGES, sizes.largest_chunk()))
     ranges = sizes.range_half_edges()
-    merged = (half_edge + sizes.id_bytes) * largest(ranges, job.cores) + 8 * largest(ranges, job.cores + 1)
+    merged = 2 * half_edge * largest(ranges, job.cores) + 8 * largest(ranges, job.cores + 1)
     return StageEstimate(
         stage="prepare",
         memory=job.base + 32 * sizes.nodes + max(dealt, merged),
@@ -119,8 +119,10 @@ def uses_metis(config: RunConfig) -> bool:
 
 
 def metis_memory(job: Job) -> int:
-    """Return the bytes that METIS takes for the whole graph."""
-    return METIS * job.sizes.half_edges + 8 * job.sizes.nodes * _constraints(job)
+    """Return the bytes that METIS takes for the whole graph; it gets neighbours of 64 bits."""
+    sizes = job.sizes
+    copied = 0 if neighbour_bytes(sizes.nodes, sizes.edges) == 8 else 8 * sizes.half_edges
+    return METIS * sizes.half_edges + copied + 8 * sizes.nodes * _constraints(job)
 
 
 def _engine_memory(job: Job) -> tuple[int, str | None]:

@@ -186,7 +186,8 @@ class _Preparation:
             rows, neighbours = dealt.read(number)
             packed = np.empty(len(rows), f"i{self.width}")
             unique = self.unique[nodes]
-            loops = sort_range(nodes.start, rows, neighbours, self.in_degrees[nodes], unique, packed)
+            bits = max(self.nodes - 1, 1).bit_length()
+            loops = sort_range(nodes.start, bits, rows, neighbours, self.in_degrees[nodes], unique, packed)
             return loops, packed[: unique.sum()]
 
         return sort
