@@ -28,7 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with SignalHandler(as_json="--json" in words) as signals:
         try:
             from partition_ops.cli.dispatch import run_verb
+            from partition_ops.system.memory import reuse_freed_memory
 
+            if argv is None:
+                reuse_freed_memory()
             signals.unwind_on_signal()
             code = run_verb(words)
         except KeyboardInterrupt:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import os
 import resource
 import sys
 from collections.abc import Iterator
@@ -12,9 +14,28 @@ from typing import Any
 import numpy.typing as npt
 import psutil
 
+from partition_ops.system.parallel import cores
+
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
+TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8  # <malloc.h>
+MOST_REUSED = 32 << 20  # bytes of a block; glibc does not accept more
+MOST_FREE = 64 << 20  # bytes at the end of an arena
 bounds: list[int] = []  # of `partition_ops.system.memory_guard`, in bytes
+
+
+def reuse_freed_memory() -> None:
+    """Let the C library keep freed blocks for the next arrays, in as many arenas as there are cores.
+
+    By default, glibc gives the memory of an array back to the system, which clears other pages for the next
+    one. This does nothing with other C libraries, or if the environment has settings of ``malloc``.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is None or any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
+        return
+    settings = {ARENA_MAX: cores(), MMAP_THRESHOLD: MOST_REUSED, TRIM_THRESHOLD: MOST_FREE}
+    for setting, value in settings.items():
+        mallopt(setting, value)
 
 
 def memory_limit() -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import resource
 import signal
 import subprocess
 import sys
@@ -195,3 +197,34 @@ def test_a_job_is_rejected_or_ended_whole_and_repeated_with_more(graph: Path, tm
     found, expected = (content(open_store(str(path))) for path in (out, tmp_path / "free"))
     differing = {key for key in {*found, *expected} if found.get(key) != expected.get(key)}
     assert differing <= {"records/convert-scatter0.json"}  # sizes of slices, which depend on memory
+
+
+ROUNDS, ARRAYS, ARRAY_BYTES = 10, 3, 16 << 20
+ALLOCATE = f"""
+import resource, sys
+import numpy as np
+from partition_ops.system.memory import reuse_freed_memory
+
+if sys.argv[1] == "reused":
+    reuse_freed_memory()
+for _ in range({ROUNDS}):
+    arrays = [np.ones({ARRAY_BYTES}, np.uint8) for _ in range({ARRAYS})]
+    del arrays
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_freed_memory_is_reused() -> None:
+    """Without the settings, every round has a page fault for every page again."""
+
+    def faults(how: str, **settings: str) -> int:
+        environment = {**os.environ, "NUMPY_MADVISE_HUGEPAGE": "0", **settings}
+        command = [sys.executable, "-c", ALLOCATE, how]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    again = ARRAYS * ARRAY_BYTES // resource.getpagesize() * (ROUNDS - 1)
+    usual = faults("usual")
+    assert faults("reused") < usual - again // 2
+    assert faults("reused", MALLOC_TRIM_THRESHOLD_="131072") > usual - again // 2  # the user's settings
