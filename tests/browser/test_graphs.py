@@ -220,7 +220,7 @@ def test_a_viewer_may_do_none_of_it(site: Site, viewer: Browser, first: Run) -> 
         ("POST", f"dags/{MANAGE}/dagRuns", {"logical_date": None}),
         ("PATCH", f"{first.path}/taskInstances/gate/-1/hitlDetails", answer),
     ):
-        assert session.request(method, site.url(f"/api/v2/{path}"), json=body, timeout=30).status_code == 403
+        assert session.request(method, site.url(f"/api/v2/{path}"), json=body, timeout=120).status_code == 403
 
 
 def test_actions_are_in_the_audit_log(site: Site, first: Run) -> None:

@@ -97,7 +97,7 @@ def test_logging_in_takes_the_password(stack: Stack, api: AirflowApi) -> None:
     import requests
 
     wrong = {"username": "admin", "password": "admin"}
-    assert requests.post(f"{api.base_url}/auth/token", json=wrong, timeout=30).status_code == 401
+    assert requests.post(f"{api.base_url}/auth/token", json=wrong, timeout=120).status_code == 401
     assert api.healthy() >= {"metadatabase", "scheduler", "dag_processor", "triggerer"}
 
 

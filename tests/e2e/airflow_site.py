@@ -137,7 +137,7 @@ class Site:
         return self.url(found["extra_links"][name])
 
     def call(self, method: str, path: str, **options: Any) -> Any:
-        answer = self.session().request(method, self.url(f"/api/v2/{path}"), timeout=30, **options)
+        answer = self.session().request(method, self.url(f"/api/v2/{path}"), timeout=120, **options)
         assert answer.ok, answer.text
         return answer.json() if answer.content else None
 
@@ -146,7 +146,7 @@ class Site:
         session = requests.Session()
         session.trust_env = False
         answer = session.post(
-            self.url("/auth/token"), json={"username": user, "password": self.password(user)}, timeout=30
+            self.url("/auth/token"), json={"username": user, "password": self.password(user)}, timeout=120
         )
         token = answer.json()["access_token"]
         if cookie:

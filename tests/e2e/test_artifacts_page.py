@@ -23,7 +23,7 @@ TASKS = [
 
 @pytest.mark.parametrize("task_id", [*TASKS, "publish"])
 def test_lists_what_the_task_wrote(site: Site, published: Run, task_id: str) -> None:
-    answer = site.session(cookie=True).get(site.link(published, task_id), timeout=30)
+    answer = site.session(cookie=True).get(site.link(published, task_id), timeout=120)
     assert answer.status_code == 200
     assert published.root in answer.text
     record = "manifest.json" if task_id == "publish" else f"records/{task_id.replace('.', '-')}.json"
@@ -37,7 +37,7 @@ def test_serves_the_very_bytes(site: Site, published: Run) -> None:
     session = site.session(cookie=True)
     for map_index, key in ((0, "partitions/part0/graph.dgl"), (2, "partitions/part2/node_feat.dgl")):
         link = site.link(published, "convert.gather", map_index)
-        answer = session.get(f"{link}/files/{key}", timeout=30)
+        answer = session.get(f"{link}/files/{key}", timeout=120)
         with open_store(published.root, site.s3.settings()) as store:
             assert answer.content == store.read_bytes(key)
         assert answer.headers["Content-Disposition"].startswith("attachment")
@@ -45,7 +45,7 @@ def test_serves_the_very_bytes(site: Site, published: Run) -> None:
 
 def test_report_is_shown_without_scripts(site: Site, published: Run) -> None:
     link = site.link(published, "quality")
-    answer = site.session(cookie=True).get(f"{link}/files/quality/report.html", timeout=30)
+    answer = site.session(cookie=True).get(f"{link}/files/quality/report.html", timeout=120)
     assert answer.headers["Content-Type"].startswith("text/html")
     policy = answer.headers["Content-Security-Policy"].split("; ")
     assert {"default-src 'none'", "sandbox"} <= set(policy)
@@ -56,9 +56,9 @@ def test_report_is_shown_without_scripts(site: Site, published: Run) -> None:
 def test_needs_a_login(site: Site, published: Run) -> None:
     link = site.link(published, "quality")
     for url in (link, f"{link}/files/quality/report.html", site.url("/graph-partitioning/")):
-        assert requests.get(url, timeout=30).status_code == 401
-        assert requests.get(url, headers={"Authorization": "Bearer x.y.z"}, timeout=30).status_code == 403
-        browser = requests.get(url, headers={"Accept": "text/html"}, timeout=30)
+        assert requests.get(url, timeout=120).status_code == 401
+        assert requests.get(url, headers={"Authorization": "Bearer x.y.z"}, timeout=120).status_code == 403
+        browser = requests.get(url, headers={"Accept": "text/html"}, timeout=120)
         assert browser.history
         assert "/auth/login" in browser.url
 
@@ -77,7 +77,7 @@ def test_serves_nothing_else(site: Site, published: Run, key: str) -> None:
     url = f"{site.link(published, 'schema')}/files/{key}"
     request = requests.Request("GET", url).prepare()
     request.url = url  # as it is, with the dots
-    assert site.session(cookie=True).send(request, timeout=30).status_code in (401, 404)
+    assert site.session(cookie=True).send(request, timeout=120).status_code in (401, 404)
 
 
 def test_an_edited_xcom_leads_nowhere(site: Site, published: Run) -> None:
@@ -88,9 +88,9 @@ def test_an_edited_xcom_leads_nowhere(site: Site, published: Run) -> None:
     try:
         for root in ("/", "s3://graphs/input/small", f"{published.root}/records", "file:///etc"):
             site.call("PATCH", path, json={"value": {**before, "root": root}})
-            assert session.get(link, timeout=30).status_code == 404
+            assert session.get(link, timeout=120).status_code == 404
         site.call("PATCH", path, json={"value": {**before, "record": "../../latest.json"}})
-        assert session.get(link, timeout=30).status_code == 404
+        assert session.get(link, timeout=120).status_code == 404
     finally:
         site.call("PATCH", path, json={"value": before})
-    assert session.get(link, timeout=30).status_code == 200
+    assert session.get(link, timeout=120).status_code == 200

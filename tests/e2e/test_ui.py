@@ -62,7 +62,7 @@ def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser:
     before = {run["dag_run_id"] for run in _runs(site)}
     browser.click("[role=dialog] button", "Trigger")
     (started,) = wait_until(
-        lambda: [run for run in _runs(site) if run["dag_run_id"] not in before], seconds=30
+        lambda: [run for run in _runs(site) if run["dag_run_id"] not in before], seconds=120
     )
     _watch(browser, site, Run(started["dag_run_id"], OUTPUT))
 

@@ -30,7 +30,7 @@ def test_who_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     begun = context.Event()
     process = context.Process(target=_hang, args=(tmp_path, begun))
     process.start()
-    assert begun.wait(30)
+    assert begun.wait(120)
     with pytest.raises(UsageError, match="too small"):
         use(Cache(tmp_path, limit=25 * KIB), "b")  # its room is spoken for
     os.kill(process.pid or 0, signal.SIGKILL)

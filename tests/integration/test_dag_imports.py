@@ -24,9 +24,9 @@ DECLARATIONS = re.compile(
 READ_IT = f"""
 import json, runpy, sys, time
 import airflow.sdk
-before, began = set(sys.modules), time.monotonic()
+before, began = set(sys.modules), time.process_time()
 runpy.run_path({str(DAG_FILE)!r})
-print(json.dumps([time.monotonic() - began, sorted(set(sys.modules)), sorted(set(sys.modules) - before)]))
+print(json.dumps([time.process_time() - began, sorted(set(sys.modules)), sorted(set(sys.modules) - before)]))
 """
 
 

@@ -161,13 +161,13 @@ def test_a_task_waits_for_folders_that_another_one_writes_to_the_disk(
 
     def slow(folder: Path) -> None:
         begins.set()
-        assert may_end.wait(30)
+        assert may_end.wait(120)
 
     def work(key: str, *, until: threading.Event | None) -> None:
         with store.background_uploads():
             store.write_bytes(key, b"")
             inside.wait()
-            assert until is None or until.wait(30)
+            assert until is None or until.wait(120)
 
     monkeypatch.setattr(durability, "sync_folder", slow)
     inside = threading.Barrier(2)
@@ -175,10 +175,10 @@ def test_a_task_waits_for_folders_that_another_one_writes_to_the_disk(
     two = threading.Thread(target=work, args=("two",), kwargs={"until": begins})
     one.start()
     two.start()
-    assert begins.wait(30)
+    assert begins.wait(120)
     two.join(0.3)
     assert two.is_alive()
     may_end.set()
     for thread in (one, two):
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()

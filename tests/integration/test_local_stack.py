@@ -38,7 +38,7 @@ time.sleep(1000)
 """
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "took too long"
@@ -63,20 +63,20 @@ def test_a_service_ends_with_all_its_children(tmp_path: Path) -> None:
 
 
 def test_a_service_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("local_stack.processes.GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("local_stack.processes.GRACE_SECONDS", 2)
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(1000)"
     started = [service(tmp_path / str(number), deaf) for number in range(3)]
     wait_for(lambda: all(one.log.read_text() for one in started))
     began = time.monotonic()
     stop_together(started)
-    assert time.monotonic() - began < 1.5  # one period of grace for all
+    assert time.monotonic() - began < 3 * 2  # one period of grace for all
     assert all(gone(one.pid) for one in started)
 
 
 def test_a_service_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
     started = service(tmp_path, "print('what went wrong'); raise SystemExit(7)")
     with pytest.raises(StackError, match=r"The test ended with status 7.\n(.|\n)*what went wrong"):
-        started.wait_until(lambda: False, seconds=20)
+        started.wait_until(lambda: False, seconds=120)
 
 
 def test_a_service_that_takes_too_long_is_named(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_every_step_of_a_run_is_told_once() -> None:
         [task("a", "success"), task("b", "success", 0), task("b", "running", 1, try_number=2)],
         [task("a", "success"), task("b", "success", 0), task("b", "success", 1, try_number=2)],
     )
-    watch.until_done(seconds=5)
+    watch.until_done(seconds=120)
     assert [line.split(" s  ", 1)[1] for line in lines] == [
         "a started",
         "a done in 2.0 s  (1 of 3)",
@@ -196,7 +196,7 @@ def test_a_failed_task_is_named_with_its_error() -> None:
     with pytest.raises(
         StackError, match=r"b \[part 1\] failed in attempt 1:\n    InvalidInputError: because"
     ) as caught:
-        watch.until_done(seconds=5)
+        watch.until_done(seconds=120)
     assert "The task c" not in str(caught.value)
     assert any("b [part 1] FAILED" in line for line in lines)
 

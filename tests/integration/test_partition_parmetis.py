@@ -159,7 +159,7 @@ def test_a_killed_rank_fails_the_job_and_the_error_of_a_rank_is_shown(tmp_path: 
         assert died.value.transient
         with pytest.raises(InvalidInputError, match=r"Rank 1 on .*my graph is gone"):
             mpirun.run_ranks("dying", {"how": "raise"}, MpiOptions(ranks=3))
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 300
     finally:
         os.environ.pop("PYTHONPATH")
         if before is not None:
@@ -183,7 +183,7 @@ def test_a_run_that_a_signal_ends_leaves_no_rank_behind(number: signal.Signals, 
     process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(list(tmp_path.glob("pid*"))) == 2)
     process.send_signal(number)
-    process.wait(30)
+    process.wait(120)
     pids = [int(path.name[3:]) for path in tmp_path.glob("pid*")]
     wait_for(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
 
@@ -207,7 +207,7 @@ def test_ranks_write_nothing_once_the_lock_is_lost(
         assigned(stores)
 
 
-def wait_for(condition: object, seconds: float = 30) -> None:
+def wait_for(condition: object, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end

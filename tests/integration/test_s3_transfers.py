@@ -29,7 +29,7 @@ def gate(store: S3Store) -> threading.Event:
 
     def hold(request: Any, **given: Any) -> None:
         if request.method == "PUT":
-            opened.wait(20)
+            opened.wait(120)
 
     store._client.meta.events.register("before-send.s3", hold)
     return opened

@@ -19,7 +19,7 @@ GRAPHS = base_graphs()
 ACTIONS = ("warn", "drop", "exclude", "fail")
 SEEDS = 1008
 BLOCKS = 24
-PATIENCE = 30  # seconds for one graph of 14 nodes
+PATIENCE = 120  # seconds for one graph of 14 nodes
 
 
 def run_damaged(folder: Path, seed: int) -> str:

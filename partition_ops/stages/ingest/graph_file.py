@@ -70,7 +70,8 @@ class TableFile:
     Attributes:
         paths: Paths, patterns or folders as they are written.
         format: ``parquet``, ``csv``, ``json`` or ``arrow``; None if names of files say so.
-        delimiter: Of CSV; None detects it.
+        delimiter: Of CSV; None for the one that the header has most of: a comma, tab, semicolon or ``|``.
+        quote: Around values of CSV, and twice inside of them; empty for none.
         sql: A query, instead of paths.
         database: The file that is queried.
         connection: The server that is queried instead: a URL of PostgreSQL without a password, or ``$NAME``.
@@ -80,6 +81,7 @@ class TableFile:
     paths: tuple[str, ...] = ()
     format: str | None = None
     delimiter: str | None = None
+    quote: str = '"'
     sql: str = ""
     database: str = ""
     connection: str = ""
@@ -322,6 +324,7 @@ def _table(spec: str | Sequence[str] | Mapping[str, Any]) -> TableFile:
         paths=_columns(spec.get("path", ())),
         format=spec.get("format"),
         delimiter=spec.get("delimiter"),
+        quote=spec.get("quote", '"'),
         sql=spec.get("sql", ""),
         database=spec.get("database", ""),
         connection=spec.get("connection", ""),

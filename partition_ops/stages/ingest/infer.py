@@ -18,11 +18,16 @@ from partition_ops.stages.ingest.find_tables import FORMATS, FoundTable, find_ta
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.memory_shares import share_memory
 from partition_ops.stages.ingest.problems import count_of
-from partition_ops.stages.ingest.sources import Source, open_table
+from partition_ops.stages.ingest.sources import Source, open_table, text_columns
 from partition_ops.storage import Store, open_store
 from partition_ops.system.temporary_folders import temporary_folder
 
 NEARLY = 0.5  # share of distinct values of a column that is named as a key
+SPLITS = {
+    "train": {"train", "training"},
+    "val": {"val", "valid", "validation", "dev"},
+    "test": {"test", "testing"},
+}
 KNOWN = 0.5  # share of the values of a column that must be keys of a type
 SAMPLE = 10_000  # values of a column that are looked up
 FEW = 32  # categories
@@ -38,6 +43,7 @@ class Table:
         source: Its columns.
         distinct: By column, the number of distinct values; without nulls.
         nulls: By column, the number of nulls.
+        splits: By column whose values name parts of a split, these values by part.
         key: Column that may be the key of a node type.
         named: Whether the key is named as one.
         ends: Columns with keys of node types, and these types.
@@ -48,6 +54,7 @@ class Table:
     source: Source
     distinct: dict[str, int] = field(default_factory=dict)
     nulls: dict[str, int] = field(default_factory=dict)
+    splits: dict[str, dict[str, str]] = field(default_factory=dict)
     key: str = ""
     named: bool = False
     ends: list[tuple[str, str]] = field(default_factory=list)
@@ -117,6 +124,7 @@ def _tables(folder: Store, scratch: Path, duckdb: DuckDB) -> list[Table]:
         spec = find_table(TableFile((path,)), folder, open_store, path)
         table = Table(_name(path), path, _open(spec, place, duckdb))
         _measure(table, duckdb)
+        _find_splits(table, duckdb)
         found.append(table)
     return found
 
@@ -131,8 +139,7 @@ def _open(found: FoundTable, scratch: Path, duckdb: DuckDB) -> Source:
         with pa.memory_map(str(path)) as stream:
             columns = pa.ipc.open_file(stream).schema.names
     else:
-        function = "read_json" if found.format == "json" else "read_csv"
-        columns = [row[0] for row in duckdb.query(f"DESCRIBE SELECT * FROM {function}('{path}')")]
+        columns = text_columns(found, duckdb)
     return open_table(found, columns, [], scratch, duckdb, found.name)
 
 
@@ -179,6 +186,21 @@ def _measure(table: Table, duckdb: DuckDB) -> None:
         ]
     table.named = bool(named)
     table.key = (named or (keys if keys[:1] == plain[:1] else []) or [""])[0]
+
+
+def _find_splits(table: Table, duckdb: DuckDB) -> None:
+    """Find columns of text whose values say which nodes are for training, validation and testing."""
+    for name, count in table.distinct.items():
+        if 2 <= count <= len(SPLITS) and pa.types.is_string(table.source.schema.field(name).type):
+            value = quoted(name)
+            rows = duckdb.query(
+                f"SELECT DISTINCT {value} FROM {parquet(table.source.paths)} WHERE {value} IS NOT NULL"
+            )
+            parts = {
+                part: text for part, words in SPLITS.items() for (text,) in rows if text.lower() in words
+            }
+            if "train" in parts and len(parts) == len(rows):
+                table.splits[name] = parts
 
 
 def _may_be_key(table: Table, name: str) -> bool:
@@ -234,6 +256,7 @@ def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table]) -> str:
     name = name if re.match(r"[A-Za-z_]", name) else f"graph_{name}"
     lines = [
         "# Proposed from the columns of the tables and some of their values: check every line.",
+        f"# Paths are relative to this file: save it as graph.yaml in {folder.uri}.",
         f"graph_name: {name}",
         "",
         "nodes:",
@@ -268,10 +291,13 @@ def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table]) -> str:
 
 
 def _columns(table: Table, keys: Sequence[str], *, edges: bool = False) -> list[str]:
-    """Return lines with a feature for each other column, and texts."""
+    """Return lines with a split of nodes, a time of edges, a feature for each other column, and texts."""
     features, texts = [], []
+    split = "" if edges else next(iter(table.splits), "")
+    times = [entry.name for entry in table.source.schema if pa.types.is_temporal(entry.type)]
+    time = next((name for name in times if edges and name not in keys and not table.nulls.get(name)), "")
     for entry in table.source.schema:
-        if entry.name in keys:
+        if entry.name in (*keys, split, time):
             continue
         name, missing = _quoted(entry.name), table.nulls.get(entry.name, 0) > 0
         if pa.types.is_string(entry.type):
@@ -288,7 +314,11 @@ def _columns(table: Table, keys: Sequence[str], *, edges: bool = False) -> list[
             features.append(
                 f"      {name}:" if temporal else f"      {name}: {{transform: standardise{more}}}"
             )
-    lines = ["    features:", *features] if features else []
+    lines = [f"    time: {_quoted(time)}"] if time else []
+    if split:
+        parts = ", ".join(f"{part}: [{_quoted(text)}]" for part, text in table.splits[split].items())
+        lines.append(f"    split: {{column: {_quoted(split)}, {parts}}}")
+    lines += ["    features:", *features] if features else []
     return lines + ([f"    text: [{', '.join(texts)}]"] if texts else [])
 
 

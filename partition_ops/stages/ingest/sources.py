@@ -6,9 +6,13 @@ that every engine reads the same values, and a row of any table has a file and a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import csv
+import gzip
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from io import BufferedReader
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +33,8 @@ TYPES = {  # of graph.yaml, in DuckDB's words
     "timestamp": "TIMESTAMP",
 }
 SHOWN_VALUES = 3
+DELIMITERS = ",\t;|"
+LONGEST_HEADER = 1 << 20  # bytes
 UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column without values
 
 
@@ -80,21 +86,43 @@ def open_table(
     Peak memory: that of ``duckdb``.
     """
     stage = _Staging(found, columns, keys, scratch, duckdb, where)
-    try:
+    with _explained(stage):
         paths = {"parquet": stage.parquet, "arrow": stage.arrow, "sql": stage.sql}.get(
             found.format, stage.text
         )()
-    except (duckdb.errors, pa.ArrowException, OSError) as error:
-        raise InvalidInputError(
-            f"{where}: {found.name} cannot be read",
-            found=_first_lines(error),
-            remedy="Correct the file, or set 'format', 'delimiter' or 'types' of the table in graph.yaml.",
-        ) from error
     names = tuple(file.name for file in found.files)
     schemas = [pq.read_schema(path) for path in paths]
     schema = stage.one_schema(schemas)
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     return Source(found.name, tuple(paths), names, schema, rows)
+
+
+def text_columns(found: FoundTable, duckdb: DuckDB) -> list[str]:
+    """Return the names of the columns of the first file of a table in CSV or JSON.
+
+    Raises:
+        InvalidInputError: The file cannot be read.
+    """
+    stage = _Staging(found, (), (), Path(), duckdb, found.name)
+    with _explained(stage):
+        return [*stage.describe(found.files[0])]
+
+
+@contextmanager
+def _explained(stage: _Staging) -> Iterator[None]:
+    """Replace errors of libraries that cannot read a table."""
+    try:
+        yield
+    except (stage.duckdb.errors, pa.ArrowException, OSError) as error:
+        if stage.found.format == "csv":
+            error = stage.broken_line() or error
+        name = stage.found.name
+        raise InvalidInputError(
+            f"{name} cannot be read" if stage.where == name else f"{stage.where}: {name} cannot be read",
+            found=_first_lines(error),
+            remedy="Correct the file, or set 'format', 'delimiter', 'quote' or 'types' of the table in"
+            " graph.yaml.",
+        ) from error
 
 
 class _Staging:
@@ -136,7 +164,7 @@ class _Staging:
 
     def text(self) -> list[Path]:
         """Write CSV or JSON lines as Parquet, with one type for each column of all files."""
-        described = [self._describe(file) for file in self.found.files]
+        described = [self.describe(file) for file in self.found.files]
         for file, types in zip(self.found.files, described, strict=True):
             self._need([*types, *file.folders], file.name)
         chosen = {name: self._type(name, described) for name in self.columns if name in described[0]}
@@ -175,24 +203,78 @@ class _Staging:
         self._need(have, self.found.name)
         return [self._copy(0, parquet([whole]), file, have)] if self.types else [whole]
 
-    def _describe(self, file: FoundFile) -> dict[str, str]:
-        """Return DuckDB's types of all columns of a CSV or JSON file, from its first rows."""
+    def describe(self, file: FoundFile) -> dict[str, str]:
+        """Return DuckDB's types of all columns of a CSV or JSON file, from its first rows.
+
+        Raises:
+            InvalidInputError: A CSV file is empty.
+        """
+        if self.found.format == "csv" and not file.entry.size:
+            raise InvalidInputError(
+                f"{self.where}: {file.name} is empty", expected="a line with the names of its columns"
+            )
         rows = self.duckdb.query(f"DESCRIBE SELECT * FROM {self._reader(file, None)}")
         return {str(row[0]): str(row[1]) for row in rows}
 
+    def broken_line(self) -> Exception | None:
+        """Return DuckDB's error about the first line of CSV files that has other columns than the header.
+
+        With the types unknown, DuckDB says only that it cannot detect how a file is written.
+
+        Raises:
+            InvalidInputError: A line ends with other characters than the first one.
+        """
+        for file in self.found.files:
+            with _binary(file) as stream:
+                header = stream.readline()
+                for number, line in enumerate(stream, 2):
+                    if _line_end(line) not in (_line_end(header), ""):
+                        raise InvalidInputError(
+                            f"{self.where}: {file.name} has lines with different ends",
+                            found=f"{_line_end(header)} after line 1, {_line_end(line)} after line {number}",
+                            expected="the same characters after every line",
+                            remedy="Write the file again with one of them.",
+                        )
+            text, delimiter, quote = (
+                header.decode(errors="replace"),
+                self._delimiter(file),
+                self.found.spec.quote,
+            )
+            quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+            names = next(csv.reader([text], delimiter=delimiter, **quoting))
+            columns = ", ".join(f"'{place}': 'VARCHAR'" for place, _ in enumerate(names))
+            known = f", auto_detect = false, columns = {{{columns}}}"
+            try:
+                self.duckdb.query(f"SELECT count(*) FROM {self._csv(file, known)}")
+            except self.duckdb.errors as error:
+                return error
+        return None
+
+    def _delimiter(self, file: FoundFile) -> str:
+        """Return the delimiter of a CSV file: by default, what its header has most of."""
+        if self.found.spec.delimiter or ".tsv" in file.name:
+            return self.found.spec.delimiter or "\t"
+        with _binary(file) as stream:
+            header = stream.readline(LONGEST_HEADER).decode(errors="replace")
+        return max(DELIMITERS, key=header.count)
+
     def _reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
-        path = literal(str(file.store.local_copy(file.entry.key)))
+        """Return a call of DuckDB that reads a CSV or JSON file; without types, it finds them."""
         columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in (types or {}).items())
-        packed = ", compression = 'gzip'" if file.name.endswith(".gz") else ""
-        if self.found.format == "json":
-            given = f", columns = {{{columns}}}" if types else ""
-            return f"read_json({path}, format = 'newline_delimited'{given}{packed})"
-        delimiter = self.found.spec.delimiter or ("\t" if ".tsv" in file.name else None)
-        more = f", delim = {literal(delimiter)}" if delimiter else ""
-        if types is None:
-            return f"read_csv({path}, header = true{more}{packed}, hive_partitioning = false)"
-        given = f", types = {{{columns}}}"
-        return f"read_csv({path}, header = true{more}{packed}{given}, hive_partitioning = false)"
+        if self.found.format == "csv":
+            return self._csv(file, f", types = {{{columns}}}" if types else "")
+        given = f", columns = {{{columns}}}" if types else ""
+        return f"read_json({_path(file)}, format = 'newline_delimited'{given}{_packed(file)})"
+
+    def _csv(self, file: FoundFile, more: str) -> str:
+        """Return a call of DuckDB that reads a CSV file.
+
+        DuckDB does not guess how the file is written: it could skip all lines before a broken one.
+        """
+        quote = literal(self.found.spec.quote)
+        dialect = f"delim = {literal(self._delimiter(file))}, quote = {quote}, escape = {quote}"
+        always = "header = true, skip = 0, hive_partitioning = false"
+        return f"read_csv({_path(file)}, {always}, {dialect}{_packed(file)}{more})"
 
     def _type(self, name: str, described: Sequence[Mapping[str, str]]) -> str:
         """Return the type of a column in all files.
@@ -293,6 +375,23 @@ class _Staging:
 
 def _constant(value: str | None) -> str:
     return "NULL" if value is None else literal(value)
+
+
+def _path(file: FoundFile) -> str:
+    return literal(str(file.store.local_copy(file.entry.key)))
+
+
+def _packed(file: FoundFile) -> str:
+    return ", compression = 'gzip'" if file.name.endswith(".gz") else ""
+
+
+def _binary(file: FoundFile) -> gzip.GzipFile | BufferedReader:
+    path = file.store.local_copy(file.entry.key)
+    return gzip.open(path) if _packed(file) else path.open("rb")
+
+
+def _line_end(line: bytes) -> str:
+    return "CRLF" if line.endswith(b"\r\n") else "LF" if line.endswith(b"\n") else ""
 
 
 def _first_lines(error: Exception) -> str:

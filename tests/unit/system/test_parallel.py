@@ -20,7 +20,7 @@ def test_nobody_waits_for_a_slow_item(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def work(item: int) -> int:
         if item == 0:
-            assert others_are_done.wait(20)
+            assert others_are_done.wait(120)
         elif item == 9:
             others_are_done.set()
         return item

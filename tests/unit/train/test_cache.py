@@ -97,7 +97,7 @@ def test_two_who_want_the_same_make_it_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)  # all four hold it now: nobody may wait for the others to let go
+        thread.join(120)  # all four hold it now: nobody may wait for the others to let go
     assert len(entries) == 4
     assert len(made) == 1
     for entry in entries:

@@ -15,8 +15,9 @@ def find(facts: GraphFacts) -> Iterable[Finding]:
     made = facts.document.get("ingest")
     for found in facts.source.read_json(made["data"])["findings"] if made else ():
         sentence = f"{found['check']} ({found['action']}): {found['sentence']}"
-        examples = [example(f"{sentence}: {one}") for one in found["examples"]] or [example(sentence)]
-        yield Finding(found["about"], examples, found["count"])
+        yield Finding(
+            found["about"], [example(one) for one in (sentence, *found["examples"])], found["count"]
+        )
 
 
 CHECK = Check(

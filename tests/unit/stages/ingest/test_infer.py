@@ -64,6 +64,22 @@ def test_a_category_whose_values_are_keys_by_chance_is_no_edge(tmp_path: Path) -
     assert "package:dependency:package:" in proposal and proposal.count("    src:") == 1
 
 
+def test_a_split_and_a_time_are_proposed_and_ingested(tmp_path: Path) -> None:
+    parts = ("train", "valid", "Test", "train")
+    users = [{"id": f"u{i}", "part": part, "half": part[:1]} for i, part in enumerate(parts)]
+    write_csv(tmp_path / "users.csv", users)
+    write_csv(tmp_path / "calls.csv", [{"from": "u0", "to": "u1", "at": "2026-01-03", "ended": "2026-01-04"}])
+    proposal = infer_graph_file(open_store(str(tmp_path)))
+    assert "    split: {column: part, train: [train], val: [valid], test: [Test]}\n" in proposal
+    assert "part: {transform" not in proposal and "half: {transform: one-hot}" in proposal
+    assert "    time: at\n" in proposal and "      ended:\n" in proposal
+    assert f"save it as graph.yaml in {tmp_path}." in proposal
+    (tmp_path / "graph.yaml").write_text(proposal)
+    ingest(tmp_path, tmp_path / "graph")
+    metadata = load_metadata(open_store(str(tmp_path / "graph")))
+    assert {feature.key for feature in metadata.node_features} >= {"user/train_mask", "user/test_mask"}
+
+
 def test_edges_with_distinct_sources_are_no_nodes(tmp_path: Path) -> None:
     write_csv(tmp_path / "people.csv", [{"name": name, "born": 1990} for name in ("Ann", "Bob", "Chris")])
     pairs = (("Ann", "Bob"), ("Bob", "Chris"), ("Chris", "Dora"))

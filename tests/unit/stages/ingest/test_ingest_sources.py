@@ -219,6 +219,57 @@ def test_a_broken_csv_is_rejected_with_its_line(tmp_path: Path) -> None:
         ingest(tmp_path, tmp_path / "graph")
 
 
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        (b"5,n\n", "places.csv cannot be read.*Line: 6.*Expected Number of Columns: 3 Found: 2"),
+        (b"5,n,1.0,x\n", "places.csv cannot be read.*Line: 6.*Expected Number of Columns: 3 Found: 4"),
+        (b"5,n,1.0\r\n", "places.csv has lines with different ends.*LF after line 1, CRLF after line 6"),
+        (b'5,"n,1.0\\n', "places.csv cannot be read.*Line: 6.*unterminated quote"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_csv_that_is_written_in_several_ways_is_rejected_with_the_line(
+    tmp_path: Path, last: bytes, message: str, packed: bool
+) -> None:
+    written = b"id,name,size\n" + b"".join(b"%d,n,1.5\n" % number for number in range(4)) + last
+    name = f"places.csv{'.gz' * packed}"
+    (tmp_path / name).write_bytes(gzip.compress(written) if packed else written)
+    write_graph(tmp_path, name)
+    with pytest.raises(InvalidInputError, match=message.replace("csv", name.removeprefix("places."))):
+        ingest(tmp_path, tmp_path / "graph")
+
+
+@pytest.mark.parametrize(
+    ("table", "written"),
+    [
+        ("places.csv", 'id;name;size\n30;"a;""b""";2\n4;c,d,e,f;3\n200;;4\n'),
+        ('{path: places.csv, quote: "\'"}', "id|name|size\r\n30|'a;\"b\"'|2\r\n4|c,d,e,f|3\r\n200||4\r\n"),
+        ("{path: places.csv, quote: '', delimiter: '_'}", 'id_name_size\n30_a;"b"_2\n4_c,d,e,f_3\n200__4\n'),
+    ],
+)
+def test_quotes_and_delimiters_are_those_of_the_header_or_of_the_graph_file(
+    tmp_path: Path, table: str, written: str
+) -> None:
+    (tmp_path / "places.csv").write_text(written, newline="")
+    write_graph(tmp_path, table)
+    ingest(tmp_path, tmp_path / "graph")
+    found = pq.read_table(tmp_path / "graph/node_text/place/name-0.parquet").column("name").to_pylist()
+    assert dict(zip(keys(tmp_path / "graph", "place"), found, strict=True)) == {
+        "30": 'a;"b"',
+        "4": "c,d,e,f",
+        "200": None,
+    }
+    assert {*feature(tmp_path / "graph", "place", "size").tolist()} == {2, 3, 4}
+
+
+def test_a_csv_without_a_header_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "places.csv").touch()
+    write_graph(tmp_path, "places.csv")
+    with pytest.raises(InvalidInputError, match=r"'place': places\.csv is empty"):
+        ingest(tmp_path, tmp_path / "graph")
+
+
 def test_keys_of_several_columns(tmp_path: Path) -> None:
     flats = [{"street": "a|b", "no": 1}, {"street": "a", "no": 11}, {"street": "a", "no": 2}]
     near = [{"s": "a", "n": 2, "t": "a|b", "m": 1}]
