@@ -382,7 +382,7 @@ from partition_ops.stages.partition.options import PartitionConfig
 
 library, path = sys.argv[1], Path(sys.argv[2])
 if library == "kaminpar":
-    start_with_kaminpar(path, 64, 1.03, 0)
+    start_with_kaminpar(path, 64, 1.03, [*range(1000)])
 else:
     graph = open_parhip(path)
     config = PartitionConfig(num_parts=64, engine="metis")

@@ -20,6 +20,7 @@ from partition_ops.stages.partition.multilevel import batches, tries
 from partition_ops.stages.partition.multilevel.fm import climb, fill_up
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
 from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
+from partition_ops.stages.partition.multilevel.kaminpar_process import start_with_kaminpar
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import report_quality
@@ -141,6 +142,29 @@ def test_a_library_that_fails_in_every_try_is_an_error(
     monkeypatch.setattr(auto, "TINY", 1 << 30)  # no KaMinPar
     with pytest.raises(EngineError, match="METIS failed"):
         auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
+
+
+def test_kaminpar_makes_a_partition_for_each_seed(graph: SmallGraph, tmp_path: Path) -> None:
+    file = problem(graph, tmp_path, num_parts=4).graph_file
+    first, second, again = start_with_kaminpar(file, 4, 1.03, [5, 6, 5])
+    assert (first != second).any()
+    np.testing.assert_array_equal(first, again)
+
+
+def test_a_combination_swaps_what_single_moves_cannot(tmp_path: Path) -> None:
+    """Each of four cliques is whole in both partitions, but the pairs that belong together are apart."""
+    size = 60
+    cliques = [(one, other) for one in range(4 * size) for other in range(one - one % size, one)]
+    bridges = [(one, one + size) for first in (0, 2) for one in range(first * size, first * size + 20)]
+    ends = [*cliques, *bridges, (0, 2 * size)]
+    edges = Edges(*map(list, zip(*ends, strict=True)))
+    task = problem(SmallGraph({"n": 4 * size}, {"n:to:n": edges}), tmp_path, num_parts=2)
+    search = tries.Tries(task.config, Graph.of_input(task.graph), limits_of(task), 1, None)
+    cells = (np.arange(4 * size) // size).astype(np.int32)
+    stuck = search.cycle(cells % 2, cells, 0)
+    assert edge_cut(task, stuck) == pytest.approx(40 / len(ends))
+    found = search.cycle(stuck, cells, 0, metis=True)
+    assert edge_cut(task, found) == pytest.approx(1 / len(ends))
 
 
 @pytest.mark.parametrize("library", ["cut_graph", "start_with_kaminpar"])

@@ -282,7 +282,7 @@ def test_on_a_grid_auto_cuts_no_more_than_metis(tmp_path: Path) -> None:
 def test_what_auto_chose_is_in_the_result(tmp_path: Path) -> None:
     task = problem(communities(TYPES, 60), tmp_path, num_parts=2, engine="auto")
     result = partition_nodes(task.config, task.source, task.artifacts)  # type: ignore[arg-type]
-    assert result.counters["chosen"] == "best of 12"
+    assert result.counters["chosen"] == "best of 24"
 
 
 @pytest.mark.filterwarnings("error")

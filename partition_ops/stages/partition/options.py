@@ -30,7 +30,7 @@ TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and
 
 
 def starts_of_auto(effort: str, work: int) -> int:
-    """Return how many partitions the engine ``auto`` makes of a graph; 0 for a single one.
+    """Return how many partitions the engine ``auto`` makes of a graph by METIS; 0 for a single one.
 
     Args:
         effort: The option.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.engine import OPTIONAL, Engine, PreviousAssignment
 from partition_ops.stages.partition.engines.two_level import partition_by_levels
 from partition_ops.stages.partition.incremental.near_home import search_near_home
@@ -45,11 +46,12 @@ class Auto(Engine):
         starts = number_of_starts(problem)
         if starts == 0:
             return partition_by_levels(problem, or_metis=True)
-        problem.notes["chosen"] = f"best of {starts}"
         graph = Graph.of_input(problem.graph)
-        with_kaminpar = graph.num_nodes + graph.num_half_edges >= TINY
-        file = problem.graph_file if with_kaminpar and problem.config.target_shares is None else None
-        return Tries(problem.config, graph, constraints_of(problem), starts, file).run()
+        thorough = _work(graph) >= TINY
+        file = problem.graph_file if thorough and problem.config.target_shares is None else None
+        problem.notes["chosen"] = f"best of {starts if file is None else 2 * starts}"
+        limits = constraints_of(problem)
+        return Tries(problem.config, graph, limits, starts, file, thorough=thorough).run()
 
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         """Yield assignments of a grown graph: of one that is not large, first the best of a search."""
@@ -67,18 +69,22 @@ class Auto(Engine):
         if number_of_starts(problem) == 0:
             return None
         graph = Graph.of_input(problem.graph)
-        return Tries(problem.config, graph, constraints_of(problem), SAMPLED, None).run()
+        limits = constraints_of(problem)
+        return Tries(problem.config, graph, limits, SAMPLED, None, thorough=False).run()
 
 
 def number_of_starts(problem: Problem) -> int:
     """Return how many partitions to make, by the size of the graph and the effort; 0 for a single one."""
     config, graph = problem.config, problem.graph
-    work = graph.num_nodes + graph.num_half_edges
     connected = int(np.count_nonzero(np.diff(graph.offsets)))
     special = problem.num_parts == 1 or config.objective == "vol" or connected <= problem.num_parts
     if special or graph.num_nodes * problem.num_parts > MOST_SUMS:
         return 0
-    return starts_of_auto(config.effort, work)
+    return starts_of_auto(config.effort, _work(graph))
+
+
+def _work(graph: Graph | ParhipGraph) -> int:
+    return graph.num_nodes + graph.num_half_edges
 
 
 ENGINE = Auto()

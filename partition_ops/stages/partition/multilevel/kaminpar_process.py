@@ -1,6 +1,6 @@
 """KaMinPar in a process of its own: its module keeps the interpreter's lock, and its seed is global.
 
-python -m partition_ops.stages.partition.multilevel.kaminpar_process PARENT GRAPH PARTS TOLERANCE SEED OUTPUT
+python -m partition_ops.stages.partition.multilevel.kaminpar_process PARENT GRAPH PARTS TOLERANCE OUTPUT SEED…
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,19 +20,19 @@ from partition_ops.stages.partition.problem import Parts
 from partition_ops.system.signals import end_with_parent
 from partition_ops.system.temporary_folders import temporary_folder
 
-PRESET = "strong"
+PRESET = "default"  # strong and eco do not end on some graphs
 running: set[subprocess.Popen[bytes]] = set()
 
 
-def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int) -> Parts:
-    """Partition a ParHIP file with one thread, which makes the result depend on the seed only.
+def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seeds: Sequence[int]) -> list[Parts]:
+    """Partition a ParHIP file once for each seed, with one thread, so that results depend on the seeds only.
 
     The process ends with this one, even if this one is killed.
 
     KaMinPar balances all nodes together, whatever their types.
 
     Returns:
-        (nodes,) int32.
+        (nodes,) int32 for each seed.
 
     Raises:
         EngineError: KaMinPar failed.
@@ -39,7 +40,7 @@ def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int
     """
     with temporary_folder() as folder:
         output = Path(folder) / "parts.npy"
-        arguments = [*map(str, (os.getpid(), graph, num_parts, tolerance, seed, output))]
+        arguments = [*map(str, (os.getpid(), graph, num_parts, tolerance, output, *seeds))]
         command = [sys.executable, "-m", __name__, *arguments]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             running.add(process)
@@ -54,8 +55,7 @@ def start_with_kaminpar(graph: Path, num_parts: int, tolerance: float, seed: int
             )
         if status or not output.exists():
             raise EngineError("KaMinPar could not partition the graph", found=f"exit code {status}")
-        parts: Parts = np.load(output)
-        return parts
+        return [*np.load(output)]
 
 
 def main() -> None:
@@ -63,12 +63,15 @@ def main() -> None:
     end_with_parent(int(sys.argv[1]))()
     import kaminpar
 
-    graph, num_parts, tolerance, seed, output = sys.argv[2:]
-    kaminpar.reseed(int(seed))
+    graph, num_parts, tolerance, output, *seeds = sys.argv[2:]
     loaded = kaminpar.load_graph(graph, kaminpar.GraphFileFormat.PARHIP)
     instance = kaminpar.KaMinPar(1, kaminpar.context_by_name(PRESET))
-    parts = instance.compute_partition(loaded, int(num_parts), float(tolerance) - 1)
-    np.save(output, np.array(parts, np.int32))
+    found = []
+    for seed in seeds:
+        kaminpar.reseed(int(seed))
+        parts = instance.compute_partition(loaded, int(num_parts), float(tolerance) - 1)
+        found.append(np.array(parts, np.int32))
+    np.save(output, np.stack(found))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ docs/decisions/search.md has the reasons, and what else was tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -35,11 +35,15 @@ WHOLE = 0  # a start without clusters
 CLUSTERS = (WHOLE, 64, 32, 128, 16, 256)  # of the largest size make a partition; the starts take turns
 FEW_NODES = 200  # for each partition; a graph with fewer is not contracted for METIS
 FEWEST_NODES = 30  # the same for a cycle
+FEWEST_COMBINED = 60  # the same when partitions are combined
 MOST_LEVELS = 3  # of clusters of one size
 COARSE_SEEDS = 2  # METIS partitions a graph of clusters so often
 GROWTH = 8  # factor between the sizes of the clusters of two levels of a cycle
 LEAST_SHRINKING = 0.95  # with more clusters than this share of the nodes, a level is not worthwhile
 COMBINED = 4  # that many of the best partitions are combined, each with every other
+COMBINED_SEEDS = 4  # METIS partitions the smallest graph of a combination so often
+MOST_ROUNDS = 4  # of combinations; none follows if the best partitions are combined already
+STARTS_OF_A_ROUND = 3  # so many starts for each round, so that combinations take no longer than the starts
 LIGHT = 0.9  # of its share; lighter partitions are filled up
 FILLING = 0.02  # share of the cut that this may cost
 
@@ -70,8 +74,9 @@ class Tries:
         config: Partitions, their shares, tolerance, seed.
         graph: The graph; nodes without neighbours are placed last, where there is room.
         constraints: Constraints on its nodes.
-        starts: How many partitions to make.
+        starts: How many partitions to make by METIS, and as many by KaMinPar.
         file: The graph's ParHIP file, for KaMinPar; None to do without.
+        thorough: Whether METIS looks for further partitions when partitions are combined.
 
     Peak memory: for each core 60 bytes a node, 100 bytes a half-edge, and 4 bytes for each node
         and partition.
@@ -84,13 +89,17 @@ class Tries:
         constraints: Constraints,
         starts: int,
         file: Path | None,
+        *,
+        thorough: bool = True,
     ) -> None:
         self.config = config
         self.whole = graph
         self.limits = constraints
         self.starts = starts
         self.file = file
+        self.thorough = thorough
         self.count = len(constraints.most)
+        self.combined: set[frozenset[int]] = set()  # pairs of the arrays of candidates
 
     def run(self) -> Parts:
         """Return (nodes,) int32, the same on any number of cores.
@@ -100,11 +109,12 @@ class Tries:
         """
         pool = ThreadPoolExecutor(cores())
         try:
-            works = [self._starter(number) for number in range(self.starts)]
-            found = self.do_all(pool, [self._kaminpar, *works] if self.file is not None else works)
-            best = sorted(found)[:COMBINED]
-            pairs = [*combinations(range(len(best)), 2)]
-            found = [*best, *self.do_all(pool, [self._combiner(best, *pair) for pair in pairs])]
+            found = self._start_all(pool)
+            for number in range(min(max(self.starts // STARTS_OF_A_ROUND, 1), MOST_ROUNDS)):
+                works = self._combiners(_different(found)[:COMBINED], number)
+                if not works:
+                    break
+                found += self.do_all(pool, works)
         except BaseException:
             kill_children()
             for process in [*running]:
@@ -112,10 +122,17 @@ class Tries:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        best_parts = min(found, key=lambda one: one[:3]).parts
+        best_parts = _different(found)[0].parts
         light = np.floor(LIGHT * shares(self.config) * self.whole.num_nodes).astype(np.int64)
         parts = self._with_isolated(best_parts)
         return fill_up(self.whole, self.limits, parts, light, FILLING)
+
+    def _start_all(self, pool: ThreadPoolExecutor) -> list[Candidate]:
+        works = [self._starter(number) for number in range(self.starts)]
+        if self.file is not None:
+            parts = pool.submit(self._kaminpar, self.file)
+            works += [self._improver(parts, number) for number in range(self.starts)]
+        return self.do_all(pool, works)
 
     def do_all(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], Labels]]) -> list[Candidate]:
         """Do the works, and return the candidates without those whose library failed.
@@ -188,23 +205,37 @@ class Tries:
 
         return work
 
-    def _combiner(self, best: list[Candidate], one: int, other: int) -> Callable[[], Labels]:
-        """Return the work of combining two candidates, the first being the better one."""
+    def _combiners(self, best: list[Candidate], number: int) -> list[Callable[[], Labels]]:
+        """Return the works of a round: combine every pair of candidates that is not combined yet."""
+        works: list[Callable[[], Labels]] = []
+        for one, other in combinations(range(len(best)), 2):
+            pair = best[one].parts, best[other].parts
+            key = frozenset(map(id, pair))
+            if key not in self.combined:
+                self.combined.add(key)
+                seed = self.config.seed * 1009 + 1000 * number + 100 * one + other
+                works.append(partial(self._combine, *pair, seed))
+        return works
+
+    def _combine(self, better: Labels, other: Labels, seed: int) -> Labels:
+        return self.cycle(better, overlay(better, other), seed, metis=self.thorough)
+
+    def _kaminpar(self, file: Path) -> list[Labels]:
+        """Return partitions of KaMinPar from several seeds; it balances all nodes together."""
+        tolerance = self.config.tolerance or METIS_TOLERANCE
+        seeds = [(self.config.seed * 1009 + number) % 2**31 for number in range(self.starts)]
+        found = start_with_kaminpar(file, self.count, tolerance, seeds)
+        return [parts[self.connected] for parts in found]
+
+    def _improver(self, found: Future[list[Labels]], number: int) -> Callable[[], Labels]:
+        """Return the work of bringing a partition of KaMinPar within the constraints, and refining it."""
 
         def work() -> Labels:
-            first, second = best[one].parts, best[other].parts
-            seed = self.config.seed * 1009 + 100 * one + other
-            return self.cycle(first, overlay(first, second), seed)
+            parts = found.result()[number]
+            refine(self.graph, self.constraints, parts)
+            return self.cycle(parts, parts, self.config.seed * 1009 + number)
 
         return work
-
-    def _kaminpar(self) -> Labels:
-        """Return the partitions of KaMinPar, within the constraints, and refined."""
-        tolerance = self.config.tolerance or METIS_TOLERANCE
-        found = start_with_kaminpar(Path(self.file or ""), self.count, tolerance, self.config.seed)
-        parts = found[self.connected]
-        refine(self.graph, self.constraints, parts)
-        return self.cycle(parts, parts, self.config.seed)
 
     def _start(self, clusters: int, seed: int) -> Labels:
         """Partition by METIS, over clusters of some size or the whole graph, and refine on every level."""
@@ -255,7 +286,9 @@ class Tries:
         climb(graph, constraints, parts, seed)
         return not kept, _weighted_cut(graph, parts), parts
 
-    def cycle(self, parts: Labels, cells: Labels, seed: int, homes: Homes | None = None) -> Labels:
+    def cycle(
+        self, parts: Labels, cells: Labels, seed: int, homes: Homes | None = None, *, metis: bool = False
+    ) -> Labels:
         """Contract clusters of nodes of the same cell, and search on every level, the smallest first.
 
         Args:
@@ -263,11 +296,13 @@ class Tries:
             cells: (nodes,) int32; nodes of the same cell are in the same partition.
             seed: For clusters and searches.
             homes: Partitions that nodes should rather stay in; None if nodes move freely.
+            metis: Whether METIS also partitions the smallest graph, and the best of all goes on.
         """
         levels: list[tuple[Graph, Constraints, Labels, Homes | None]] = []
+        fewest = FEWEST_COMBINED if metis else FEWEST_NODES
         graph, constraints = self.graph, self.constraints
         largest, most = max(2, graph.num_nodes // (32 * self.count)), 1
-        while graph.num_nodes > FEWEST_NODES * self.count:
+        while graph.num_nodes > fewest * self.count:
             most = min(largest, most * GROWTH)
             labels = find_clusters(graph, most, seed * 17 + len(levels), cells)
             smaller, numbers = contract(graph, labels)
@@ -279,10 +314,33 @@ class Tries:
             homes = homes and homes.contracted(numbers, graph.num_nodes)
         parts = parts.copy()
         climb(graph, constraints, parts, seed, homes=homes)
+        if metis:
+            parts = self._best_of(graph, constraints, parts, seed)
         for graph, constraints, numbers, homes in reversed(levels):
             parts = parts[numbers]
             climb(graph, constraints, parts, seed, homes=homes)
         return parts
+
+    def _best_of(self, graph: Graph, constraints: Constraints, parts: Labels, seed: int) -> Labels:
+        """Return the best of some partitions and of those that METIS makes of the same graph."""
+        broken = bool((constraints.loads(parts) > constraints.most).any())
+        tried = [(broken, _weighted_cut(graph, parts), parts)]
+        for number in range(COMBINED_SEEDS):
+            try:
+                tried.append(self._metis(graph, constraints, seed + 7919 * number))
+            except LibraryDiedError:
+                raise
+            except EngineError:
+                break  # the partitions that are there are enough
+        return min(tried, key=lambda one: one[:2])[2]
+
+
+def _different(found: list[Candidate]) -> list[Candidate]:
+    """Return one candidate of each cut, the best first."""
+    by_cut: dict[tuple[bool, int], Candidate] = {}
+    for one in sorted(found, key=lambda one: one[:3]):
+        by_cut.setdefault(one[:2], one)
+    return [*by_cut.values()]
 
 
 def overlay(one: Labels, other: Labels) -> Labels:
