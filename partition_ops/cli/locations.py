@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
@@ -14,6 +16,8 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
 from partition_ops.storage.uris import check_spelling, split_uri
 from partition_ops.system.progress import terminal_progress
+
+logger = logging.getLogger("partition_ops")
 
 OUTPUT_HELP = "Root of the output: a folder or s3://…."
 RUN_HELP = "Root of a finished output, or of a graph's runs, whose newest published run is taken: a folder or s3://…."
@@ -94,9 +98,16 @@ def open_output(arguments: argparse.Namespace) -> Store:
 
 @contextmanager
 def locked_output(arguments: argparse.Namespace) -> Iterator[Store]:
-    """Open the root of the output and keep other calls out of it."""
+    """Open the root of the output, keep other calls out of it, and warn if it is not finished any more."""
     with open_output(arguments) as destination, lock_root(destination):
+        finished = destination.exists(layout.MANIFEST)
         yield destination
+        if finished and not destination.exists(layout.MANIFEST):
+            logger.warning(
+                "%s is not finished any more, because a stage was done again: do the stages after it and"
+                " 'partition-ops publish', or everything that is left with 'partition-ops run'",
+                destination.uri,
+            )
 
 
 @contextmanager

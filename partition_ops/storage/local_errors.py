@@ -46,7 +46,11 @@ def explain_read_errors(uri: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        at_root = "; metadata.json must be at the root of a graph" if uri.endswith("/metadata.json") else ""
+        at_root = (
+            "; metadata.json must be at the root of a graph. A graph in tables is given by its graph.yaml"
+            if uri.endswith("/metadata.json")
+            else ""
+        )
         raise InvalidInputError(f"There is no file {uri}", remedy=f"Check the path{at_root}.") from error
     except (IsADirectoryError, PermissionError) as error:
         forbidden = error.errno in FORBIDDEN

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from partition_ops.artifacts import layout
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.store import upload_folder
 from tests.command_line import Called, call
@@ -92,6 +93,11 @@ def test_the_verbs_make_up_the_job(graph: Path, output: Path, called: Called) ->
             compared += 1
     assert compared > 20
     assert called("verify", graph, steps).returncode == 0
+    (steps / layout.record("quality")).unlink()
+    again = call("quality", graph, "--output", steps)
+    assert f"{steps} is not finished any more" in again.stderr and "publish" in again.stderr
+    assert not (steps / layout.MANIFEST).exists()
+    assert not call("quality", graph, "--output", steps).stderr
 
 
 def test_convert_takes_an_assignment_made_elsewhere(graph: Path, output: Path) -> None:

@@ -23,7 +23,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     for what in ("added", "changed", "removed"):
         for path in getattr(changes, what):
             console.line(f"{what:<8} {path}")
-    console.line(f"{changes.unchanged:,} files are the same")
+    console.line(f"{'same':<8} {changes.unchanged:,} file{'s' * (changes.unchanged != 1)}")
     return changes.to_json()
 
 
