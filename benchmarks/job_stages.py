@@ -1,9 +1,10 @@
-"""Where the seconds of a job go: processor time and page faults by stage, of this and of an earlier version.
+"""Where the seconds of a job go, by stage: processor time, wall time and page faults, of two versions.
 
     git worktree add BEFORE COMMIT
-    python -m benchmarks.job_stages GRAPH [--before BEFORE] [--rounds 3]
+    python -m benchmarks.job_stages GRAPH [--before BEFORE] [--rounds 3] [--note TEXT]
 
-Both versions run in turns. Processor time says more than wall time on a machine that other processes use too.
+Both versions run in turns. The busy share is processor time over wall time and cores. On a machine that other
+processes use too, processor time says more than these two; ``--note`` says so in the results.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,15 +24,15 @@ from typing import Any
 HERE = Path(__file__).resolve()
 PARTS = 4
 START = "start and exit"
-FIGURES = ("user", "sys", "faults")
+FIGURES = ("user", "sys", "wall", "faults")
 Figures = dict[str, float]
 
 
 def used() -> Figures:
-    """Return the processor time and the page faults of this process and its finished children so far."""
+    """Return processor time and page faults of this process and its finished children, and the time."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     times = {"user": sum(one.ru_utime for one in usages), "sys": sum(one.ru_stime for one in usages)}
-    return {**times, "faults": sum(one.ru_minflt for one in usages)}
+    return {**times, "wall": time.monotonic(), "faults": sum(one.ru_minflt for one in usages)}
 
 
 class Stages:
@@ -38,7 +40,7 @@ class Stages:
 
     def __init__(self) -> None:
         self.found: dict[str, Figures] = {}
-        self._stage, self._last = START, dict.fromkeys(FIGURES, 0.0)
+        self._stage, self._last = START, {**dict.fromkeys(FIGURES, 0.0), "wall": time.monotonic()}
         self._lock = threading.Lock()
 
     def enter(self, task: str) -> None:
@@ -89,8 +91,9 @@ def measured(checkout: Path, graph: Path) -> dict[str, Figures]:
     found: dict[str, Figures] = json.loads(cost.output.splitlines()[-1])
     seen = sum(figures["user"] + figures["sys"] for figures in found.values())
     found[START]["user"] += cost.cpu - seen  # the end of the process
+    found[START]["wall"] += cost.wall - sum(figures["wall"] for figures in found.values())
     whole = {name: sum(figures[name] for figures in found.values()) for name in FIGURES}
-    return {**found, "whole job": {**whole, "peak": cost.peak, "wall": cost.wall}}
+    return {**found, "whole job": {**whole, "peak": cost.peak}}
 
 
 def median(rounds: list[dict[str, Figures]]) -> dict[str, Figures]:
@@ -102,14 +105,18 @@ def median(rounds: list[dict[str, Figures]]) -> dict[str, Figures]:
 
 def page(results: dict[str, Any]) -> str:
     versions: dict[str, dict[str, Figures]] = results["versions"]
-    lines = [f"`{results['command']}`: medians of {results['rounds']} rounds, in turns; {PARTS} parts", ""]
-    cells = [f"{name}: {kind}" for name in versions for kind in ("user s", "sys s", "thousand page faults")]
+    lines = [f"`{results['command']}`: medians of {results['rounds']} rounds, in turns; {PARTS} parts"]
+    lines += [results["note"], ""]
+    kinds = ("user s", "sys s", "wall s", "busy", "thousand page faults")
+    cells = [f"{name}: {kind}" for name in versions for kind in kinds]
     lines += ["| stage | " + " | ".join(cells) + " |", "|---|" + "---:|" * len(cells)]
     for stage in next(iter(versions.values())):
         row = []
         for found in versions.values():
             figures = found[stage]
-            row += [f"{figures['user']:.1f}", f"{figures['sys']:.1f}", f"{figures['faults'] / 1000:.0f}"]
+            busy = (figures["user"] + figures["sys"]) / (figures["wall"] * results["cores"])
+            row += [*(f"{figures[kind]:.1f}" for kind in ("user", "sys", "wall")), f"{busy:.0%}"]
+            row.append(f"{figures['faults'] / 1000:.0f}")
         lines.append(f"| {stage} | " + " | ".join(row) + " |")
     peaks = [f"{name}: {found['whole job']['peak'] / 1e9:.2f} GB" for name, found in versions.items()]
     return "\n".join([*lines, "", f"Peak memory of all processes: {', '.join(peaks)}."]) + "\n"
@@ -120,8 +127,11 @@ def main() -> None:
     parser.add_argument("graph", type=Path)
     parser.add_argument("--before", type=Path, help="checkout of an earlier version")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--note", default="", help="what to say about the machine")
     parser.add_argument("--output", type=Path, default=HERE.parent / "results")
     args = parser.parse_args()
+    from benchmarks.processes import machine
+
     checkouts = {"now": HERE.parents[1], **({"before": args.before.absolute()} if args.before else {})}
     runs: dict[str, Callable[[], dict[str, Figures]]] = {
         name: (lambda folder=folder: measured(folder, args.graph.absolute()))  # type: ignore[misc]
@@ -134,6 +144,8 @@ def main() -> None:
     results = {
         "command": "python -m benchmarks.job_stages GRAPH" + (" --before BEFORE" if args.before else ""),
         "rounds": args.rounds,
+        "cores": machine()["cores"],
+        "note": args.note,
         "versions": {name: median(rounds) for name, rounds in found.items()},
     }
     (args.output / "job_stages.md").write_text(page(results))
