@@ -182,7 +182,7 @@ def main() -> None:
     if args.tenfold:
         graph = graph_at(args.folder, TENFOLD, "parquet")
         jobs = {"partition-ops auto": lambda: our_job(graph, "auto", TENFOLD_PARTS)}
-        results["scales"]["10"] = {"parts": TENFOLD_PARTS, "jobs": repeat(jobs, 1)}
+        results["scales"]["10"] = {"parts": TENFOLD_PARTS, "jobs": repeat(jobs, args.rounds)}
     args.output.mkdir(parents=True, exist_ok=True)
     (args.output / "jobs.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
     (args.output / "jobs.md").write_text(page(results))

@@ -7,8 +7,8 @@ from typing import Any
 
 THEIRS, OURS = "dgl partition_graph", "partition-ops auto"
 LIMITS = (  # targets, as ratios at scale 1
-    ("whole job, speed relative to partition_graph", "wall", 4.0, True),
-    ("peak memory relative to partition_graph", "peak", 0.5, False),
+    ("whole job, speed relative to partition_graph", "wall", 6.0, True),
+    ("peak memory relative to partition_graph", "peak", 0.25, False),
     ("edge cut relative to partition_graph", "edge_cut", 0.91, False),
 )
 
@@ -17,7 +17,8 @@ def page(results: dict[str, Any]) -> str:
     """Return the results as Markdown."""
     cores, memory = results["machine"]["cores"], results["machine"]["memory_gib"]
     lines = [
-        f"`{results['command']}`: {cores} cores, {memory} GiB, medians of {results['rounds']} rounds",
+        f"`{results['command']}`: {cores} cores, {memory} GiB, medians of {results['rounds']} rounds, with"
+        " the least and the greatest wall time. Each round runs every row once.",
         "",
     ]
     for scale, found in results["scales"].items():
@@ -27,7 +28,7 @@ def page(results: dict[str, Any]) -> str:
             lines += ["Partitioning only, without the start of the process:", ""]
             lines += [*_partitioning(found["partitioning"]), ""]
     if "1" in results["scales"]:
-        lines += ["## Targets at scale 1", "", *_ratios(results["scales"])]
+        lines += ["## Targets at scale 1", "", *_ratios(results)]
     return "\n".join(lines) + "\n"
 
 
@@ -38,7 +39,9 @@ def _jobs(jobs: dict[str, Any]) -> list[str]:
     ]
     for name, job in jobs.items():
         cost = job["cost"]
-        figures = f"{cost['wall']:.1f} | {cost['cpu']:.1f} | {cost['peak'] / 1e9:.2f}"
+        walls = sorted(one["wall"] for one in job["rounds"])
+        wall = f"{cost['wall']:.1f} ({walls[0]:.1f} to {walls[-1]:.1f})"
+        figures = f"{wall} | {cost['cpu']:.1f} | {cost['peak'] / 1e9:.2f}"
         lines.append(f"| {name} | {figures} | {job['edge_cut']:.2%} | {job['imbalance']:.3f} |")
     return lines
 
@@ -61,7 +64,8 @@ def _partitioning(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _ratios(scales: dict[str, Any]) -> list[str]:
+def _ratios(results: dict[str, Any]) -> list[str]:
+    scales = results["scales"]
     jobs, alone = scales["1"]["jobs"], scales["1"]["partitioning"]
     theirs, ours = ({**jobs[name]["cost"], **jobs[name]} for name in (THEIRS, OURS))
     lines = ["| | target | measured |", "|---|---:|---:|"]
@@ -69,6 +73,9 @@ def _ratios(scales: dict[str, Any]) -> list[str]:
         ratio = theirs[figure] / ours[figure] if more else ours[figure] / theirs[figure]
         lines.append(f"| {title} | {'≥' if more else '≤'} {limit:g} | {ratio:.2f} |")
     lines.append(f"| worst type imbalance | ≤ 1.05 | {ours['imbalance']:.3f} |")
+    lines.append(f"| processor time of the whole job, s | ≤ 20 | {ours['cpu']:.1f} |")
+    busy = ours["cpu"] / (ours["wall"] * results["machine"]["cores"])
+    lines.append(f"| share of the time that the cores are busy | ≥ 0.8 | {busy:.2f} |")
     faster = alone["metis"]["seconds"] / alone["two-level"]["seconds"]
     lines.append(f"| partitioning, speed relative to METIS with the same constraints | ≥ 5 | {faster:.1f} |")
     on_s3 = jobs.get(f"{OURS}, S3 to S3")
@@ -77,9 +84,9 @@ def _ratios(scales: dict[str, Any]) -> list[str]:
         lines.append(f"| S3 to S3, time relative to the local run | ≤ 2 | {slower:.2f} |")
     if "10" in scales:
         tenfold = scales["10"]["jobs"][OURS]["cost"]
-        lines.append(f"| tenfold graph, peak GB | ≤ 12 | {tenfold['peak'] / 1e9:.1f} |")
+        lines.append(f"| tenfold graph, peak GB | ≤ 6 | {tenfold['peak'] / 1e9:.1f} |")
         lines.append(
-            f"| tenfold graph, time relative to scale 1 | ≤ 12 | {tenfold['wall'] / ours['wall']:.1f} |"
+            f"| tenfold graph, time relative to scale 1 | ≤ 10.5 | {tenfold['wall'] / ours['wall']:.1f} |"
         )
     return lines
 
