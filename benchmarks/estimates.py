@@ -2,6 +2,7 @@
 
     python -m benchmarks.estimates GRAPH [--num-parts 4] [--engine auto] [--num-hops 1] [--graph-formats coo]
     python -m benchmarks.estimates --real history,names [--num-parts 4] …
+    python -m benchmarks.estimates … --output benchmarks/results
 
 With ``--real``, the graphs are those of `benchmarks.real_graph_sources`; ``all`` means all of them. Every
 stage runs in its own process with its own temporary folder, and then the whole job runs in one process.
@@ -9,9 +10,10 @@ Memory is the peak resident set of the process (``ru_maxrss``), mapped files inc
 files that the stage leaves, scratch included; temporary files are sampled every 20 ms. The columns with a
 ratio are the estimate over the measurement. Ratios above 1.5 or below its inverse are marked, and the exit
 code is then 1; memory and temporary files below 16 MiB, disk below 1 MiB and times below 3 s are ignored. The
-estimated seconds are compared with those on the clock and, because other processes disturb these, also with
-those of the processors, which a quiet machine divides among all: an estimate is good if it lies between the
-two, or within the factor of either.
+estimated seconds are compared with those of the processors, because other processes disturb the clock: a
+quiet machine needs between the seconds of all processors divided by their number, and all of them. With
+``--output``, ``estimates.json`` and ``.md`` in that folder get the figures; those of other graphs and options
+that are there already stay.
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import machine
 from partition_ops.system.parallel import cores
 
 FACTOR = 1.5
 WATCH_SECONDS = 0.02
 LEAST_SECONDS = 3.0
 LEAST = {"memory": 16 << 20, "disk": 1 << 20, "temporary": 16 << 20}
+FIGURES = (*LEAST, "seconds")
+Row = dict[str, Any]
 PROGRAM = (sys.executable, "-m", "partition_ops.cli")
 
 
@@ -122,35 +127,89 @@ def measure(
     return {**found, "whole job": run(["run", graph, str(whole), *options, *halo], whole)}
 
 
-def compare(estimate: dict[str, Any], measured: dict[str, Measured]) -> tuple[list[str], bool]:
-    """Return the lines of a table, and whether all ratios are within the factor."""
-    lines = [f"{'':10}" + "".join(f"{name + ' MiB':>24}{'':7}" for name in LEAST)]
-    lines[0] += f"{'seconds: estimated, clock, processor':>38}"
-    good = True
+def compare(estimate: dict[str, Any], measured: dict[str, Measured]) -> list[Row]:
+    """Return a row for each stage, with estimate, measurement and their ratio of each figure.
+
+    A ratio is 1 if both are small. That of the seconds is 1 if the estimate lies between the seconds of all
+    processors and those divided by their number.
+    """
+    rows = []
     for stage in (*estimate["stages"], estimate["whole"]):
         found = measured.get(stage["stage"])
         if found is None:
             continue
         # the whole job removes its scratch at the end
         scratch = 0 if stage["stage"] == "whole job" else stage["scratch"]
-        disk = stage["output"] + scratch
-        said = {"memory": stage["memory"], "disk": disk, "temporary": stage["temporary"] + stage["cache"]}
-        line = f"{stage['stage']:10}"
+        said = {
+            "memory": stage["memory"],
+            "disk": stage["output"] + scratch,
+            "temporary": stage["temporary"] + stage["cache"],
+        }
+        row: Row = {"stage": stage["stage"]}
         for name, least in LEAST.items():
             expected, real = said[name], getattr(found, name)
-            significant = max(expected, real) >= least
-            factor = expected / max(real, 1) if significant else 1.0
-            near = 1 / FACTOR <= factor <= FACTOR
-            good &= near
-            times = f"{factor:5.2f}{' ' if near else '!'}" if significant else "     -"
-            line += f"{expected / 2**20:11,.0f} {real / 2**20:11,.0f}  {times} "
-        least = min(found.seconds, found.processor / cores())
-        most = max(found.seconds, found.processor)
-        near = least / FACTOR <= stage["seconds"] <= most * FACTOR or most < LEAST_SECONDS
-        good &= near
-        times = f"{stage['seconds']:7.1f} {found.seconds:7.1f} {found.processor:7.1f}"
-        lines.append(f"{line}{times}{' ' if near else '!'}")
-    return lines, good
+            ratio = expected / max(real, 1) if max(expected, real) >= least else 1.0
+            row[name] = {"estimated": expected, "measured": real, "ratio": round(ratio, 3)}
+        first, last = found.processor / cores(), found.processor
+        nearest = min(max(stage["seconds"], first), last)
+        row["seconds"] = {
+            "estimated": round(stage["seconds"], 2),
+            "clock": round(found.seconds, 2),
+            "processor": round(found.processor, 2),
+            "ratio": round(stage["seconds"] / nearest, 3) if last >= LEAST_SECONDS else 1.0,
+        }
+        rows.append(row)
+    return rows
+
+
+def good(row: Row) -> bool:
+    """Return whether all ratios of a stage are within the factor."""
+    return all(1 / FACTOR <= row[name]["ratio"] <= FACTOR for name in FIGURES)
+
+
+def page(runs: list[Row]) -> str:
+    """Return the results as Markdown."""
+    every = [(run, row) for run in runs for row in run["stages"]]
+    beyond = sum(not good(row) for _, row in every)
+    lines = [
+        "Estimated / measured on two cores, `python -m benchmarks.estimates --output benchmarks/results`."
+        f" {len(runs)} jobs, {len(every)} rows; {beyond} with a factor above {FACTOR}. Memory (peak) and disk"
+        " in MiB; seconds: estimated / on the clock / of all processors. The machine had other work, so the"
+        " clock shows more than a quiet machine needs. A factor is 1 if both figures are small, and that of"
+        " the seconds if the estimate lies between those of all processors and half of them.",
+        "",
+        "| graph | parts | " + " | ".join(f"worst factor of {name}" for name in FIGURES) + " |",
+        "|---|---:|" + "---:|" * len(FIGURES),
+    ]
+    for run in runs:
+        worst = [max((row[name]["ratio"] for row in run["stages"]), key=_factor) for name in FIGURES]
+        lines.append(
+            "| " + " | ".join([run["graph"], str(run["parts"]), *(f"{one:.2f}" for one in worst)]) + " |"
+        )
+    lines += ["", "| graph | stage | memory | disk | temporary | seconds | above the factor |"]
+    lines += ["|---|---|---:|---:|---:|---:|---|"]
+    for run, row in every:
+        pairs = [(row[name]["estimated"], row[name]["measured"]) for name in LEAST]
+        cells = [f"{said / 2**20:,.0f} / {found / 2**20:,.0f}" for said, found in pairs]
+        times = row["seconds"]
+        cells.append(f"{times['estimated']:.1f} / {times['clock']:.1f} / {times['processor']:.1f}")
+        above = ", ".join(name for name in FIGURES if _factor(row[name]["ratio"]) > FACTOR)
+        lines.append("| " + " | ".join([run["graph"], row["stage"], *cells, above]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _factor(ratio: float) -> float:
+    return max(ratio, 1 / max(ratio, 1e-9))
+
+
+def keep(run: Row, folder: Path) -> None:
+    """Add a run to the results, in place of an older one of the same graph and options."""
+    path, same = folder / "estimates.json", ("graph", "options")
+    runs = json.loads(path.read_text())["runs"] if path.exists() else []
+    runs = [one for one in runs if any(one[name] != run[name] for name in same)] + [run]
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n")
+    (folder / "estimates.md").write_text(page(runs))
 
 
 def main() -> int:
@@ -163,32 +222,38 @@ def main() -> int:
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--num-hops", default="1")
     parser.add_argument("--graph-formats", default="coo")
+    parser.add_argument("--output", type=Path, help="folder of the results")
     args = parser.parse_args()
     options = ["--num-parts", args.num_parts, "--engine", args.engine]
     halo = ["--num-hops", args.num_hops, "--graph-formats", args.graph_formats]
     if not args.real:
-        return 0 if show(args.graph, args.graph, options, halo) else 1
+        run = look(Path(args.graph).name, args.graph, options, halo, args.output)
+        return 0 if all(map(good, run["stages"])) else 1
     from benchmarks.real_graph_sources import all_graphs, builders
     from benchmarks.real_graphs import write_chunked
 
-    good = True
+    runs = []
     for graph in all_graphs([*builders(Path())] if args.real == "all" else args.real.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            good &= show(graph.name, str(write_chunked(graph, Path(folder) / "graph")), options, halo)
-    return 0 if good else 1
+            chunked = str(write_chunked(graph, Path(folder) / "graph"))
+            runs.append(look(graph.name, chunked, options, halo, args.output))
+    return 0 if all(good(row) for run in runs for row in run["stages"]) else 1
 
 
-def show(name: str, graph: str, options: list[str], halo: list[str]) -> bool:
-    """Print the table of one graph; return whether all ratios are within the factor."""
+def look(name: str, graph: str, options: list[str], halo: list[str], results: Path | None) -> Row:
+    """Estimate and measure one graph, print the figures, and add them to the results."""
     asked = [*PROGRAM, "estimate", graph, *options, *halo, "--json"]
     estimate = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
     with tempfile.TemporaryDirectory() as folder:
         stages = [stage["stage"] for stage in estimate["stages"]]
         measured = measure(graph, Path(folder), options, halo, stages)
-    lines, good = compare(estimate, measured)
-    print(f"{name}, {' '.join([*options, *halo])}; estimated, measured, and their ratio")
-    print("\n".join(lines), flush=True)
-    return good
+    rows = compare(estimate, measured)
+    sizes = {"nodes": estimate["nodes"], "edges": estimate["edges"], "parts": estimate["num_parts"]}
+    run = {"graph": name, "options": [*options, *halo], **sizes, "stages": rows}
+    print(page([run]), flush=True)
+    if results is not None:
+        keep(run, results)
+    return run
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ MOST_CLUSTERED = 1 << 30  # a larger graph of clusters is contracted again
 METIS = 110  # bytes a half-edge, in addition to the graph itself, which is mapped
 # seconds of a processor for the search of auto in 4 partitions: in all; for each start, a node in a graph of
 # one type, a node in one of several, and a half-edge. Then the power of the doublings of the partitions.
-# To renew: python -m benchmarks.estimates --real all
-SEARCH_SECONDS, SEARCH_NODE, SEARCH_TYPED_NODE, SEARCH_HALF_EDGE = 1.1, 6e-6, 18e-6, 0.3e-6
+# To renew: python -m benchmarks.estimates --real all --output benchmarks/results
+SEARCH_SECONDS, SEARCH_NODE, SEARCH_TYPED_NODE, SEARCH_HALF_EDGE = 1.1, 8e-6, 14e-6, 1e-6
 SEARCH_DOUBLINGS = 0.75
 SMALL = 128 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
