@@ -1,11 +1,12 @@
 """Partition the history of a repository at six dates, each time from the partitions of the date before.
 
-    python -m benchmarks.growing_history [--parts 4,8] [--repository CLONE]
+    python -m benchmarks.growing_history [--parts 2,4,8] [--seed 0] [--rounds 3] [--repository CLONE]
 
 The graph has the commits up to a date, their authors, and the files that they change. The dates are those of
 half of the commits, 60, 70, 80, 90 and 100 % of them. The stage ``partition`` runs with ``--previous`` and
-without, each in its own process. Seconds are those in the record of the stage. Without a clone it is the
-kept graph ``history``. Results go to ``benchmarks/results/growing_history.json`` and ``.md``.
+without, alternately, each in its own process. Seconds are medians of those in the record of the stage.
+Without a clone it is the kept graph ``history``. Results go to ``benchmarks/results/growing_history.json``
+and ``.md``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.growth import CLI, partition_stage, say
+from benchmarks.growth import CLI, both_ways, say
 from benchmarks.processes import machine, measure
 from benchmarks.real_graph_sources import FOLDER, RealGraph, history
 from benchmarks.real_graphs import write_chunked
@@ -38,7 +39,7 @@ def until(graph: RealGraph, commits: int) -> RealGraph:
     return RealGraph(graph.name, graph.kind, nodes, edges)
 
 
-def steps(graph: RealGraph, parts: int, folder: Path) -> list[dict[str, Any]]:
+def steps(graph: RealGraph, parts: int, folder: Path, rounds: int, seed: int) -> list[dict[str, Any]]:
     """Return the figures of both ways at each date but the first."""
     found: list[dict[str, Any]] = []
     previous: Path | None = None
@@ -47,14 +48,20 @@ def steps(graph: RealGraph, parts: int, folder: Path) -> list[dict[str, Any]]:
         source = write_chunked(now, folder / f"graph-{percent}")
         say(f"{parts} partitions, {percent} % of the commits")
         run = folder / f"run-{percent}"
-        options = ["--num-parts", str(parts), *(["--previous", str(previous)] if previous else [])]
-        measure([*CLI, "run", str(source), str(run), *options])
+        options = ["--num-parts", str(parts), "--seed", str(seed)]
+        measure(
+            [
+                *CLI,
+                "run",
+                str(source),
+                str(run),
+                *options,
+                *(["--previous", str(previous)] if previous else []),
+            ]
+        )
         if previous is not None:
-            again = folder / "again"
-            measure([*CLI, "prepare", str(source), "--output", str(again)])
-            full = partition_stage(source, again, parts, None)
-            incremental = partition_stage(source, again, parts, previous)
-            found.append({"percent": percent, "nodes": now.nodes, "full": full, "incremental": incremental})
+            ways = both_ways(source, previous, parts, rounds, seed)
+            found.append({"percent": percent, "nodes": now.nodes, **ways})
         previous = run
     return found
 
@@ -62,9 +69,9 @@ def steps(graph: RealGraph, parts: int, folder: Path) -> list[dict[str, Any]]:
 def page(results: dict[str, Any]) -> str:
     """Return the results as Markdown."""
     lines = [
-        "`python -m benchmarks.growing_history`: commits, authors and files of a repository at six dates."
+        f"`{results['command']}`: commits, authors and files of a repository at six dates."
         " Each incremental run follows the one before; the first is a full run. Seconds are those of the"
-        " stage.",
+        f" stage, medians of {results['rounds']} rounds.",
         "",
         "| parts | commits | full s | incremental s | relative | cut, full | cut, incremental | relative"
         " | old nodes moved | worst type imbalance | mode |",
@@ -86,7 +93,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--parts", type=lambda text: [int(one) for one in text.split(",")], default=[4, 8])
+    parser.add_argument("--parts", type=lambda text: [int(one) for one in text.split(",")], default=[2, 4, 8])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repository", type=Path, help="clone (default: the kept graph history)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     args = parser.parse_args()
@@ -94,8 +103,15 @@ def main() -> None:
     found = {}
     for parts in args.parts:
         with tempfile.TemporaryDirectory() as folder:
-            found[str(parts)] = steps(graph, parts, Path(folder))
-    results = {"machine": machine(), "repository": args.repository is not None, "parts": found}
+            found[str(parts)] = steps(graph, parts, Path(folder), args.rounds, args.seed)
+    clone = ["--repository CLONE"] * (args.repository is not None)
+    options = [f"--parts {','.join(found)}", f"--seed {args.seed}", f"--rounds {args.rounds}", *clone]
+    results = {
+        "command": " ".join(["python -m benchmarks.growing_history", *options]),
+        "machine": machine(),
+        "rounds": args.rounds,
+        "parts": found,
+    }
     args.output.mkdir(parents=True, exist_ok=True)
     (args.output / "growing_history.json").write_text(json.dumps(results, indent=1) + "\n")
     (args.output / "growing_history.md").write_text(page(results))

@@ -46,12 +46,14 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def partition_stage(graph: Path, run: Path, num_parts: int, previous: Path | None) -> dict[str, Any]:
+def partition_stage(
+    graph: Path, run: Path, num_parts: int, previous: Path | None, seed: int = 0
+) -> dict[str, Any]:
     """Run the stage in its own process on a prepared graph: seconds, edge cut, imbalance, nodes moved."""
     (run / layout.record("partition")).unlink(missing_ok=True)
     command = [*CLI, "partition", str(graph), "--output", str(run), "--num-parts", str(num_parts), "--json"]
     follow = ["--previous", str(previous)] if previous else []
-    cost = measure([*command, "--engine", ENGINE, *follow])
+    cost = measure([*command, "--engine", ENGINE, "--seed", str(seed), *follow])
     result = json.loads(cost.output)
     counters = result["counters"]
     sidecar = json.loads((run / layout.ASSIGNMENT / layout.ASSIGNMENT_SIDECAR).read_text())
@@ -74,14 +76,14 @@ def _imbalance(graph: Path, run: Path, num_parts: int) -> float:
     return max(float(counts.max() * num_parts / counts.sum()) for counts in sizes)
 
 
-def both_ways(graph: Path, previous: Path, num_parts: int, rounds: int) -> dict[str, Any]:
+def both_ways(graph: Path, previous: Path, num_parts: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Run incremental and full runs alternately; return medians of the seconds."""
     found: dict[str, list[dict[str, Any]]] = {"full": [], "incremental": []}
     with tempfile.TemporaryDirectory(dir=graph.parent) as folder:
         measure([*CLI, "prepare", str(graph), "--output", folder])
         for _ in range(rounds):
-            found["full"].append(partition_stage(graph, Path(folder), num_parts, None))
-            found["incremental"].append(partition_stage(graph, Path(folder), num_parts, previous))
+            for way, before in (("full", None), ("incremental", previous)):
+                found[way].append(partition_stage(graph, Path(folder), num_parts, before, seed))
     return {
         way: {**results[-1], "seconds": median(one["seconds"] for one in results)}
         for way, results in found.items()

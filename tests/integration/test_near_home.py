@@ -65,6 +65,25 @@ def test_no_more_nodes_move_than_may(
     assert moved[0] <= max(0.02 * np.count_nonzero(old), moved[2]) < moved[1]
 
 
+def test_results_that_moved_too_many_nodes_are_pulled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty communities are divided between two partitions; only some of them can be put together."""
+    sizes = [6] * 60 + [12] * 24
+    problem = prepared(communities(sizes), tmp_path, CONFIG)
+    begins = np.cumsum([0, *sizes])
+    homes = (np.arange(begins[-1]) * 3 // begins[-1]).astype(np.int32)
+    for community in range(10, 40):
+        begin, end = begins[community : community + 2]
+        homes[begin:end] = np.where(np.arange(end - begin) < (end - begin) // 2, community, community + 1) % 3
+    previous = PreviousAssignment(homes, None)
+    simple, found = next(place_and_refine(problem, previous)), search_near_home(problem, previous, 4)
+    monkeypatch.setattr(near_home, "MOST_PULLS", 0)
+    unpulled = search_near_home(problem, previous, 4)
+    assert edge_cut(problem, found) < edge_cut(problem, unpulled)
+    assert np.count_nonzero(found != homes) <= max(np.count_nonzero(simple != homes), MOST_MOVED * len(homes))
+
+
 def test_the_number_of_cores_changes_nothing(
     mixed: tuple[Problem, PreviousAssignment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,3 +129,14 @@ def test_a_sample_shows_that_a_larger_cut_is_not_a_drift(tmp_path: Path) -> None
     assert cuts["now"] > 2 * cuts["before"]
     assert cuts["full"] is None  # there was no full run
     assert cuts["now"] <= 1.05 * cuts["last_full"]  # of the sample, for later runs
+
+
+def test_a_full_run_must_pay_off(tmp_path: Path) -> None:
+    """It moves many nodes, so it follows only if the cut exceeds the drift several times."""
+    before, _ = partitioned(blocks(300), tmp_path / "before")
+    after, counters = partitioned(blocks(300, across=4), tmp_path / "after", before, drift=2.0)
+    cuts = migration(after)["edge_cut"]
+    assert counters["mode"] == "incremental"
+    assert cuts["now"] > 2 * cuts["last_full"] > 0
+    assert "a full run follows above 4.000 times" in counters["reason"]
+    assert cuts["last_full"] == cuts["before"]  # later runs are compared with it too

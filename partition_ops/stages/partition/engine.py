@@ -71,6 +71,13 @@ class Engine(ABC):
         """
         return None
 
+    def most_drift(self, problem: Problem) -> float:
+        """Return the largest share of edges cut, relative to the last full run, without a full run.
+
+        The option by default. An engine may return more if `follow` already searches near the old partitions.
+        """
+        return problem.config.drift
+
     def check(self, config: PartitionConfig) -> None:
         """Raise an error if this engine, on this machine, cannot do what the options ask for.
 

@@ -214,7 +214,8 @@ class PartitionConfig(StageConfig):
     drift: float = option(
         1.05,
         help="Largest share of edges cut, as a multiple of that of the last full run. Above it, whole"
-        " clusters move; if that is not enough, a full run follows.",
+        " clusters move; if that is not enough, a full run follows. In graphs of which auto makes several"
+        " partitions, a full run follows above three times the drift, such as 1.15 instead of 1.05.",
         title="Drift",
         section="Growth",
         metavar="D",

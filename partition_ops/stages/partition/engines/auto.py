@@ -18,6 +18,7 @@ from partition_ops.stages.partition.options import TINY, starts_of_auto
 from partition_ops.stages.partition.problem import Parts, Problem
 
 SAMPLED = 2  # starts, to tell whether a grown graph must be cut more
+PAYS = 3  # a full run moves a third of the nodes; it must gain so many times what the drift may lose
 MOST_SUMS = 1 << 26  # nodes times partitions
 
 
@@ -71,6 +72,11 @@ class Auto(Engine):
         graph = Graph.of_input(problem.graph)
         limits = constraints_of(problem)
         return Tries(problem.config, graph, limits, SAMPLED, None, thorough=False).run()
+
+    def most_drift(self, problem: Problem) -> float:
+        """Return the option, or more for a graph that is not large."""
+        drift = problem.config.drift
+        return 1 + PAYS * (drift - 1) if number_of_starts(problem) else drift
 
 
 def number_of_starts(problem: Problem) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 
 from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.incremental.regroup import LESS_SLACK, SLACK, loosen
 from partition_ops.stages.partition.multilevel.fm import Homes, climb
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
@@ -24,9 +25,13 @@ from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.parallel import cores
 
 MOST_MOVED = 0.1  # share of the old nodes
-CLUSTERS = (256, 128, 512)  # of the largest size make a partition; the starts take turns
-PRICES = (0.3, 0.1, 0.03)  # multiples of the migration price; the starts take turns
-ROUNDS = (0.1, 0.3)  # multiples of the migration price, when partitions are combined
+CLUSTERS = (256, 512, 128)  # of the largest size make a partition; the starts take turns
+STARTS = 0.5  # as many as a full run has, for half of its time
+FEWEST_STARTS = 3
+PRICES = (0.05, 0.03, 0.1)  # multiples of the migration price; the starts take turns
+DEARER = 3  # factor of the price while a result moves too many nodes
+MOST_PULLS = 4
+ROUNDS = 2  # of combinations, at the second of the prices
 NEAR = 1.01  # times the smallest cut: refinement around the changes, which moves few nodes, is enough
 SEARCHES = 3  # on the smallest graph; the best of them goes on
 
@@ -52,14 +57,15 @@ def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int
 
     New nodes join their neighbours. Then clusters of any nodes, each in the partition of most of its nodes,
     move between partitions where that saves more edges than the price of the old nodes in them, and so do
-    smaller clusters and single nodes. This is done several times, with clusters of several sizes and at
-    several prices. The best results are combined, and the one that cuts the fewest edges is kept, unless
-    refinement around the changes cuts nearly as few.
+    smaller clusters and single nodes. This is done several times, with clusters of several sizes and
+    at several prices. A result in which too many nodes moved is pulled back at higher prices. The best
+    results are combined, and the one that cuts the fewest edges is kept, unless refinement around the changes
+    cuts nearly as few.
 
     Args:
         problem: The graph, and how to partition it.
         previous: The old partitions.
-        starts: How many partitions to make, before the best are combined.
+        starts: How many partitions a full run makes, before the best are combined; here it is half of that.
 
     Returns:
         (nodes,) int32, partition by homogeneous ID; None if balance cannot be restored.
@@ -101,13 +107,14 @@ class _NearHome:
         self.placed = placed[self.tries.connected]
         most = int(MOST_MOVED * np.count_nonzero(self.previous.homes != NOWHERE))
         self.most_moved = max(most, self._moved(self.placed))
+        starts = max(FEWEST_STARTS, int(STARTS * starts))
         with ThreadPoolExecutor(cores()) as pool:
             found = self._do_all(pool, [lambda: self.placed, *map(self._starter, range(starts))])
             simple = found[0]
-            for number, factor in enumerate(ROUNDS):
+            for number in range(ROUNDS):
                 best = sorted(found, key=lambda one: one[:3])[:COMBINED]
                 pairs = enumerate(combinations(best, 2), 100 * number)
-                found += self._do_all(pool, [self._combiner(pair, seed, factor) for seed, pair in pairs])
+                found += self._do_all(pool, [self._combiner(pair, seed) for seed, pair in pairs])
         chosen = min(found, key=lambda one: one[:3])
         if not simple.unusable and simple.cut <= NEAR * chosen.cut:
             chosen = simple
@@ -130,29 +137,44 @@ class _NearHome:
 
     def _starter(self, number: int) -> Callable[[], Labels]:
         """Return the work of one start."""
-        clusters = CLUSTERS[number // len(PRICES) % len(CLUSTERS)]
-        homes = self._homes_at(PRICES[number % len(PRICES)])
+        clusters, price = CLUSTERS[number % len(CLUSTERS)], PRICES[number // len(CLUSTERS) % len(PRICES)]
         seed = self.problem.config.seed * 1009 + number
+        slack = SLACK * (number % 2)  # every other start
 
         def work() -> Labels:
-            parts = self._start(clusters, seed, homes)
-            return self.tries.cycle(parts, parts, seed, homes)
+            parts = self._start(clusters, seed, self._homes_at(price), slack)
+            return self._search(parts, parts, seed, price)
 
         return work
 
-    def _combiner(self, pair: tuple[Found, Found], number: int, factor: float) -> Callable[[], Labels]:
+    def _combiner(self, pair: tuple[Found, Found], number: int) -> Callable[[], Labels]:
         """Return the work of combining two partitions, the first being the better one."""
         one, other = pair
         seed = self.problem.config.seed * 1009 + number
-        return lambda: self.tries.cycle(
-            one.parts, overlay(one.parts, other.parts), seed, self._homes_at(factor)
-        )
+        return lambda: self._search(one.parts, overlay(one.parts, other.parts), seed, PRICES[1])
+
+    def _search(self, parts: Labels, cells: Labels, seed: int, price: float) -> Labels:
+        """Search by a cycle, and again at higher prices while too many nodes moved."""
+        parts = self.tries.cycle(parts, cells, seed, self._homes_at(price))
+        for _ in range(MOST_PULLS):
+            if self._moved(parts) <= self.most_moved:
+                break
+            price *= DEARER
+            parts = self.tries.cycle(parts, overlay(parts, self.placed), seed, self._homes_at(price))
+        return parts
 
     def _homes_at(self, factor: float) -> Homes:
         return Homes(self.nodes, factor * self.problem.config.migration_price)
 
-    def _start(self, clusters: int, seed: int, homes: Homes) -> Labels:
-        """Search on a graph of clusters, which need not keep to the old partitions, and on larger ones."""
+    def _start(self, clusters: int, seed: int, homes: Homes, slack: float) -> Labels:
+        """Search on a graph of clusters, which need not keep to the old partitions, and on larger ones.
+
+        Args:
+            clusters: Number of clusters of the largest size that make a partition.
+            seed: For clusters and searches.
+            homes: The old partitions, and the price.
+            slack: As in `regroup`: 0 for none.
+        """
         levels, graph, constraints = self.tries.levels(clusters, seed)
         theirs, votes = [homes], Homes(np.zeros_like(self.nodes), 0)
         votes.nodes[np.arange(len(self.placed)), self.placed] = 1
@@ -161,6 +183,8 @@ class _NearHome:
             theirs.append(theirs[-1].contracted(numbers, count))
             votes = votes.contracted(numbers, count)
         parts = votes.nodes.argmax(axis=1).astype(np.int32)
+        kinds = 2 if self.problem.config.balance == "edges" else 1
+        constraints = loosen(constraints, kinds, slack if levels else 0)
         _refine_near(graph, constraints, parts, theirs[-1])
         tried: list[tuple[int, int, Labels]] = []
         for number in range(SEARCHES if levels else 1):
@@ -168,8 +192,9 @@ class _NearHome:
             saved = climb(graph, constraints, one, seed * SEARCHES + number, homes=theirs[-1])
             tried.append((-saved, number, one))
         parts = min(tried, key=lambda one: one[:2])[-1]
-        for (graph, constraints, numbers), ours in zip(reversed(levels), reversed(theirs[:-1]), strict=True):
-            parts = parts[numbers]
+        for (graph, limits, numbers), ours in zip(reversed(levels), reversed(theirs[:-1]), strict=True):
+            parts, slack = parts[numbers], slack * LESS_SLACK
+            constraints = limits if graph is self.tries.graph else loosen(limits, kinds, slack)
             _refine_near(graph, constraints, parts, ours)
             climb(graph, constraints, parts, seed, homes=ours)
         return parts

@@ -116,13 +116,19 @@ def _refine_levels(levels: list[Level], parts: Parts, kinds: int, price: float) 
             parts, slack = parts[level.labels], slack * LESS_SLACK
         constraints = level.constraints
         if level is not levels[0]:
-            constraints = _loosen(constraints, kinds, slack)
+            constraints = loosen(constraints, kinds, slack)
         balanced = refine(level.graph, constraints, parts, homes=level.homes, price=price)
     return parts if balanced else None
 
 
-def _loosen(constraints: Constraints, kinds: int, slack: float) -> Constraints:
-    """Return constraints with limits raised, for each type, by a share of the limit of all types."""
+def loosen(constraints: Constraints, kinds: int, slack: float) -> Constraints:
+    """Return constraints with limits raised, for each type, by a share of the limit of all types.
+
+    Args:
+        constraints: On the nodes of a graph of clusters.
+        kinds: Number of columns for each type: 1 for nodes, 2 with in-degrees.
+        slack: The share.
+    """
     most = constraints.most.reshape(len(constraints.most), kinds, -1)
     more = (slack * most.sum(axis=2, keepdims=True)).astype(np.int64)
     return constraints._replace(most=(most + more).reshape(constraints.most.shape))

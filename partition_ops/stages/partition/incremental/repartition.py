@@ -59,8 +59,8 @@ def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) 
 
     It falls back to a full run if the IDs of the old nodes or the number of partitions have changed, if
     balance cannot be restored, or if the share of edges cut has drifted too far from that of the last full
-    run in every assignment that the engine offers. In the last case it still keeps the first of these
-    assignments whose share is within the drift of that of the new full run.
+    run in every assignment that the engine offers; `Engine.most_drift` says how far that is. In the last case
+    it still keeps the first of these assignments whose share is within the drift of that of the new full run.
 
     Args:
         problem: The graph as it is now.
@@ -84,6 +84,7 @@ class _Repartition:
         self.previous = previous
         self.trainers = problem.config.num_trainers_per_machine
         self.now = GraphCounts.of_graph(problem.metadata)
+        self.most_drift = engine.most_drift(problem) if engine.needs_graph else problem.config.drift
 
     def run(self) -> Outcome:
         config = self.problem.config
@@ -98,22 +99,24 @@ class _Repartition:
             cut = _cut(self.problem, self.engine, parts)
             ways.append(Outcome(parts, before, True, None, cut, last_full, None))
             times = min(times, _times(cut, last_full))
-            if times <= config.drift:
+            if times <= self.most_drift:
                 break
             if len(ways) == 1 and (kept := self._not_drifted(ways)):  # later ways take longer than the sample
                 return kept
         if not ways:
             return self._full("balance cannot be kept", before)
-        if times <= config.drift:
-            return replace(ways[-1], full=self._full("", before).cut) if config.compare_full else ways[-1]
         reason = f"the share of edges cut is {times:.3f} times {LAST}"
+        if times <= self.most_drift:
+            full = self._full("", before).cut if config.compare_full else None
+            allowed = f"{reason}, and a full run follows above {self.most_drift:.3f} times"
+            return replace(ways[-1], full=full, reason=allowed if times > config.drift else None)
         return self._not_drifted(ways) or self._choose(ways, self._full(reason, before))
 
     def _not_drifted(self, ways: list[Outcome]) -> Outcome | None:
         """Return the way with the smallest cut, if a sample of a full run says that it has not drifted."""
         best, cut = min(ways, key=lambda one: _times(one.cut, 1.0)), self._sampled
         times = _times(best.cut, cut.fraction if cut else None)
-        if cut is None or times > self.problem.config.drift:
+        if cut is None or times > self.most_drift:
             return None
         reason = (
             f"the share of edges cut is {_times(best.cut, best.last_full):.3f} times {LAST},"
@@ -142,7 +145,7 @@ class _Repartition:
         """Return the first way to follow that has not drifted from the full run, or else the full run."""
         for outcome in ways:
             times = _times(outcome.cut, full.last_full)
-            if times <= self.problem.config.drift:
+            if times <= self.most_drift:
                 before = _times(outcome.cut, outcome.last_full)
                 reason = (
                     f"the share of edges cut is {before:.3f} times {LAST},"
