@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from partition_ops.formats.format import PartitionSize, get_formats
-from partition_ops.jobs.estimate.job import LIBRARIES, MIB, PYTHON, READERS, Job, largest
+from partition_ops.jobs.estimate.job import LIBRARIES, MIB, PYTHON, Job, largest
 from partition_ops.jobs.estimate.result import StageEstimate
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert import options as convert_options
@@ -36,6 +36,7 @@ BLOCK_BYTES = 64 * MIB  # data of a gather on its way from one file to another
 PLANNED_BYTES, NODE_BYTES = 30, 90  # a node of a partition: in the plans of ``convert``, and measured
 MAPPED_BYTES = 240 * MIB  # pages of a mapped file from which a partition takes rows
 READS_WORTH_IT = 3  # with more partitions, features that cannot be mapped are scattered
+IDMAP, CHARTS = 45 * MIB, 70 * MIB  # pyarrow without readers; matplotlib
 OUTER_BYTES = 40  # an edge of another partition, in a temporary file
 # share of the edges that a good engine cuts: for each doubling of the partitions, and at most
 CUT_OF_A_DOUBLING, MOST_CUT = 0.1, 0.9
@@ -47,9 +48,11 @@ def validate(job: Job) -> StageEstimate:
     pairs = sizes.pair_edges()
     budget = job.planned(validate_options.MEMORY_SHARE)
     inside = sizes.edges * PAIR_BUDGET <= budget
-    sought = PAIR_BYTES * sizes.edges + PAIR_SORTED * largest(pairs, job.cores) if inside else budget
+    blocks = job.cores * job.block  # they are read before pairs are sorted
+    sorting = max(blocks, PAIR_SORTED * largest(pairs, job.cores))
+    sought = PAIR_BYTES * sizes.edges + sorting if inside else budget + blocks
     mapped = min(sizes.mapped_feature_bytes, job.cores * 16 * MIB)
-    held = job.base + 24 * sizes.nodes + job.cores * job.block + sought
+    held = job.base + 24 * sizes.nodes + sought
     return StageEstimate(
         stage="validate",
         memory=held + mapped + sizes.largest_decoded_file,
@@ -309,7 +312,7 @@ def idmap(job: Job) -> StageEstimate:
     output = rows * bits // 8
     return StageEstimate(
         stage="idmap",
-        memory=PYTHON + READERS + 45 * MIB + job.cores * min(45 * MIB, 10 * rows),
+        memory=PYTHON + IDMAP + job.cores * min(70 * MIB, 10 * rows),
         mapped=LIBRARIES // 2,
         output=output,
         cache=job.fetched_back(8 * rows + output),
@@ -319,8 +322,8 @@ def idmap(job: Job) -> StageEstimate:
 
 def quality(job: Job) -> StageEstimate:
     """Estimate ``quality``."""
-    memory = PYTHON + READERS + 45 * MIB  # matplotlib
-    return StageEstimate(stage="quality", memory=memory, mapped=LIBRARIES, output=SMALL, seconds=1.1)
+    memory = PYTHON + CHARTS
+    return StageEstimate(stage="quality", memory=memory, mapped=LIBRARIES // 2, output=SMALL, seconds=1.1)
 
 
 def publish(job: Job) -> StageEstimate:
