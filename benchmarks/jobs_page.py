@@ -17,12 +17,14 @@ def page(results: dict[str, Any]) -> str:
     """Return the results as Markdown."""
     cores, memory = results["machine"]["cores"], results["machine"]["memory_gib"]
     lines = [
-        f"`{results['command']}`: {cores} cores, {memory} GiB, medians of {results['rounds']} rounds, with"
-        " the least and the greatest wall time. Each round runs every row once.",
+        f"`{results['command']}`: {cores} cores, {memory} GiB. Medians, with the least and the greatest wall"
+        " time. Each round runs every row once.",
         "",
     ]
     for scale, found in results["scales"].items():
-        lines += [f"## Scale {scale}, {found['parts']} parts, the whole job", "", *_jobs(found["jobs"]), ""]
+        rounds = len(next(iter(found["jobs"].values()))["rounds"])
+        title = f"## Scale {scale}, {found['parts']} parts, the whole job, {rounds} rounds"
+        lines += [title, "", *_jobs(found["jobs"]), ""]
         lines += [*_stages(found["jobs"]), ""]
         if "partitioning" in found:
             lines += ["Partitioning only, without the start of the process:", ""]
