@@ -60,7 +60,7 @@ def validate(job: Job) -> StageEstimate:
         output=SMALL,
         temporary=0 if inside else PAIR_FILE * sizes.edges,
         cache=job.fetched(sizes.input_bytes),
-        seconds=1.5 + sizes.edges * 0.22e-6 + sizes.input_bytes / 1.5e9 + (5 if job.config.data_docs else 0),
+        seconds=1.2 + sizes.edges * 0.07e-6 + sizes.input_bytes / 1.5e9 + (5 if job.config.data_docs else 0),
     )
 
 
@@ -86,7 +86,7 @@ def prepare(job: Job) -> StageEstimate | None:
         output=graph + 8 * sizes.nodes,
         temporary=half_edge * sizes.half_edges,
         cache=job.fetched(sizes.edge_bytes) + job.fetched_back(graph),
-        seconds=1.0 + sizes.edges * 0.15e-6,
+        seconds=1.0 + sizes.edges * 0.06e-6,
     )
 
 
@@ -236,7 +236,7 @@ def convert(job: Job) -> StageEstimate:
         scratch=buckets,
         temporary=OUTER_BYTES * halo.outer,  # of all partitions: the files of one outlive it
         cache=_cache(job, graphs + features, buckets, workers),
-        seconds=1.0 + sizes.edges * 0.15e-6 + (graphs + features + 2 * buckets) / 0.7e9,
+        seconds=1.0 + sizes.edges * 0.05e-6 + (graphs + features + 2 * buckets) / 1.2e9,
     )
 
 
@@ -316,7 +316,7 @@ def idmap(job: Job) -> StageEstimate:
         mapped=LIBRARIES // 2,
         output=output,
         cache=job.fetched_back(8 * rows + output),
-        seconds=0.5 + rows * 0.035e-6,
+        seconds=0.5 + rows * 0.018e-6,
     )
 
 
