@@ -177,8 +177,8 @@ def page(runs: list[Row]) -> str:
     lines = [
         "Estimated / measured on two cores, `python -m benchmarks.estimates --output benchmarks/results`."
         f" {len(runs)} jobs, {len(every)} rows; {beyond} with a factor above {FACTOR}. Memory (peak) and disk"
-        " in MiB; seconds: estimated / on the clock / of all processors. The machine had other work, so the"
-        " clock shows more than a quiet machine needs. A factor is 1 if both figures are small, and that of"
+        " in MiB; seconds: estimated / on the clock / of all processors. With other work on the machine, the"
+        " clock shows more than the job needs. A factor is 1 if both figures are small, and that of"
         " the seconds if the estimate lies between those of all processors and half of them.",
         "",
         "| graph | parts | " + " | ".join(f"worst factor of {name}" for name in FIGURES) + " |",
