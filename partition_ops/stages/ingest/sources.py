@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import BufferedReader
@@ -35,6 +37,8 @@ TYPES = {  # of graph.yaml, in DuckDB's words
 SHOWN_VALUES = 3
 DELIMITERS = ",\t;|"
 LONGEST_HEADER = 1 << 20  # bytes
+SHOWN_BYTES = 16
+UNREADABLE = (OSError, EOFError, zlib.error)  # by gzip, too
 UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column without values
 
 
@@ -113,12 +117,12 @@ def _explained(stage: _Staging) -> Iterator[None]:
     """Replace errors of libraries that cannot read a table."""
     try:
         yield
-    except (stage.duckdb.errors, pa.ArrowException, OSError) as error:
-        if stage.found.format == "csv":
-            error = stage.broken_line() or error
-        name = stage.found.name
+    except (stage.duckdb.errors, pa.ArrowException, *UNREADABLE) as error:
+        if stage.found.format == "csv" and isinstance(error, stage.duckdb.errors):
+            with suppress(csv.Error, *UNREADABLE):
+                error = stage.broken_line() or error
         raise InvalidInputError(
-            f"{name} cannot be read" if stage.where == name else f"{stage.where}: {name} cannot be read",
+            f"{stage.about}{stage.found.name} cannot be read",
             found=_first_lines(error),
             remedy="Correct the file, or set 'format', 'delimiter', 'quote' or 'types' of the table in"
             " graph.yaml.",
@@ -143,6 +147,7 @@ class _Staging:
         self.scratch = scratch
         self.duckdb = duckdb
         self.where = where
+        self.about = "" if where == found.name else f"{where}: "
         self._check_types(found.spec.types)
         of_folders = {name: kind for file in found.files[:1] for name, kind in file.types.items()}
         self.types = {name: kind for name, kind in of_folders.items() if name in columns} | {
@@ -209,10 +214,8 @@ class _Staging:
         Raises:
             InvalidInputError: A CSV file is empty.
         """
-        if self.found.format == "csv" and not file.entry.size:
-            raise InvalidInputError(
-                f"{self.where}: {file.name} is empty", expected="a line with the names of its columns"
-            )
+        if self.found.format == "csv":
+            self._header(file)
         rows = self.duckdb.query(f"DESCRIBE SELECT * FROM {self._reader(file, None)}")
         return {str(row[0]): str(row[1]) for row in rows}
 
@@ -225,38 +228,61 @@ class _Staging:
             InvalidInputError: A line ends with other characters than the first one.
         """
         for file in self.found.files:
-            with _binary(file) as stream:
-                header = stream.readline()
-                for number, line in enumerate(stream, 2):
-                    if _line_end(line) not in (_line_end(header), ""):
-                        raise InvalidInputError(
-                            f"{self.where}: {file.name} has lines with different ends",
-                            found=f"{_line_end(header)} after line 1, {_line_end(line)} after line {number}",
-                            expected="the same characters after every line",
-                            remedy="Write the file again with one of them.",
-                        )
-            text, delimiter, quote = (
-                header.decode(errors="replace"),
-                self._delimiter(file),
-                self.found.spec.quote,
-            )
+            quote = self.found.spec.quote
             quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-            names = next(csv.reader([text], delimiter=delimiter, **quoting))
+            names = next(csv.reader([self._header(file)], delimiter=self._delimiter(file), **quoting))
             columns = ", ".join(f"'{place}': 'VARCHAR'" for place, _ in enumerate(names))
             known = f", auto_detect = false, columns = {{{columns}}}"
             try:
                 self.duckdb.query(f"SELECT count(*) FROM {self._csv(file, known)}")
             except self.duckdb.errors as error:
+                if "state machine" in str(error):
+                    self._check_line_ends(file)
                 return error
         return None
+
+    def _check_line_ends(self, file: FoundFile) -> None:
+        with _binary(file) as stream:
+            end = _line_end(stream.readline())
+            for number, line in enumerate(stream, 2):
+                if _line_end(line) not in (end, ""):
+                    raise InvalidInputError(
+                        f"{self.about}{file.name} has lines with different ends",
+                        found=f"{end} after line 1, {_line_end(line)} after line {number}",
+                        expected="the same characters after every line",
+                        remedy="Write the file again with one of them.",
+                    )
+
+    def _header(self, file: FoundFile) -> str:
+        """Return the first line of a CSV file.
+
+        Raises:
+            InvalidInputError: It is missing, or is not text.
+        """
+        with _binary(file) as stream:
+            line = stream.readline(LONGEST_HEADER)
+        if not line:
+            raise InvalidInputError(
+                f"{self.about}{file.name} is empty", expected="a line with the names of its columns"
+            )
+        try:
+            text = getincrementaldecoder("utf-8-sig")().decode(line)
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise InvalidInputError(
+                f"{self.about}{file.name} is not text in UTF-8",
+                found=f"it begins with {line[:SHOWN_BYTES]!r}",
+                expected="a line with the names of its columns",
+                remedy="Write it again in UTF-8, or set the 'format' of the table in graph.yaml.",
+            )
+        return text
 
     def _delimiter(self, file: FoundFile) -> str:
         """Return the delimiter of a CSV file: by default, what its header has most of."""
         if self.found.spec.delimiter or ".tsv" in file.name:
             return self.found.spec.delimiter or "\t"
-        with _binary(file) as stream:
-            header = stream.readline(LONGEST_HEADER).decode(errors="replace")
-        return max(DELIMITERS, key=header.count)
+        return max(DELIMITERS, key=self._header(file).count)
 
     def _reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
         """Return a call of DuckDB that reads a CSV or JSON file; without types, it finds them."""
@@ -367,7 +393,7 @@ class _Staging:
         if missing:
             near = get_close_matches(missing[0], have, n=1)
             raise InvalidInputError(
-                f"{self.where}: {file} has no column {missing[0]!r}",
+                f"{self.about}{file} has no column {missing[0]!r}",
                 found=f"the columns {some_of([repr(name) for name in have], 20)}",
                 remedy=f"Did you mean {near[0]!r}?" if near else "Correct the column in graph.yaml.",
             )

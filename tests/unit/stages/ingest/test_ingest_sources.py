@@ -263,11 +263,36 @@ def test_quotes_and_delimiters_are_those_of_the_header_or_of_the_graph_file(
     assert {*feature(tmp_path / "graph", "place", "size").tolist()} == {2, 3, 4}
 
 
-def test_a_csv_without_a_header_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "places.csv").touch()
-    write_graph(tmp_path, "places.csv")
-    with pytest.raises(InvalidInputError, match=r"'place': places\.csv is empty"):
+WRITTEN = b"id,name,size\n" + b"".join(b"%d,n%d,1.5\n" % (number, number**5) for number in range(4000))
+PACKED = gzip.compress(WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "message"),
+    [
+        ("places.csv", b"", "is empty"),
+        ("places.csv.gz", gzip.compress(b""), "is empty"),
+        ("places.csv", WRITTEN.decode().encode("utf-16"), "is not text in UTF-8"),
+        ("places.csv", bytes(100), "is not text in UTF-8"),
+        ("places.csv.gz", WRITTEN, "cannot be read.*Not a gzipped file"),
+        ("places.csv.gz", PACKED[:-3000], "cannot be read"),
+        ("places.csv.gz", PACKED[:3000] + b"garbage" + PACKED[3007:], "cannot be read"),
+    ],
+)
+def test_a_csv_that_is_no_text_is_rejected(tmp_path: Path, name: str, written: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(written)
+    write_graph(tmp_path, name)
+    with pytest.raises(InvalidInputError, match=f"'place': {name} {message}"):
         ingest(tmp_path, tmp_path / "graph")
+    assert not (tmp_path / "graph/metadata.json").exists()
+
+
+def test_lines_may_end_with_crlf_and_values_have_lf(tmp_path: Path) -> None:
+    (tmp_path / "places.csv").write_bytes(b'id,name,size\r\n30,"a\nb",1\r\n4,c,2\r\n200,d,3\r\n')
+    write_graph(tmp_path, "places.csv")
+    ingest(tmp_path, tmp_path / "graph")
+    names = pq.read_table(tmp_path / "graph/node_text/place/name-0.parquet").column("name").to_pylist()
+    assert sorted(names) == ["a\nb", "c", "d"]
 
 
 def test_keys_of_several_columns(tmp_path: Path) -> None:
