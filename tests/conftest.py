@@ -57,6 +57,12 @@ def pytest_configure(config: pytest.Config) -> None:
             compileall.compile_dir(PROJECT / name, quiet=2)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Keep bytes out of the names of tests: each process must collect the same names, and a packed file
+    holds the second at which it was packed."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageSettings]:
     """How to reach a server that runs for as long as the tests."""
