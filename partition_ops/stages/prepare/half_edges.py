@@ -24,7 +24,10 @@ from partition_ops.system.compilation import compiled
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]
 Neighbours = npt.NDArray[Any]
-DIGIT_BITS = 11  # counts of so many values stay in the first-level cache
+DIGIT_BITS = 13  # counts of so many values stay in the second-level cache
+GROUP_HALF_EDGES = (
+    1 << 15
+)  # about so many are sorted at once; with a copy they stay in the second-level cache
 
 
 class HalfEdges:
@@ -177,7 +180,8 @@ def sort_range(
 ) -> int:
     """Sort the half-edges of one range of nodes, and merge duplicates.
 
-    A radix sort by neighbour, then by row: linear, and everything stays in the cache.
+    They are split into groups of rows that fit in the second-level cache, and each group is sorted by
+    neighbour, then by row: a radix sort, linear in time.
 
     Args:
         begin: First node of the range.
@@ -209,35 +213,88 @@ def sort_range(
     for node in range(len(unique)):
         places[node + 1] += places[node]
     loops = len(rows) - count
+    rows, neighbours = rows[:count], neighbours[:count]
+    shift = 0  # binary logarithm of the rows in a group
+    while len(unique) >> shift and (count << shift) // len(unique) < GROUP_HALF_EDGES:
+        shift += 1
+    if len(unique) >> shift:
+        rows, neighbours = _split_rows(rows, neighbours, shift, places[:: 1 << shift].copy())
+    spare_rows, spare_neighbours = rows[:0], neighbours[:0]
+    at = 0
+    for first in range(0, len(unique), 1 << shift):
+        last = min(first + (1 << shift), len(unique))
+        size = places[last] - places[first]
+        if len(spare_rows) < size:
+            spare_rows, spare_neighbours = np.empty(size, rows.dtype), np.empty(size, neighbours.dtype)
+        mine = slice(places[first], places[last])
+        ordered = _sort_group(
+            rows[mine],
+            neighbours[mine],
+            spare_rows[:size],
+            spare_neighbours[:size],
+            bits,
+            places[first:last] - mine.start,
+            first,
+        )
+        begin_of_row = 0
+        for node in range(first, last):
+            start = at
+            end = places[node + 1] - mine.start
+            for i in range(begin_of_row, end):
+                if at == start or ordered[i] != packed[at - 1]:
+                    packed[at] = ordered[i]
+                    at += 1
+            begin_of_row = end
+            unique[node] = at - start
+    return loops
+
+
+@compiled
+def _split_rows(rows: Rows, neighbours: Neighbours, shift: int, places: Counts) -> tuple[Rows, Neighbours]:
+    """Return the half-edges by group of ``1 << shift`` rows; ``places`` says where each group begins."""
+    next_rows, next_neighbours = np.empty_like(rows), np.empty_like(neighbours)
+    for i in range(len(rows)):
+        group = np.int64(rows[i]) >> shift
+        place = places[group]
+        places[group] += 1
+        next_rows[place], next_neighbours[place] = rows[i], neighbours[i]
+    return next_rows, next_neighbours
+
+
+@compiled
+def _sort_group(
+    rows: Rows,
+    neighbours: Neighbours,
+    next_rows: Rows,
+    next_neighbours: Neighbours,
+    bits: int,
+    places: Counts,
+    first: int,
+) -> Neighbours:
+    """Return the neighbours by row, ascending; ``places`` says where each row begins, and is changed.
+
+    All four arrays of half-edges are changed. ``first`` is the first row.
+    """
     digits = max(-(-bits // DIGIT_BITS), 1)
     width = -(-bits // digits)
     last = (1 << width) - 1
-    next_rows, next_neighbours = np.empty_like(rows), np.empty_like(neighbours)
     for digit in range(digits):
         shift = digit * width
         bounds = np.zeros(last + 2, np.int64)
-        for i in range(count):
+        for i in range(len(rows)):
             bounds[((np.int64(neighbours[i]) >> shift) & last) + 1] += 1
         for i in range(last):
             bounds[i + 1] += bounds[i]
-        for i in range(count):
+        for i in range(len(rows)):
             value = (np.int64(neighbours[i]) >> shift) & last
             place = bounds[value]
             bounds[value] += 1
             next_rows[place], next_neighbours[place] = rows[i], neighbours[i]
         rows, next_rows = next_rows, rows
         neighbours, next_neighbours = next_neighbours, neighbours
-    for i in range(count):
-        place = places[rows[i]]
-        places[rows[i]] += 1
+    for i in range(len(rows)):
+        row = np.int64(rows[i]) - first
+        place = places[row]
+        places[row] += 1
         next_neighbours[place] = neighbours[i]
-    at, first = 0, np.int64(0)
-    for node in range(len(unique)):
-        start = at
-        for i in range(first, places[node]):  # by now the beginning of the next row
-            if at == start or next_neighbours[i] != packed[at - 1]:
-                packed[at] = next_neighbours[i]
-                at += 1
-        first = places[node]
-        unique[node] = at - start
-    return loops
+    return next_neighbours

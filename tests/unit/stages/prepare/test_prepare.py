@@ -13,6 +13,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import NARROW_VERSION, open_parhip, read_degrees, read_parhip_slice
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.prepare import options
+from partition_ops.stages.prepare.half_edges import GROUP_HALF_EDGES, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
@@ -118,3 +119,26 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(InvalidInputError, match="truncated"):
         open_parhip(path)
+
+
+@pytest.mark.parametrize("nodes", [1, 300, 5000])
+def test_a_range_with_many_half_edges_is_sorted_in_groups(nodes: int) -> None:
+    rng = np.random.default_rng(nodes)
+    begin, total, count = 70_000, 100_000, 4 * GROUP_HALF_EDGES
+    rows = rng.integers(0, nodes, count)
+    others = rng.integers(0, total, count).astype(np.int32)
+    others[: count // 2] = rng.integers(begin, begin + nodes, count // 2)  # duplicates and self-loops
+    is_end = rng.random(count) < 0.5
+    is_end |= others == begin + rows  # a self-loop has one half-edge, at its destination
+    in_degrees, unique = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    packed = np.empty(count, np.int32)
+    wanted = np.unique(np.stack([rows, others], axis=1), axis=0)
+    wanted = wanted[wanted[:, 1] != begin + wanted[:, 0]]
+
+    half_edges = rows.astype(np.uint16), np.where(is_end, ~others, others)
+    loops = sort_range(begin, 17, *half_edges, in_degrees, unique, packed)
+
+    assert loops == np.count_nonzero(others == begin + rows)
+    assert in_degrees.tolist() == np.bincount(rows[is_end], minlength=nodes).tolist()
+    assert unique.tolist() == np.bincount(wanted[:, 0], minlength=nodes).tolist()
+    assert np.array_equal(packed[: len(wanted)], wanted[:, 1])
