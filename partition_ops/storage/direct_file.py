@@ -8,7 +8,9 @@ import hashlib
 import io
 import mmap
 import os
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 BUFFER_BYTES = 4 << 20  # a multiple of what disks and file systems ask for
+BUFFERS = 4  # one is filled, while others are hashed and written
 UNBUFFERED: int = getattr(os, "O_DIRECT", 0)  # Linux
 
 Bytes = npt.NDArray[np.uint8]
@@ -26,25 +29,26 @@ class DirectFile(io.RawIOBase):
     """A stream into a new file, which is not kept in memory.
 
     Pages of a large file in the page cache cost processor time, and displace files that somebody reads. While
-    a thread hashes and writes one buffer, the next one is filled. If a file system does not write past the
-    page cache, the file is written through it.
+    one thread hashes full buffers and another one writes them, the next buffer is filled, so that neither a
+    slow disk nor the hash makes the other ones wait. If a file system does not write past the page cache, the
+    file is written through it.
 
     Whoever seeks back gets an ordinary file from then on, without a digest.
 
     Args:
         path: The file, which must not exist.
 
-    Peak memory: two buffers of 4 MiB.
+    Peak memory: four buffers of 4 MiB.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = _open(path)
-        self._buffers = [_aligned(), _aligned()]
-        self._filled = 0  # bytes of the first buffer
-        self._begin = 0  # position of the first buffer in the file
+        self._buffers = [_aligned()]  # those that nobody uses, and at the end the one that is being filled
+        self._filled = 0  # bytes of the last buffer
+        self._begin = 0  # position of the last buffer in the file
         self._digest = hashlib.sha256()
-        self._pool: ThreadPoolExecutor | None = None
-        self._pending: Future[None] | None = None
+        self._pools: list[ThreadPoolExecutor] = []  # one thread that hashes, and one that writes
+        self._pending: deque[tuple[Bytes, list[Future[None]]]] = deque()  # buffers that they have
         self._plain: io.FileIO | None = None  # once somebody has sought back
 
     @property
@@ -79,7 +83,7 @@ class DirectFile(io.RawIOBase):
             return size
         while len(rest):
             taken = min(len(rest), BUFFER_BYTES - self._filled)
-            self._buffers[0][self._filled : self._filled + taken] = rest[:taken]
+            self._buffers[-1][self._filled : self._filled + taken] = rest[:taken]
             self._filled += taken
             rest = rest[taken:]
             if self._filled == BUFFER_BYTES:
@@ -106,36 +110,44 @@ class DirectFile(io.RawIOBase):
         super().__exit__(kind, error, trace)
 
     def _send(self) -> None:
-        """Let the thread hash and write the first buffer, once it is done with the second one."""
-        self._wait()
-        self._pool = self._pool or ThreadPoolExecutor(1)
-        self._pending = self._pool.submit(self._put, self._buffers[0], self._begin)
+        """Let the threads hash and write the last buffer, and get another one."""
+        self._pools = self._pools or [ThreadPoolExecutor(1) for _ in range(2)]
+        data = self._buffers.pop()
+        works = partial(self._digest.update, data.data), partial(self._put, data, self._begin)
+        futures = [pool.submit(work) for pool, work in zip(self._pools, works, strict=True)]
+        self._pending.append((data, futures))
         self._begin += BUFFER_BYTES
         self._filled = 0
-        self._buffers.reverse()
+        if not self._buffers:
+            self._buffers.append(_aligned() if len(self._pending) < BUFFERS else self._take_back())
 
-    def _wait(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
+    def _take_back(self) -> Bytes:
+        """Wait until the threads are done with the oldest buffer, and return it."""
+        data, futures = self._pending.popleft()
+        for future in futures:
+            future.result()
+        return data
 
     def _stop(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        for pool in self._pools:
+            pool.shutdown(cancel_futures=True)
+        self._pools = []
+        self._pending.clear()
 
     def _finish(self) -> None:
         """Write what is in the buffer, whose size is not aligned, through the page cache."""
-        self._wait()
+        while self._pending:
+            self._buffers.insert(0, self._take_back())
         if self._filled:
             _set_buffered(self._file)
-            self._put(self._buffers[0][: self._filled], self._begin)
+            data = self._buffers[-1][: self._filled]
+            self._digest.update(data.data)
+            self._put(data, self._begin)
             self._begin += self._filled
             self._filled = 0
         os.lseek(self._file, self._begin, os.SEEK_SET)
 
     def _put(self, data: Bytes, position: int) -> None:
-        self._digest.update(data.data)
         rest = memoryview(data.data)
         while len(rest):
             try:

@@ -7,12 +7,14 @@ release the interpreter's lock, so that several threads can run them.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core import event
+from numba.np import linalg
 
 logger = logging.getLogger("partition_ops")
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -32,6 +34,25 @@ def compiled_inline(loop: Loop) -> Loop:
     """Compile a loop into each of its callers."""
     made: Any = njit(cache=True, nogil=True, inline="always")(loop)
     return cast(Loop, made)
+
+
+def _load_without_scipy() -> None:
+    """Import the part of numba that looks for scipy's BLAS when it is imported, and keep it from that.
+
+    The first loop of a process would import ``scipy.linalg``, which takes as long as the rest of numba's
+    start. Without it, numba imports ``scipy.linalg`` for the first loop that calls BLAS; none of ours does.
+    """
+    if not hasattr(linalg, "ensure_blas") or importlib.util.find_spec("scipy") is None:
+        return
+    ensure_blas = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = ensure_blas
+
+
+_load_without_scipy()
 
 
 class _Announcement(event.Listener):
