@@ -19,34 +19,41 @@ LEFT_TO = 2  # mark of a node that is only the destination of an edge that leave
 
 
 @compiled
-def count_owners(dst: Ids, dst_offset: int, parts: Ids, counts: Counts) -> None:
-    """Add to ``counts`` the edges that each partition owns; ``dst`` are type-wise IDs."""
-    for i in range(len(dst)):
-        counts[parts[dst[i] + dst_offset]] += 1
+def look_up(ids: Ids, offset: int, numbers: Ids) -> Ids:
+    """Return the number of each node, in the dtype of ``numbers``.
+
+    In a loop that does nothing else, the processor waits for many of them at once: more than twice as fast
+    if they are not in the cache.
+
+    Args:
+        ids: (n,) type-wise IDs of one type.
+        offset: First homogeneous ID of that type.
+        numbers: (nodes,) by homogeneous ID.
+    """
+    found = np.empty(len(ids), numbers.dtype)
+    for i in range(len(ids)):
+        found[i] = numbers[ids[i] + offset]
+    return found
+
+
+@compiled
+def count_owners(owners: Ids, counts: Counts) -> None:
+    """Add to ``counts`` the edges that each partition owns."""
+    for i in range(len(owners)):
+        counts[owners[i]] += 1
 
 
 @compiled
 def split_edges(
-    src: Ids,
-    dst: Ids,
-    edge_ids: Ids,
-    offsets: tuple[int, int],
-    parts: Ids,
-    new_ids: Ids,
-    starts: Counts,
-    counts: Counts,
-    done: Counts,
-    segment: Ids,
+    src: Ids, dst: Ids, edge_ids: Ids, owners: Ids, starts: Counts, counts: Counts, done: Counts, segment: Ids
 ) -> None:
     """Enter a block of edges into the segment that holds them by partition.
 
     Args:
-        src: (n,) type-wise IDs of the sources.
-        dst: (n,) type-wise IDs of the destinations.
+        src: (n,) new IDs of the sources.
+        dst: (n,) new IDs of the destinations.
         edge_ids: (n,) type-wise IDs of the edges.
-        offsets: First homogeneous IDs of the types of sources and destinations.
-        parts: (nodes,) the partition of each node, by homogeneous ID.
-        new_ids: (nodes,) the new ID of each.
+        owners: (n,) the partition of each destination.
         starts: (partitions,) int64, first new ID of each partition.
         counts: (partitions,) int64, edges that each partition owns in the segment.
         done: (partitions,) int64, those entered so far; moved on by this.
@@ -57,12 +64,11 @@ def split_edges(
     for part in range(1, len(counts)):
         begins[part] = begins[part - 1] + 3 * counts[part - 1]
     for i in range(len(src)):
-        new_dst = dst[i] + offsets[1]
-        part = parts[new_dst]
+        part = owners[i]
         at = begins[part] + done[part]
         done[part] += 1
-        segment[at] = new_ids[src[i] + offsets[0]]
-        segment[at + counts[part]] = new_ids[new_dst] - starts[part]
+        segment[at] = src[i]
+        segment[at + counts[part]] = dst[i] - starts[part]
         segment[at + 2 * counts[part]] = edge_ids[i]
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.new_ids import Ids
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
-from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
+from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.errors import UsageError
 from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.stages.convert.context import Conversion
-from partition_ops.stages.convert.edge_loops import count_owners, split_edges
+from partition_ops.stages.convert.edge_loops import count_owners, look_up, split_edges
 from partition_ops.stages.convert.feature_buckets import scatter_features
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.stages.convert.plan import Plan, read_plan
@@ -26,7 +26,7 @@ from partition_ops.system.progress import Advance, NoProgress, Progress
 
 SEGMENT_EDGES = 1 << 21
 LEAST_EDGES = 16
-EDGE_BYTES = 48  # of an edge of a segment: 24 as it was read, 12 or 24 by partition
+EDGE_BYTES = 48  # of an edge of a segment: 20 or 28 with new IDs and owner, 12 or 24 by partition
 BLOCK_BYTES = 80 << 20  # text and parsed columns of the current block
 
 
@@ -128,8 +128,8 @@ class _Scatter:
 
     def run(self, chunk: EdgeChunk) -> None:
         most = segment_edges(self.conversion)
-        waiting: list[EdgeBlock] = []
-        for block in self._small_blocks(chunk, most):
+        waiting: list[_Block] = []
+        for block in self._blocks(chunk, most):
             if sum(len(other.src) for other in waiting) + len(block.src) > most:
                 self._write(chunk, waiting)
                 waiting = []
@@ -137,27 +137,40 @@ class _Scatter:
             self.advance(len(block.src))
         self._write(chunk, waiting)
 
-    def _small_blocks(self, chunk: EdgeChunk, most: int) -> Iterator[EdgeBlock]:
+    def _blocks(self, chunk: EdgeChunk, most: int) -> Iterator[_Block]:
+        metadata, order = self.conversion.metadata, self.conversion.order
+        edge_type = metadata.edge_types[chunk.edge_type_id]
+        src, dst = (metadata.node_offsets[metadata.node_type_id(n)] for n in (edge_type.src, edge_type.dst))
         for block in self.reader.blocks(chunk):
             for begin in range(0, len(block.src), most):
                 part = slice(begin, begin + most)
-                yield EdgeBlock(block.edge_ids[part], block.src[part], block.dst[part])
+                yield _Block(
+                    block.edge_ids[part],
+                    look_up(block.src[part], src, order.new_ids),
+                    look_up(block.dst[part], dst, order.new_ids),
+                    look_up(block.dst[part], dst, order.assignment.parts),
+                )
 
-    def _write(self, chunk: EdgeChunk, blocks: list[EdgeBlock]) -> None:
-        metadata, order = self.conversion.metadata, self.conversion.order
-        edge_type = metadata.edge_types[chunk.edge_type_id]
-        src, dst = (metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
-        offsets = metadata.node_offsets[src], metadata.node_offsets[dst]
-        parts = order.assignment.parts
+    def _write(self, chunk: EdgeChunk, blocks: list[_Block]) -> None:
+        order = self.conversion.order
         counts = np.zeros(order.assignment.num_parts, np.int64)
         for block in blocks:
-            count_owners(block.dst, offsets[1], parts, counts)
+            count_owners(block.owners, counts)
         if not counts.any():
             return
-        segment: Ids = np.empty(3 * int(counts.sum()), bucket_dtype(metadata))
+        segment: Ids = np.empty(3 * int(counts.sum()), bucket_dtype(self.conversion.metadata))
         done = np.zeros_like(counts)
         for block in blocks:
-            ends = block.src, block.dst, block.edge_ids
-            split_edges(*ends, offsets, parts, order.new_ids, order.starts, counts, done, segment)
+            ends = block.src, block.dst
+            split_edges(*ends, block.edge_ids, block.owners, order.starts, counts, done, segment)
         self.stream.write(segment.data)
         self.index.add(chunk.edge_type_id, counts)
+
+
+class _Block(NamedTuple):
+    """Edges of a chunk: type-wise edge IDs, new IDs of their ends, and the partition of each destination."""
+
+    edge_ids: Ids
+    src: Ids
+    dst: Ids
+    owners: Ids
