@@ -71,6 +71,19 @@ def test_a_search_goes_through_moves_that_cut_more() -> None:
     assert cut_of(graph, parts) == 1
 
 
+def test_nodes_change_places_with_those_of_full_partitions() -> None:
+    """Node 9 belongs to the first partition, which is full; node 0 can make room, but is inside it."""
+    edges = [(0, 1), *((one, other) for one in range(1, 5) for other in range(one + 1, 5))]
+    edges += [(9, 1), (9, 2), (9, 3), (5, 9), (5, 6), (6, 7), (7, 8)]
+    both = np.array(sorted([*edges, *((other, one) for one, other in edges)]))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=10))])
+    graph = Graph(offsets, both[:, 1].astype(np.int32), NOTHING, NOTHING)
+    parts = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 1], np.int32)
+    constraints = constraints_of(np.zeros(10, np.int64), NONE, 2, 1.0)
+    assert climb(graph, constraints, parts, 0) == 1
+    np.testing.assert_array_equal(parts, [1, 0, 0, 0, 0, 1, 1, 1, 1, 0])
+
+
 def test_light_partitions_are_filled_up_as_far_as_the_price_allows() -> None:
     nodes = 60
     ends = np.column_stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes])

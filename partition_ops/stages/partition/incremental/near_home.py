@@ -17,9 +17,10 @@ import numpy as np
 from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import LESS_SLACK, SLACK, loosen
-from partition_ops.stages.partition.multilevel.fm import Homes, climb
+from partition_ops.stages.partition.multilevel.fm import climb
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
+from partition_ops.stages.partition.multilevel.sums import Homes
 from partition_ops.stages.partition.multilevel.tries import COMBINED, Candidate, Tries, overlay
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.parallel import cores

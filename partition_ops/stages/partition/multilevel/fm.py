@@ -8,71 +8,30 @@ Osipov, Sanders, "n-level graph partitioning" (2010) for the rule that ends a se
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, Labels
-from partition_ops.stages.partition.multilevel.refine import NO_HOMES, State, add, fits
+from partition_ops.stages.partition.multilevel.refine import NO_HOMES, State, fits
+from partition_ops.stages.partition.multilevel.sums import (
+    NOT_QUEUED,
+    SCALE,
+    Homes,
+    Search,
+    Sums,
+    pull_home,
+    scratch,
+    shift,
+    sum_up,
+)
+from partition_ops.stages.partition.multilevel.trade import trade
 from partition_ops.system.compilation import compiled, compiled_inline
 
 PASSES = 10
 LITTLE = 1e-3  # share of the cut; after a pass that saves less, no other follows
 PATIENCE = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
-NOT_QUEUED = -1
-SCALE = 8  # with homes, an edge counts so much, for prices between 0 and 1
-MOST_PULL = 1 << 28  # of one node, so that sums fit 32 bits
-Sums = npt.NDArray[np.int32]
-
-
-class Homes(NamedTuple):
-    """The partitions that nodes should rather stay in, and what leaving them costs.
-
-    Attributes:
-        nodes: (nodes, parts) int32, how many nodes of the input graph in each node were in each partition.
-        price: Edges that leaving its partition must save, for each node of the input graph.
-    """
-
-    nodes: Sums
-    price: float
-
-    def contracted(self, labels: Labels, count: int) -> Homes:
-        """Return the homes of clusters.
-
-        Args:
-            labels: (nodes,) int32, the cluster of each node.
-            count: Number of clusters.
-        """
-        nodes = np.zeros((count, self.nodes.shape[1]), np.int32)
-        for part in range(nodes.shape[1]):
-            nodes[:, part] = np.bincount(labels, weights=self.nodes[:, part], minlength=count)
-        return self._replace(nodes=nodes)
-
-
-class Search(NamedTuple):
-    """Scratch arrays of the searches in one graph.
-
-    Attributes:
-        sums: (nodes, parts) int32, weight of the edges from each node to each partition, times `scale`, and
-            the prices of its homes.
-        scale: Factor of the weights of edges.
-        heap: (nodes,) int32, queued nodes, the one with the largest gain first.
-        places: (nodes,) int32, position of each node in the heap, or `NOT_QUEUED`.
-        gains: (nodes,) int64, gain of each queued node.
-        locked: (nodes,) bool, nodes that the current pass has moved.
-        moved: (nodes,) int32, nodes that the current search has moved.
-        origins: (nodes,) int32, the partitions that they left.
-    """
-
-    sums: Sums
-    scale: int
-    heap: Labels
-    places: Labels
-    gains: Integers
-    locked: npt.NDArray[np.bool_]
-    moved: Labels
-    origins: Labels
+TRADES = 3  # so often at most, nodes change places and searches follow
 
 
 def climb(
@@ -88,8 +47,9 @@ def climb(
     """Move nodes in place until searches of moves, some of which cut more edges, save nothing any more.
 
     A search begins at a node at the border, moves the node with the largest gain, queues its neighbours, and
-    so on; it keeps the moves up to the smallest cut that it has seen and reverts the rest. The result depends
-    on the seed only. One thread runs it, without the interpreter lock.
+    so on; it keeps the moves up to the smallest cut that it has seen and reverts the rest. In a graph that is
+    not contracted, nodes then change places with those of full partitions. The result depends on the seed
+    only. One thread runs it, without the interpreter lock.
 
     Args:
         graph: Weighted or not.
@@ -107,52 +67,25 @@ def climb(
     """
     nodes, count = graph.num_nodes, len(constraints.most)
     state = State(graph, constraints, parts, constraints.loads(parts), NO_HOMES, 0.0)
-    search = _scratch(nodes, count, 1 if homes is None else SCALE)
-    cut = _sum_up(state, search)
+    search = scratch(nodes, count, 1 if homes is None else SCALE)
+    cut = sum_up(state, search)
     if homes is not None:
-        _pull_home(search.sums, homes)
+        pull_home(search.sums, homes)
     random = np.random.default_rng(seed)
     saved = 0
-    for _ in range(passes):
-        border = _border(state, search.sums)
-        search.locked[:] = False
-        found = _pass(state, search, random.permutation(border), patience, math.log(max(nodes, 2)))
-        saved += found
-        if found <= LITTLE * (cut - saved):
+    for _ in range(TRADES):
+        for _ in range(passes):
+            border = _border(state, search.sums)
+            search.locked[:] = False
+            found = _pass(state, search, random.permutation(border), patience, math.log(max(nodes, 2)))
+            saved += found
+            if found <= LITTLE * (cut - saved):
+                break
+        traded = 0 if len(constraints.weights) else trade(state, search, cut - saved)
+        saved += traded
+        if traded <= LITTLE * (cut - saved):
             break
     return saved
-
-
-def _pull_home(sums: Sums, homes: Homes) -> None:
-    """Add the price of leaving its home to the sums of each node, like an edge that stays there."""
-    sums += np.round(np.minimum(homes.nodes * (homes.price * SCALE), MOST_PULL)).astype(np.int32)
-
-
-def _scratch(nodes: int, count: int, scale: int) -> Search:
-    return Search(
-        np.zeros((nodes, count), np.int32),
-        scale,
-        np.empty(nodes, np.int32),
-        np.full(nodes, NOT_QUEUED, np.int32),
-        np.empty(nodes, np.int64),
-        np.zeros(nodes, np.bool_),
-        np.empty(nodes, np.int32),
-        np.empty(nodes, np.int32),
-    )
-
-
-@compiled
-def _sum_up(state: State, search: Search) -> int:
-    """Fill the sums; return the weight of the edges that are cut."""
-    graph, cut = state.graph, 0
-    for v in range(len(graph.offsets) - 1):
-        for j in range(graph.offsets[v], graph.offsets[v + 1]):
-            weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
-            part = state.parts[graph.neighbours[j]]
-            search.sums[v, part] += weight
-            if part != state.parts[v]:
-                cut += weight
-    return cut // 2
 
 
 @compiled
@@ -243,20 +176,6 @@ def _pop(search: Search, size: int) -> int:
     return int(v)
 
 
-@compiled_inline
-def _shift(state: State, search: Search, v: int, part: int) -> None:
-    """Move a node, and update the sums of its neighbours."""
-    graph, own = state.graph, state.parts[v]
-    add(state, v, own, -1)
-    add(state, v, part, 1)
-    state.parts[v] = part
-    for j in range(graph.offsets[v], graph.offsets[v + 1]):
-        weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
-        u = graph.neighbours[j]
-        search.sums[u, own] -= weight
-        search.sums[u, part] += weight
-
-
 @compiled
 def _pass(state: State, search: Search, border: Labels, patience: float, constant: float) -> int:
     """Search from every node of the border that no search has moved; return the saved weight."""
@@ -291,7 +210,7 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
         search.moved[count], search.origins[count] = v, own
         count += 1
         search.locked[v] = True
-        _shift(state, search, v, target)
+        shift(state, search, v, target)
         total += gain
         if total > best:
             best, kept = total, count
@@ -316,7 +235,7 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
     for i in range(size):
         search.places[search.heap[i]] = NOT_QUEUED
     for i in range(count - 1, kept - 1, -1):
-        _shift(state, search, search.moved[i], search.origins[i])
+        shift(state, search, search.moved[i], search.origins[i])
     return best
 
 
@@ -339,9 +258,9 @@ def fill_up(graph: Graph, constraints: Constraints, parts: Labels, least: Intege
     light = np.flatnonzero(sizes < least)
     if not len(light):
         return parts
-    filled, search = parts.copy(), _scratch(graph.num_nodes, len(least), 1)
+    filled, search = parts.copy(), scratch(graph.num_nodes, len(least), 1)
     state = State(graph, constraints, filled, constraints.loads(parts), NO_HOMES, 0.0)
-    budget = int(price * _sum_up(state, search))
+    budget = int(price * sum_up(state, search))
     for part in light[np.argsort(sizes[light], kind="stable")].tolist():
         budget -= _fill(state, search, sizes, least, part, budget)
     return filled
@@ -367,7 +286,7 @@ def _fill(state: State, search: Search, sizes: Integers, least: Integers, part: 
             continue
         if spent - gain > budget:
             break
-        _shift(state, search, v, part)
+        shift(state, search, v, part)
         sizes[own] -= 1
         sizes[part] += 1
         spent -= gain

@@ -182,7 +182,7 @@ def fits(state: State, v: int, part: int | np.int64) -> bool:
 
 
 @compiled_inline
-def _helps(state: State, v: int) -> bool:
+def helps(state: State, v: int) -> bool:
     """Return whether the partition of a node exceeds a limit to which the node contributes."""
     weights, most, loads = state.constraints.weights, state.constraints.most, state.loads
     part = state.parts[v]
@@ -333,7 +333,7 @@ def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64
     """
     losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
-        if _helps(state, nodes[i]):
+        if helps(state, nodes[i]):
             best, gain = _best_now(state, nodes[i], room, True)
             if best != state.parts[nodes[i]]:
                 losses[i] = -gain
@@ -360,7 +360,7 @@ def _make_room(state: State, nodes: Integers, active: Flags, room: Room) -> int:
     """Move nodes out of their partition, in order, while it holds too much; return how many moved."""
     moved = 0
     for i in range(len(nodes)):
-        if _helps(state, nodes[i]):
+        if helps(state, nodes[i]):
             best, _ = _best_now(state, nodes[i], room, True)
             if best != state.parts[nodes[i]]:
                 _move(state, nodes[i], best)

@@ -23,10 +23,11 @@ from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import LibraryDiedError, cut_graph, kill_children
 from partition_ops.stages.partition.multilevel.batches import one_thread
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
-from partition_ops.stages.partition.multilevel.fm import Homes, climb, fill_up
+from partition_ops.stages.partition.multilevel.fm import climb, fill_up
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, Labels, edge_cut
 from partition_ops.stages.partition.multilevel.kaminpar_process import running, start_with_kaminpar
 from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.sums import Homes
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, shares
 from partition_ops.system.parallel import cores

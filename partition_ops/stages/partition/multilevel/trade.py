@@ -1,0 +1,142 @@
+"""Exchange of nodes with full partitions, which no move of a single node may enter.
+
+Source: Kernighan, Lin, "An efficient heuristic procedure for partitioning graphs" (1970), for pairs of nodes
+that change places. Here one node leaves a full partition for any other, and one of the same class takes its
+room. docs/decisions/search.md says what it saves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partition_ops.stages.partition.multilevel.graph import Constraints, Integers, Labels
+from partition_ops.stages.partition.multilevel.refine import State, fits, helps
+from partition_ops.stages.partition.multilevel.sums import Search, shift
+from partition_ops.system.compilation import compiled, compiled_inline
+
+ROUNDS = 10
+LITTLE = 1e-3  # share of the cut; after a round that saves less, no other follows
+
+
+def trade(state: State, search: Search, cut: int) -> int:
+    """Let nodes change places, in place, until that saves nothing any more.
+
+    Args:
+        state: The partitions of a graph that is not contracted.
+        search: Its sums, changed.
+        cut: Weight of the edges that are cut.
+
+    Returns:
+        The weight of the edges that are no longer cut.
+
+    Peak memory: 32 bytes for each node of a class.
+    """
+    members = _by_class(state.constraints)
+    saved = 0
+    for _ in range(ROUNDS):
+        found = 0
+        for part in range(len(state.loads)):
+            for column, nodes in enumerate(members):
+                if _is_full(state, part, column):
+                    found += _exchange(state, search, nodes, part)
+        saved += found
+        if found <= LITTLE * (cut - saved):
+            break
+    return saved
+
+
+def _by_class(constraints: Constraints) -> list[Labels]:
+    """Return the nodes of each class."""
+    order = np.argsort(constraints.classes, kind="stable").astype(np.int32)
+    counts = np.bincount(constraints.classes, minlength=1)
+    return np.split(order, np.cumsum(counts)[:-1])
+
+
+def _is_full(state: State, part: int, column: int) -> bool:
+    """Return whether a partition may have no room for a node of a class."""
+    if len(state.constraints.in_degrees):
+        return True  # a node of a large in-degree does not fit where one of a small in-degree does
+    return bool(state.loads[part, column] >= state.constraints.most[part, column])
+
+
+@compiled_inline
+def _way_out(state: State, search: Search, v: int, free: int) -> int:
+    """Return the other partition that most edges of a node lead to, with room or ``free``; -1 without any."""
+    own, best, column = state.parts[v], -1, state.constraints.classes[v]
+    for part in range(len(state.loads)):
+        if part == own or (part != free and not fits(state, v, part)):
+            continue
+        more = search.sums[v, part] - search.sums[v, best] if best >= 0 else 1
+        if more > 0 or (more == 0 and state.loads[part, column] < state.loads[best, column]):
+            best = part
+    return best
+
+
+@compiled
+def _gains(state: State, search: Search, nodes: Labels, part: int) -> tuple[Integers, Integers, int]:
+    """Return the nodes that may leave a partition, then those that may enter it, and what that saves.
+
+    Returns:
+        (found,) nodes; (found,) the weight of the edges that each saves; and how many of them leave.
+    """
+    found, gains, count = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64), 0
+    for i in range(len(nodes)):
+        v = nodes[i]
+        if state.parts[v] == part:
+            most = 0  # to any other partition; only one with room, or where room is made, is possible
+            for other in range(len(state.loads)):
+                if other != part:
+                    most = max(most, search.sums[v, other])
+            found[count], gains[count] = v, most - search.sums[v, part]
+            count += 1
+    leaving = count
+    best = gains[:leaving].max() if leaving else 0
+    for i in range(len(nodes)):
+        v = nodes[i]
+        gain = search.sums[v, part] - search.sums[v, state.parts[v]]
+        if leaving and state.parts[v] != part and search.sums[v, part] > 0 and gain + best > 0:
+            found[count], gains[count] = v, gain
+            count += 1
+    return found[:count], gains[:count], leaving
+
+
+@compiled
+def _exchange(state: State, search: Search, nodes: Labels, part: int) -> int:
+    """Let nodes of a class enter a full partition while others leave it; return the saved weight."""
+    parts, sums = state.parts, search.sums
+    found, gains, leaving = _gains(state, search, nodes, part)
+    if leaving in (0, len(found)):
+        return 0
+    leave = np.argsort(-gains[:leaving], kind="mergesort")
+    enter = np.argsort(-gains[leaving:], kind="mergesort") + leaving
+    saved, i, j = 0, 0, 0
+    while i < len(enter) and j < len(leave) and gains[enter[i]] + gains[leave[j]] > 0:
+        u, v = found[enter[i]], found[leave[j]]
+        gain, own = sums[u, part] - sums[u, parts[u]], parts[u]
+        if fits(state, u, part):
+            if gain > 0:
+                shift(state, search, u, part)
+                saved += gain
+            i += 1
+            continue
+        other = _way_out(state, search, v, own)
+        loss = sums[v, part] - sums[v, other] if other >= 0 else gain
+        if gain <= loss:
+            if gain < gains[enter[i]]:  # because of what has moved since
+                i += 1
+            else:
+                j += 1
+            continue
+        shift(state, search, v, other)
+        gain = sums[u, part] - sums[u, own]  # another one if they are neighbours
+        if gain > loss:
+            shift(state, search, u, part)
+            if not (helps(state, u) or helps(state, v)):
+                saved += gain - loss
+                i += 1
+                j += 1
+                continue
+            shift(state, search, u, own)
+        shift(state, search, v, part)
+        i += 1
+    return saved
