@@ -15,6 +15,7 @@ from partition_ops.stages.partition.engines import auto, metis, two_level
 from partition_ops.stages.partition.multilevel import batches, cluster
 from partition_ops.stages.partition.multilevel.cluster import find_clusters
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph
+from partition_ops.stages.partition.multilevel.graph import edge_cut as counted_cut
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -199,6 +200,20 @@ def edge_cut(task: Problem, parts: np.ndarray) -> float:
 def imbalance(task: Problem, parts: np.ndarray) -> float:
     per_part = np.stack([task.weights[parts == part].sum(axis=0) for part in range(task.num_parts)])
     return float((per_part.max(axis=0) * task.num_parts / per_part.sum(axis=0)).max())
+
+
+@pytest.mark.parametrize("count", [2, 256, 300])
+def test_cut_pairs_are_counted(tmp_path: Path, count: int) -> None:
+    rng = np.random.default_rng(count)
+    src, dst = rng.integers(0, 400, (2, 1000)).tolist()
+    task = problem(
+        SmallGraph({"a": 500}, {"a:r:a": Edges(src, dst)}), tmp_path, num_parts=count
+    )  # 100 nodes without edges
+    parts = rng.integers(0, count, 500).astype(np.int32)
+    pairs = {(min(a, b), max(a, b)) for a, b in zip(src, dst, strict=True) if a != b}
+    found = counted_cut(Graph.of_input(task.graph), parts)
+    assert found.of == len(pairs)
+    assert found.pairs == sum(parts[a] != parts[b] for a, b in pairs)
 
 
 @pytest.fixture

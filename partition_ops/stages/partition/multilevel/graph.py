@@ -181,23 +181,24 @@ def edge_cut(graph: Graph, parts: Parts) -> EdgeCut:
         graph: Symmetric, without self-loops.
         parts: (nodes,) int32, below 65536.
     """
-    narrow, found = parts.astype(np.uint16), []  # so that more of it is in the cache
+    narrow = parts.astype(np.min_scalar_type(parts.max(initial=0)))  # so that more of it is in the cache
+    found = []
     with Batches(graph.num_half_edges) as batches:
 
         def count(thread: int, span: slice) -> None:
-            found.append(_cut(graph, narrow, span.start, span.stop))
+            first, last = np.searchsorted(graph.offsets, [span.start, span.stop])
+            found.append(_cut(graph, narrow, first, min(last, graph.num_nodes)))
 
         batches.share(0, graph.num_half_edges, count)
     return EdgeCut(sum(found) // 2, graph.num_half_edges // 2)
 
 
 @compiled
-def _cut(graph: Graph, parts: npt.NDArray[np.uint16], begin: int, end: int) -> int:
-    """Count the half-edges from ``begin`` to ``end`` that are cut."""
-    v = np.searchsorted(graph.offsets, begin, side="right") - 1
+def _cut(graph: Graph, parts: npt.NDArray[Any], begin: int, end: int) -> int:
+    """Count the half-edges of the nodes from ``begin`` to ``end`` that are cut."""
     cut = 0
-    for j in range(begin, end):
-        while j >= graph.offsets[v + 1]:
-            v += 1
-        cut += parts[v] != parts[graph.neighbours[j]]
+    for v in range(begin, end):
+        own = parts[v]
+        for j in range(graph.offsets[v], graph.offsets[v + 1]):
+            cut += own != parts[graph.neighbours[j]]
     return cut
