@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from partition_ops.chunked.digests import file_state
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
 from partition_ops.chunked.table_files import (
     PARQUET_BATCH,
@@ -125,7 +124,7 @@ class EdgeReader:
 
     def _csv_batches(self, chunk: EdgeChunk, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield rows that are kept, or else parse the file; pyarrow reads what is not plain digits."""
-        from partition_ops.chunked.plain_edges import PlainRows, kept_columns  # brings numba
+        from partition_ops.chunked.plain_edges import PlainRows, file_state, kept_columns  # brings numba
 
         file_format, where = self._metadata.edges[chunk.edge_type_id].format, self.where(chunk)
         path = self._source.local_copy(chunk.key)

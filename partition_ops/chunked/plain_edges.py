@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.digests import FileState, file_state
 from partition_ops.chunked.metadata import FileFormat
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled
@@ -29,6 +28,7 @@ from partition_ops.system.temporary_folders import temporary_folder
 
 Ids = npt.NDArray[np.int64]
 Pair = tuple[Ids, Ids]
+FileState = tuple[int, ...]
 Text = npt.NDArray[np.uint8]
 ROW_BYTES = 12  # of text, about; only the size of blocks depends on it
 MOST_DIGITS = 18  # all such numbers fit into 64 bits
@@ -269,6 +269,12 @@ def _remove(paths: tuple[Path, Path]) -> None:
     for path in paths:
         with suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def file_state(path: Path) -> FileState:
+    """Return what changes whenever the content of a file does: nobody can set the time of its inode."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 _KEPT: WeakKeyDictionary[Store, KeptColumns] = WeakKeyDictionary()

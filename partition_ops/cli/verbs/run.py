@@ -7,7 +7,6 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult
-from partition_ops.chunked.digests import hashed_ahead
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import (
     add_input,
@@ -33,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RunConfig)
+    from partition_ops.artifacts.book import read_book
+    from partition_ops.formats.format import main_config
+    from partition_ops.jobs.whole_job import run_job
 
     def report(result: StageResult) -> None:
         console.line(result_line(result))
@@ -46,10 +48,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         open_expectations(arguments) as expectations,
         open_previous(arguments) as previous,
     ):
-        with hashed_ahead(source):  # these imports take half a second of one core
-            from partition_ops.artifacts.book import read_book
-            from partition_ops.formats.format import main_config
-            from partition_ops.jobs.whole_job import run_job
         results = run_job(
             config,
             source,

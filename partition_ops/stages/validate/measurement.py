@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.digests import input_digest
 from partition_ops.chunked.duplicate_search import DuplicateSearch, Repeated
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.feature_formats import parquet_rows
@@ -38,6 +37,7 @@ from partition_ops.stages.validate.graph_facts import (
 )
 from partition_ops.stages.validate.options import MEMORY_SHARE
 from partition_ops.storage import Store
+from partition_ops.storage.store import sha256_of
 from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import unordered_in_threads
 from partition_ops.system.progress import Advance, Progress
@@ -171,9 +171,8 @@ class _Reading:
         self.facts.features[feature.key] = scan_feature(feature, reader, self.missing, self.defects)
 
     def _identify(self, key: str) -> None:
-        source = self.facts.source
-        size = source.local_copy(key).stat().st_size
-        identity: dict[str, Any] = {"path": key, "size": size, "sha256": input_digest(source, key)}
+        path = self.facts.source.local_copy(key)
+        identity: dict[str, Any] = {"path": key, "size": path.stat().st_size, "sha256": sha256_of(path)}
         self.facts.files.append(identity)
 
     def _find_overlaps(self, positions: EdgePositions) -> None:
