@@ -18,24 +18,67 @@ from partition_ops.system.parallel import cores
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
-TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8  # <malloc.h>
-MOST_REUSED = 32 << 20  # bytes of a block; glibc does not accept more
-MOST_FREE = 64 << 20  # bytes at the end of an arena
+TRIM_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -4, -8  # <malloc.h>
+NEVER = -1
+MOST_KEPT = 0.2  # of the memory limit: freed memory between two tasks
+STATUS = Path("/proc/self/status")
 bounds: list[int] = []  # of `partition_ops.system.memory_guard`, in bytes
 
 
 def reuse_freed_memory() -> None:
-    """Let the C library keep freed blocks for the next arrays, in as many arenas as there are cores.
+    """Let the C library keep freed memory for the next arrays, in as many arenas as there are cores.
 
     By default, glibc gives the memory of an array back to the system, which clears other pages for the next
-    one. This does nothing with other C libraries, or if the environment has settings of ``malloc``.
+    one. `give_back_freed_memory` bounds what is kept. This does nothing with other C libraries, or if the
+    environment has settings of ``malloc``.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is None or any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
+    global _reused
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    mallopt = getattr(library, "mallopt", None)
+    # no pages are mapped for a single array: glibc would unmap them when it is freed
+    settings = {ARENA_MAX: cores(), MMAP_MAX: 0, TRIM_THRESHOLD: NEVER}
+    if any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
         return
-    settings = {ARENA_MAX: cores(), MMAP_THRESHOLD: MOST_REUSED, TRIM_THRESHOLD: MOST_FREE}
+    if mallopt is None or not hasattr(library, "mallinfo2"):
+        return
     for setting, value in settings.items():
         mallopt(setting, value)
+    _reused = library
+
+
+_reused: ctypes.CDLL | None = None  # the C library, once it keeps freed memory
+
+
+class _Allocated(ctypes.Structure):
+    """``struct mallinfo2`` of <malloc.h>."""
+
+    _fields_ = [(f"field{i}", ctypes.c_size_t) for i in range(7)] + [
+        (name, ctypes.c_size_t) for name in ("used", "free", "top")
+    ]
+
+
+def give_back_freed_memory(most: int | None = None) -> bool:
+    """Give freed memory that the C library keeps back to the system, if it is more than a bound.
+
+    Args:
+        most: Bytes that may be kept; `MOST_KEPT` of the limit if left out.
+
+    Returns:
+        Whether any was given back.
+    """
+    if _reused is None:
+        return False
+    _reused.mallinfo2.restype = _Allocated
+    kept = anonymous_memory() - int(_reused.mallinfo2().used)
+    if kept <= (memory_limit() * MOST_KEPT if most is None else most):
+        return False
+    return bool(_reused.malloc_trim(0))
+
+
+def anonymous_memory() -> int:
+    """Return the resident memory of this process that is not of files, in bytes; Linux only."""
+    lines = STATUS.read_text(errors="replace").splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon:"))
 
 
 def memory_limit() -> int:

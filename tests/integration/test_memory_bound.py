@@ -199,7 +199,7 @@ def test_a_job_is_rejected_or_ended_whole_and_repeated_with_more(graph: Path, tm
     assert differing <= {"records/convert-scatter0.json"}  # sizes of slices, which depend on memory
 
 
-ROUNDS, ARRAYS, ARRAY_BYTES = 10, 3, 16 << 20
+ROUNDS, ARRAYS, ARRAY_BYTES = 4, 2, 48 << 20
 ALLOCATE = f"""
 import resource, sys
 import numpy as np
@@ -228,3 +228,25 @@ def test_freed_memory_is_reused() -> None:
     usual = faults("usual")
     assert faults("reused") < usual - again // 2
     assert faults("reused", MALLOC_TRIM_THRESHOLD_="131072") > usual - again // 2  # the user's settings
+
+
+GIVE_BACK = f"""
+import numpy as np
+from partition_ops.system.memory import anonymous_memory, give_back_freed_memory, reuse_freed_memory
+
+reuse_freed_memory()
+kept = [np.ones(1 << 16, np.uint8)]
+arrays = [np.ones({ARRAY_BYTES}, np.uint8) for _ in range({ARRAYS})]
+kept.append(np.ones(1 << 16, np.uint8))  # the end of the heap stays in use
+before = anonymous_memory()
+del arrays
+assert not give_back_freed_memory(1 << 30)
+assert anonymous_memory() > before - {ARRAY_BYTES}
+assert give_back_freed_memory(0)
+assert anonymous_memory() < before - {(ARRAYS - 1) * ARRAY_BYTES}
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_freed_memory_is_given_back_beyond_a_bound() -> None:
+    subprocess.run([sys.executable, "-c", GIVE_BACK], check=True)
