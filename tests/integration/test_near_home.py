@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,8 @@ from partition_ops.stages.partition.incremental import near_home
 from partition_ops.stages.partition.incremental.near_home import MOST_MOVED, search_near_home
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.multilevel.graph import constraints_of
+from partition_ops.stages.partition.multilevel.graph import Labels, constraints_of
+from partition_ops.stages.partition.multilevel.tries import Candidate, Tries
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from tests.graphs import SmallGraph
@@ -63,6 +66,28 @@ def test_no_more_nodes_move_than_may(
     found = search_near_home(problem, previous, 4)
     moved = [np.count_nonzero((parts != previous.homes)[old]) for parts in (found, free, simple)]
     assert moved[0] <= max(0.02 * np.count_nonzero(old), moved[2]) < moved[1]
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_the_search_ends_early_if_it_does_not_pay(
+    divided: bool, mixed: tuple[Problem, PreviousAssignment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first three starts tell; and combinations end when one round found nothing better."""
+    problem, previous = mixed
+    if not divided:
+        previous = PreviousAssignment(np.repeat(np.arange(3, dtype=np.int32), 210), None)
+    works: list[int] = []
+    do_all = Tries.do_all
+
+    def counted(tries: Tries, pool: ThreadPoolExecutor, some: list[Callable[[], Labels]]) -> list[Candidate]:
+        works.append(len(some))
+        return do_all(tries, pool, some)
+
+    monkeypatch.setattr(Tries, "do_all", counted)
+    assert search_near_home(problem, previous, 12) is not None
+    assert works[0] == 1 + 3
+    assert works[1:2] == [12 - 3] * divided
+    assert len(works) < 2 + 6
 
 
 def test_results_that_moved_too_many_nodes_are_pulled_back(

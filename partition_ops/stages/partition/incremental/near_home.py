@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,36 +19,20 @@ from partition_ops.stages.partition.multilevel.fm import climb
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
 from partition_ops.stages.partition.multilevel.sums import Homes
-from partition_ops.stages.partition.multilevel.tries import COMBINED, Candidate, Tries, overlay
+from partition_ops.stages.partition.multilevel.tries import Candidate, Tries, different, new_pairs, overlay
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.parallel import cores
 
 MOST_MOVED = 0.1  # share of the old nodes
 CLUSTERS = (256, 512, 128)  # of the largest size make a partition; the starts take turns
-STARTS = 0.5  # as many as a full run has, for half of its time
-FEWEST_STARTS = 3
 PRICES = (0.05, 0.03, 0.1)  # multiples of the migration price; the starts take turns
 DEARER = 3  # factor of the price while a result moves too many nodes
 MOST_PULLS = 4
-ROUNDS = 2  # of combinations, at the second of the prices
+FIRST = 3  # starts; if refinement around the changes cuts fewer edges than all of them, no other follows
+COMBINED = 5  # that many of the best results are combined, each with every other, at the second of the prices
+STARTS_OF_A_ROUND = 2  # so many starts for each round of combinations
 NEAR = 1.01  # times the smallest cut: refinement around the changes, which moves few nodes, is enough
 SEARCHES = 3  # on the smallest graph; the best of them goes on
-
-
-class Found(NamedTuple):
-    """A partition near the old one.
-
-    Attributes:
-        unusable: Whether a partition exceeds a limit, or too many nodes moved.
-        cut: Edges that it cuts.
-        moved: Old nodes that are in another partition than before.
-        parts: (connected nodes,) int32.
-    """
-
-    unusable: bool
-    cut: int
-    moved: int
-    parts: Labels
 
 
 def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int) -> Parts | None:
@@ -60,13 +42,14 @@ def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int
     move between partitions where that saves more edges than the price of the old nodes in them, and so do
     smaller clusters and single nodes. This is done several times, with clusters of several sizes and
     at several prices. A result in which too many nodes moved is pulled back at higher prices. The best
-    results are combined, and the one that cuts the fewest edges is kept, unless refinement around the changes
-    cuts nearly as few.
+    results are combined while that helps, and the one that cuts the fewest edges is kept, unless refinement
+    around the changes cuts nearly as few. The search ends early if that cuts fewer than the first results.
 
     Args:
         problem: The graph, and how to partition it.
         previous: The old partitions.
-        starts: How many partitions a full run makes, before the best are combined; here it is half of that.
+        starts: How many partitions to make before the best are combined: as many as METIS makes in a full
+            run.
 
     Returns:
         (nodes,) int32, partition by homogeneous ID; None if balance cannot be restored.
@@ -108,30 +91,40 @@ class _NearHome:
         self.placed = placed[self.tries.connected]
         most = int(MOST_MOVED * np.count_nonzero(self.previous.homes != NOWHERE))
         self.most_moved = max(most, self._moved(self.placed))
-        starts = max(FEWEST_STARTS, int(STARTS * starts))
         with ThreadPoolExecutor(cores()) as pool:
-            found = self._do_all(pool, [lambda: self.placed, *map(self._starter, range(starts))])
-            simple = found[0]
-            for number in range(ROUNDS):
-                best = sorted(found, key=lambda one: one[:3])[:COMBINED]
-                pairs = enumerate(combinations(best, 2), 100 * number)
-                found += self._do_all(pool, [self._combiner(pair, seed) for seed, pair in pairs])
-        chosen = min(found, key=lambda one: one[:3])
-        if not simple.unusable and simple.cut <= NEAR * chosen.cut:
+            works = [lambda: self.placed, *map(self._starter, range(starts))]
+            found = self._do_all(pool, works[: 1 + FIRST])
+            simple, chosen = found[0], different(found)[0]
+            if chosen is not simple or simple.broken:  # otherwise the search does not pay
+                found += self._do_all(pool, works[1 + FIRST :])
+                chosen = self._combined(pool, found, starts // STARTS_OF_A_ROUND)
+        if not simple.broken and simple.cut <= NEAR * chosen.cut:
             chosen = simple
-        if chosen.unusable:
+        if chosen.broken:
             return None
         parts = np.where(np.diff(self.whole.offsets) == 0, self.previous.homes, NOWHERE).astype(np.int32)
         parts[self.tries.connected] = chosen.parts
         place_new_nodes(self.whole, self.limits, parts)
         return parts if (self.limits.loads(parts) <= self.limits.most).all() else None
 
-    def _do_all(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], Labels]]) -> list[Found]:
+    def _combined(self, pool: ThreadPoolExecutor, found: list[Candidate], rounds: int) -> Candidate:
+        """Combine the best candidates until that helps no more, and return the best of all."""
+        combined: set[frozenset[int]] = set()
+        chosen = different(found)[0]
+        for number in range(rounds):
+            pairs, before = new_pairs(found, COMBINED, combined), chosen
+            found += self._do_all(pool, [self._combiner(*pair, 1000 * number) for pair in pairs])
+            chosen = different(found)[0]
+            if chosen is before:
+                break
+        return chosen
+
+    def _do_all(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], Labels]]) -> list[Candidate]:
         return [self._look_at(one) for one in self.tries.do_all(pool, works)]
 
-    def _look_at(self, candidate: Candidate) -> Found:
-        moved = self._moved(candidate.parts)
-        return Found(candidate.broken or moved > self.most_moved, candidate.cut, moved, candidate.parts)
+    def _look_at(self, one: Candidate) -> Candidate:
+        moved = self._moved(one.parts)
+        return one._replace(broken=one.broken or moved > self.most_moved, order=moved)
 
     def _moved(self, parts: Labels) -> int:
         return int(np.count_nonzero((parts != self.homes) & self.old))
@@ -148,11 +141,10 @@ class _NearHome:
 
         return work
 
-    def _combiner(self, pair: tuple[Found, Found], number: int) -> Callable[[], Labels]:
-        """Return the work of combining two partitions, the first being the better one."""
-        one, other = pair
-        seed = self.problem.config.seed * 1009 + number
-        return lambda: self._search(one.parts, overlay(one.parts, other.parts), seed, PRICES[1])
+    def _combiner(self, better: Candidate, other: Candidate, rank: int, number: int) -> Callable[[], Labels]:
+        """Return the work of combining two partitions."""
+        seed = self.problem.config.seed * 1009 + number + rank
+        return lambda: self._search(better.parts, overlay(better.parts, other.parts), seed, PRICES[1])
 
     def _search(self, parts: Labels, cells: Labels, seed: int, price: float) -> Labels:
         """Search by a cycle, and again at higher prices while too many nodes moved."""

@@ -56,15 +56,16 @@ class Candidate(NamedTuple):
     """A partition of the graph; the least one is the best.
 
     Attributes:
-        broken: Whether a partition exceeds a limit.
+        broken: Whether a partition exceeds a limit, or another condition does not hold.
         cut: Edges that it cuts.
-        number: Of its try, so that candidates are ordered the same way in every run.
+        order: Decides between equal cuts, so that the order is the same in every run: the number of its try,
+            or how many old nodes moved.
         parts: (nodes,) int32.
     """
 
     broken: bool
     cut: int
-    number: int
+    order: int
     parts: Labels
 
 
@@ -112,7 +113,7 @@ class Tries:
         try:
             found = self._start_all(pool)
             for number in range(min(max(self.starts // STARTS_OF_A_ROUND, 1), MOST_ROUNDS)):
-                works = self._combiners(_different(found)[:COMBINED], number)
+                works = self._combiners(found, number)
                 if not works:
                     break
                 found += self.do_all(pool, works)
@@ -123,7 +124,7 @@ class Tries:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        best_parts = _different(found)[0].parts
+        best_parts = different(found)[0].parts
         light = np.floor(LIGHT * shares(self.config) * self.whole.num_nodes).astype(np.int64)
         parts = self._with_isolated(best_parts)
         return fill_up(self.whole, self.limits, parts, light, FILLING)
@@ -206,17 +207,13 @@ class Tries:
 
         return work
 
-    def _combiners(self, best: list[Candidate], number: int) -> list[Callable[[], Labels]]:
-        """Return the works of a round: combine every pair of candidates that is not combined yet."""
-        works: list[Callable[[], Labels]] = []
-        for one, other in combinations(range(len(best)), 2):
-            pair = best[one].parts, best[other].parts
-            key = frozenset(map(id, pair))
-            if key not in self.combined:
-                self.combined.add(key)
-                seed = self.config.seed * 1009 + 1000 * number + 100 * one + other
-                works.append(partial(self._combine, *pair, seed))
-        return works
+    def _combiners(self, found: list[Candidate], number: int) -> list[Callable[[], Labels]]:
+        """Return the works of a round: combine every pair of the best that is not combined yet."""
+        seed = self.config.seed * 1009 + 1000 * number
+        return [
+            partial(self._combine, better.parts, other.parts, seed + rank)
+            for better, other, rank in new_pairs(found, COMBINED, self.combined)
+        ]
 
     def _combine(self, better: Labels, other: Labels, seed: int) -> Labels:
         return self.cycle(better, overlay(better, other), seed, metis=self.thorough)
@@ -336,12 +333,31 @@ class Tries:
         return min(tried, key=lambda one: one[:2])[2]
 
 
-def _different(found: list[Candidate]) -> list[Candidate]:
+def different(found: Sequence[Candidate]) -> list[Candidate]:
     """Return one candidate of each cut, the best first."""
     by_cut: dict[tuple[bool, int], Candidate] = {}
     for one in sorted(found, key=lambda one: one[:3]):
         by_cut.setdefault(one[:2], one)
     return [*by_cut.values()]
+
+
+def new_pairs(
+    found: Sequence[Candidate], most: int, combined: set[frozenset[int]]
+) -> list[tuple[Candidate, Candidate, int]]:
+    """Return pairs of the best candidates that are not combined yet, each with a number for its seed.
+
+    Args:
+        found: All candidates; they must stay in memory.
+        most: How many of the best are paired, each with every other.
+        combined: Pairs of earlier rounds; the new ones are added.
+    """
+    pairs = []
+    for (rank, better), (lower, other) in combinations(enumerate(different(found)[:most]), 2):
+        key = frozenset((id(better.parts), id(other.parts)))
+        if key not in combined:
+            combined.add(key)
+            pairs.append((better, other, 100 * rank + lower))
+    return pairs
 
 
 def overlay(one: Labels, other: Labels) -> Labels:
