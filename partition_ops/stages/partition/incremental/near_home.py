@@ -19,7 +19,14 @@ from partition_ops.stages.partition.multilevel.fm import climb
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
 from partition_ops.stages.partition.multilevel.sums import Homes
-from partition_ops.stages.partition.multilevel.tries import Candidate, Tries, different, new_pairs, overlay
+from partition_ops.stages.partition.multilevel.tries import (
+    COMBINED,
+    Candidate,
+    Tries,
+    different,
+    new_pairs,
+    overlay,
+)
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.parallel import cores
 
@@ -29,8 +36,8 @@ PRICES = (0.05, 0.03, 0.1)  # multiples of the migration price; the starts take 
 DEARER = 3  # factor of the price while a result moves too many nodes
 MOST_PULLS = 4
 FIRST = 3  # starts; if refinement around the changes cuts fewer edges than all of them, no other follows
-COMBINED = 5  # that many of the best results are combined, each with every other, at the second of the prices
-STARTS_OF_A_ROUND = 2  # so many starts for each round of combinations
+STARTS = 0.5  # as many as a full run has, for half of its time
+STARTS_OF_A_ROUND = 2  # so many starts for each round of combinations, at the second of the prices
 NEAR = 1.01  # times the smallest cut: refinement around the changes, which moves few nodes, is enough
 SEARCHES = 3  # on the smallest graph; the best of them goes on
 
@@ -48,8 +55,7 @@ def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int
     Args:
         problem: The graph, and how to partition it.
         previous: The old partitions.
-        starts: How many partitions to make before the best are combined: as many as METIS makes in a full
-            run.
+        starts: How many partitions a full run makes, before the best are combined; here it is half of that.
 
     Returns:
         (nodes,) int32, partition by homogeneous ID; None if balance cannot be restored.
@@ -91,6 +97,7 @@ class _NearHome:
         self.placed = placed[self.tries.connected]
         most = int(MOST_MOVED * np.count_nonzero(self.previous.homes != NOWHERE))
         self.most_moved = max(most, self._moved(self.placed))
+        starts = max(FIRST, int(STARTS * starts))
         with ThreadPoolExecutor(cores()) as pool:
             works = [lambda: self.placed, *map(self._starter, range(starts))]
             found = self._do_all(pool, works[: 1 + FIRST])
