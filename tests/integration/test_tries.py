@@ -40,11 +40,20 @@ NONE = np.zeros(0, np.int64)
 
 
 @settings(max_examples=40, deadline=None)
-@given(graph=weighted_graphs(), count=st.integers(2, 5), seed=st.integers(0, 99))
-def test_searches_save_what_they_say_within_the_limits(graph: Graph, count: int, seed: int) -> None:
+@given(
+    graph=weighted_graphs(),
+    count=st.integers(2, 5),
+    tolerance=st.sampled_from([1.0, 1.3]),
+    balance_edges=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_searches_save_what_they_say_within_the_limits(
+    graph: Graph, count: int, tolerance: float, balance_edges: bool, seed: int
+) -> None:
     random = np.random.default_rng(seed)
     classes = random.integers(0, 2, graph.num_nodes)
-    constraints = constraints_of(classes, NONE, count, 1.3)
+    degrees = random.integers(0, 9, graph.num_nodes) if balance_edges else NONE
+    constraints = constraints_of(classes, degrees, count, tolerance)
     parts = random.integers(0, count, graph.num_nodes).astype(np.int32)
     constraints = constraints._replace(most=np.maximum(constraints.most, constraints.loads(parts)))
     before = cut_of(graph, parts)
