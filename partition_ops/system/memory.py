@@ -20,7 +20,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
 TRIM_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -4, -8  # <malloc.h>
 NEVER = -1
-MOST_KEPT = 0.2  # of the memory limit: freed memory between two tasks
+MOST_KEPT = 0.05  # of the memory limit: freed memory between two tasks
 STATUS = Path("/proc/self/status")
 bounds: list[int] = []  # of `partition_ops.system.memory_guard`, in bytes
 
