@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from partition_ops.stages.partition.multilevel.exchange import exchange
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, Labels
 from partition_ops.stages.partition.multilevel.refine import NO_HOMES, State, fits
 from partition_ops.stages.partition.multilevel.sums import (
@@ -25,13 +26,12 @@ from partition_ops.stages.partition.multilevel.sums import (
     shift,
     sum_up,
 )
-from partition_ops.stages.partition.multilevel.trade import trade
 from partition_ops.system.compilation import compiled, compiled_inline
 
 PASSES = 10
 LITTLE = 1e-3  # share of the cut; after a pass that saves less, no other follows
 PATIENCE = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
-TRADES = 3  # so often at most, nodes change places and searches follow
+EXCHANGES = 3  # so often at most, nodes change places and searches follow
 
 
 def climb(
@@ -73,7 +73,7 @@ def climb(
         pull_home(search.sums, homes)
     random = np.random.default_rng(seed)
     saved = 0
-    for _ in range(TRADES):
+    for _ in range(EXCHANGES):
         for _ in range(passes):
             border = _border(state, search.sums)
             search.locked[:] = False
@@ -81,9 +81,9 @@ def climb(
             saved += found
             if found <= LITTLE * (cut - saved):
                 break
-        traded = 0 if len(constraints.weights) else trade(state, search, cut - saved)
-        saved += traded
-        if traded <= LITTLE * (cut - saved):
+        exchanged = 0 if len(constraints.weights) else exchange(state, search, cut - saved)
+        saved += exchanged
+        if exchanged <= LITTLE * (cut - saved):
             break
     return saved
 

@@ -18,7 +18,7 @@ ROUNDS = 10
 LITTLE = 1e-3  # share of the cut; after a round that saves less, no other follows
 
 
-def trade(state: State, search: Search, cut: int) -> int:
+def exchange(state: State, search: Search, cut: int) -> int:
     """Let nodes change places, in place, until that saves nothing any more.
 
     Args:
@@ -38,7 +38,7 @@ def trade(state: State, search: Search, cut: int) -> int:
         for part in range(len(state.loads)):
             for column, nodes in enumerate(members):
                 if _is_full(state, part, column):
-                    found += _exchange(state, search, nodes, part)
+                    found += _exchange_class(state, search, nodes, part)
         saved += found
         if found <= LITTLE * (cut - saved):
             break
@@ -101,7 +101,7 @@ def _gains(state: State, search: Search, nodes: Labels, part: int) -> tuple[Inte
 
 
 @compiled
-def _exchange(state: State, search: Search, nodes: Labels, part: int) -> int:
+def _exchange_class(state: State, search: Search, nodes: Labels, part: int) -> int:
     """Let nodes of a class enter a full partition while others leave it; return the saved weight."""
     parts, sums = state.parts, search.sums
     found, gains, leaving = _gains(state, search, nodes, part)
