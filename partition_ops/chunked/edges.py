@@ -113,14 +113,38 @@ class EdgeReader:
 
         Args:
             chunk: Which chunk.
-            rows: About how many rows of a CSV file to yield at a time.
+            rows: About how many rows to yield at a time.
 
         Raises:
             InvalidInputError: The file cannot be read, or a row does not have two integers.
         """
         if self._metadata.edges[chunk.edge_type_id].format.name == "parquet":
-            return _parquet_batches(self._source.local_copy(chunk.key), self.where(chunk))
+            return self._parquet_batches(chunk, rows)
         return self._csv_batches(chunk, rows)
+
+    def _parquet_batches(self, chunk: EdgeChunk, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows that are kept, or else decode the file."""
+        from partition_ops.chunked.plain_edges import file_state, kept_columns  # brings numba
+
+        file_format, path = self._metadata.edges[chunk.edge_type_id].format, self._source.local_copy(chunk.key)
+        batches, kept = _decoded(path, self.where(chunk), rows), kept_columns(self._source)
+        if kept is None:
+            yield from batches
+            return
+        state = file_state(path)
+        pairs = kept.find(chunk.key, file_format, state, rows)
+        if pairs is not None:
+            yield from map(_batch, pairs)
+            return
+        with kept.new(chunk.key, file_format, state, path, narrow=self._narrow) as columns:
+            for batch in batches:
+                columns.add(_pair(batch))
+                yield batch
+            columns.end()
+
+    @property
+    def _narrow(self) -> bool:
+        return max(self._metadata.num_nodes) <= NARROW
 
     def _csv_batches(self, chunk: EdgeChunk, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield rows that are kept, or else parse the file; pyarrow reads what is not plain digits."""
@@ -137,10 +161,9 @@ class EdgeReader:
         if columns == 0:
             return
         plain = PlainRows(path, file_format, header=header, rows=rows)
-        narrow = max(self._metadata.num_nodes) <= NARROW
-        pairs = (
-            iter(plain) if kept is None else kept.keep(chunk.key, file_format, state, plain, narrow=narrow)
-        )
+        pairs = iter(plain)
+        if kept is not None:
+            pairs = kept.keep(chunk.key, file_format, state, plain, narrow=self._narrow)
         yield from map(_batch, pairs)
         if plain.complete:
             return
@@ -225,6 +248,17 @@ def _batch(pair: tuple[Ids, Ids]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([number_column(ids) for ids in pair], COLUMNS)
 
 
+def _pair(batch: pa.RecordBatch) -> tuple[Ids, Ids] | None:
+    """Return the columns as int64; None if an ID is missing or exceeds 64 bits."""
+    src, dst = batch.columns
+    if src.null_count or dst.null_count:
+        return None
+    try:
+        return column_numbers(src.cast(pa.int64())), column_numbers(dst.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return None
+
+
 def _edge_layout(path: Path, file_format: FileFormat, where: str) -> tuple[int, bool]:
     """Return the number of columns of a CSV file, 0 or 2, and whether it has a header."""
     columns, header = csv_layout(path, file_format, where)
@@ -254,7 +288,7 @@ def _arrow_batches(path: Path, file_format: FileFormat, header: bool, where: str
         raise _bad_csv_row(path, file_format, header, where, error) from error
 
 
-def _parquet_batches(path: Path, where: str) -> Iterator[pa.RecordBatch]:
+def _decoded(path: Path, where: str, rows: int) -> Iterator[pa.RecordBatch]:
     with parquet_file(path, where) as file:
         schema = file.schema_arrow
         if len(schema) != 2 or not all(pa.types.is_integer(field.type) for field in schema):
@@ -263,7 +297,9 @@ def _parquet_batches(path: Path, where: str) -> Iterator[pa.RecordBatch]:
                 found=", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns",
                 expected="two integer columns, source and destination",
             )
-        yield from file.iter_batches(batch_size=PARQUET_BATCH)
+        for batch in file.iter_batches(batch_size=PARQUET_BATCH):
+            for begin in range(0, batch.num_rows, rows):
+                yield batch.slice(begin, rows)
 
 
 def _ids(column: pa.Array, start: int, where: str) -> Ids:

@@ -1,10 +1,10 @@
-"""CSV files of edges whose rows are two plain numbers: a fast parser, and columns that later readers read.
+"""A fast parser of CSV files of edges whose rows are two plain numbers, and columns that later readers read.
 
 The parser knows digits, one delimiter and line breaks. It stops at the first row with anything else, such as
 a sign, a quote or a missing field; pyarrow reads the file from there, and reports what is wrong.
 
-Columns are kept inside `keep_columns` only: all stages of one process then parse a file once. They belong to
-one state of one file, and are removed at the end.
+Columns of CSV and Parquet files are kept inside `keep_columns` only: all stages of one process then parse or
+decode a file once. They belong to one state of one file, and are removed at the end.
 """
 
 from __future__ import annotations
@@ -189,6 +189,36 @@ def _read_rows(stream: FileIO, rows: int, dtype: np.dtype[Any]) -> Ids:
     return found.astype(np.int64, copy=False)
 
 
+class NewColumns:
+    """Two files of numbers that are being written.
+
+    Args:
+        streams: The files; none if they cannot be written.
+        dtype: Of the numbers in them.
+
+    Attributes:
+        rows: Number of rows so far.
+        complete: Whether all rows of the file are there.
+    """
+
+    def __init__(self, streams: list[FileIO], dtype: np.dtype[Any]) -> None:
+        self._streams = streams
+        self._dtype = dtype
+        self.rows = 0
+        self.complete = False
+
+    def add(self, pair: Pair | None) -> None:
+        """Append (n,) int64 sources and destinations; None for rows that cannot be kept."""
+        if self._streams and (pair is None or not _append(self._streams, pair, self._dtype)):
+            self._streams = []
+        if pair is not None:
+            self.rows += len(pair[0])
+
+    def end(self) -> None:
+        """Say that these are all rows of the file."""
+        self.complete = bool(self._streams)
+
+
 class KeptColumns:
     """Columns of files that have been parsed; usable from several threads.
 
@@ -206,18 +236,19 @@ class KeptColumns:
         found = self._columns.get((key, file_format))
         return found.blocks(rows) if found is not None and found.state == state else None
 
-    def keep(
-        self, key: str, file_format: FileFormat, state: FileState, parsed: PlainRows, *, narrow: bool
-    ) -> Iterator[Pair]:
-        """Yield the blocks of a file, and keep them if all of its rows are plain.
+    @contextmanager
+    def new(
+        self, key: str, file_format: FileFormat, state: FileState, path: Path, *, narrow: bool
+    ) -> Iterator[NewColumns]:
+        """Yield columns to fill; they are kept if they are complete when the context ends.
 
-        If the disk is full, or a number is larger than it may be, the columns are not kept.
+        If the disk is full, or an ID does not fit, the columns are not kept.
 
         Args:
             key: Key of the file.
             file_format: Its format.
             state: Its `file_state` before anything of it was read.
-            parsed: Parses it.
+            path: Its local copy.
             narrow: Whether all IDs fit into 32 bits.
         """
         dtype = np.dtype(np.int32 if narrow else np.int64)
@@ -226,17 +257,25 @@ class KeptColumns:
         kept = False
         try:
             with ExitStack() as stack:
-                streams = self._open(stack, paths)
-                for src, dst in parsed:
-                    if streams and not _append(streams, (src, dst), dtype):
-                        streams = []
-                    yield src, dst
-            kept = bool(streams) and parsed.complete and state == file_state(parsed.path)
+                columns = NewColumns(self._open(stack, paths), dtype)
+                yield columns
+            kept = columns.complete and state == file_state(path)
         finally:
             if not kept:
                 _remove(paths)
         if kept:
-            self._columns[key, file_format] = _Columns(state, parsed.done, dtype, paths)
+            self._columns[key, file_format] = _Columns(state, columns.rows, dtype, paths)
+
+    def keep(
+        self, key: str, file_format: FileFormat, state: FileState, parsed: PlainRows, *, narrow: bool
+    ) -> Iterator[Pair]:
+        """Yield the blocks of a CSV file, and keep them if all of its rows are plain; see `new`."""
+        with self.new(key, file_format, state, parsed.path, narrow=narrow) as columns:
+            for pair in parsed:
+                columns.add(pair)
+                yield pair
+            if parsed.complete:
+                columns.end()
 
     def remove(self, key: str, file_format: FileFormat) -> None:
         """Remove the columns of a file, which nobody reads again."""
@@ -253,7 +292,8 @@ class KeptColumns:
 
 def _append(streams: list[FileIO], pair: Pair, dtype: np.dtype[Any]) -> bool:
     """Append a block; return whether it could be done."""
-    if dtype == np.int32 and any(ids.max(initial=0) > NARROW for ids in pair):
+    # as unsigned numbers, those below zero are the largest
+    if dtype == np.int32 and any(ids.view(np.uint64).max(initial=0) > NARROW for ids in pair):
         return False
     try:
         for stream, ids in zip(streams, pair, strict=True):
@@ -282,9 +322,9 @@ _KEPT: WeakKeyDictionary[Store, KeptColumns] = WeakKeyDictionary()
 
 @contextmanager
 def keep_columns(source: Store) -> Iterator[None]:
-    """Let the readers of a graph's edges keep the columns that they parse, for readers during the block.
+    """Let the readers of a graph's edges keep the columns that they read, for readers during the block.
 
-    Disk (below ``TMPDIR``): 8 bytes an edge in CSV files, 16 if a type has 2^31 nodes or more.
+    Disk (below ``TMPDIR``): 8 bytes an edge, 16 if a type has 2^31 nodes or more.
     """
     with temporary_folder() as folder:
         _KEPT[source] = KeptColumns(Path(folder))

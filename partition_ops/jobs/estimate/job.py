@@ -87,10 +87,8 @@ class Sizes:
 
     @property
     def column_bytes(self) -> int:
-        """Bytes of the columns of CSV files that a whole job keeps from its first stage on."""
-        counts = zip(self.metadata.edges, self.metadata.num_edges, strict=True)
-        width = 8 if max(self.metadata.num_nodes, default=0) <= NARROW else 16
-        return width * sum(edges for data, edges in counts if data.format.name == "csv")
+        """Bytes of the columns of edge files that a whole job keeps from its first stage on."""
+        return (8 if max(self.metadata.num_nodes, default=0) <= NARROW else 16) * self.edges
 
     @property
     def largest_edge_file(self) -> int:

@@ -9,9 +9,11 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from partition_ops.chunked import plain_edges
+from partition_ops.chunked import edges, plain_edges
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import FileFormat, load_metadata
 from partition_ops.chunked.plain_edges import PlainRows, keep_columns
@@ -116,6 +118,48 @@ def test_a_file_is_parsed_once(tmp_path: Path) -> None:
     failing = patch.object(plain_edges, "parse_rows", side_effect=RuntimeError("parsed"))
     with failing, pytest.raises(RuntimeError, match="parsed"):
         read(source)  # nothing is kept outside
+
+
+def parquet_graph(tmp_path: Path, table: pa.Table | None = None) -> Store:
+    """Return the root of a graph with one edge file; a table replaces its rows."""
+    rows = Edges([*range(300)], [*range(99, 399)], Layout("parquet"))
+    source = open_store(str(SmallGraph({"a": 400}, {"a:r:a": rows}).write(tmp_path / "graph")))
+    if table is not None:
+        pq.write_table(table, source.local_copy(load_metadata(source).edges[0].files[0]))
+    return source
+
+
+def test_a_parquet_file_is_decoded_once(tmp_path: Path) -> None:
+    source = parquet_graph(tmp_path)
+    expected = read(source)
+    decoded = patch.object(edges, "parquet_file", side_effect=RuntimeError("decoded"))
+    with keep_columns(source):
+        assert read(source, rows=7) == expected
+        with decoded:
+            assert read(source) == expected
+        path = source.local_copy(load_metadata(source).edges[0].files[0])
+        pq.write_table(pq.read_table(path).slice(0, 200), path)
+        assert read(source) == expected[:200]
+    with decoded, pytest.raises(RuntimeError, match="decoded"):
+        read(source)  # nothing is kept outside
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, None], pa.int64()),
+        pa.array([1, -1], pa.int32()),
+        pa.array([1, 2**32], pa.int64()),
+        pa.array([1, 2**64 - 1], pa.uint64()),
+    ],
+    ids=["null", "negative", "large", "larger"],
+)
+def test_parquet_columns_with_other_ids_are_not_kept(tmp_path: Path, column: pa.Array) -> None:
+    source = parquet_graph(tmp_path, pa.table({"src": column, "dst": column}))
+    expected = [(value, value) for value in column.to_pylist()]
+    with keep_columns(source):
+        assert read(source, rows=1) == expected
+        assert read(source, rows=1) == expected
 
 
 def test_a_changed_file_is_parsed_again(tmp_path: Path) -> None:
