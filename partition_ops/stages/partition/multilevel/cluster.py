@@ -23,12 +23,13 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
-from partition_ops.system.compilation import compiled, compiled_inline
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
 SWEEPS = 3  # with more sweeps, large clusters absorb small ones, which makes the result worse
 LITTLE = 0.03  # share of the nodes; after a sweep that moves fewer, no other follows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
+LARGEST = np.uint64(2**64 - 1)
 FREE = 0  # what untouched memory holds: a slot has its label and one
 NO_HOMES = np.zeros(0, np.int32)
 ENTRIES_AT_ONCE = 1 << 22
@@ -107,7 +108,7 @@ def _tables(graph: Graph, threads: int) -> Integers:
 
 
 @compiled_inline
-def _mix(label: int | np.int32, salt: int) -> Any:
+def _mix(label: Any, salt: Any) -> Any:
     """Return a pseudo-random number, to choose among labels that are equally good."""
     x = (np.uint64(label) * GOLDEN) ^ (np.uint64(salt) * STAFFORD)
     x ^= x >> np.uint64(29)
@@ -116,9 +117,18 @@ def _mix(label: int | np.int32, salt: int) -> Any:
 
 
 @compiled_inline
+def _slot(keys: Integers, key: Any, shift: Any, last: Any) -> Any:
+    """Return the slot of a label and one in the hash table, used or not."""
+    slot = (np.uint64(key) * GOLDEN) >> shift
+    while keys[slot] != FREE and keys[slot] != key:
+        slot = (slot + np.uint64(1)) & last
+    return slot
+
+
+@compiled_inline
 def _count_labels(
     graph: Graph, v: int, own: int | np.int32, around: Labels, table: Integers
-) -> tuple[int, int]:
+) -> tuple[Any, int]:
     """Sum the weights of the edges to each label around a node in the table.
 
     Args:
@@ -132,29 +142,57 @@ def _count_labels(
         The number of used slots, and the weight of the edges to the node's own label.
     """
     keys, sums, used = table[0], table[1], table[2]
-    begin = graph.offsets[v]
     bits = 2
     while (1 << bits) < 4 * len(around):
         bits += 1
-    shift, last = np.uint64(64 - bits), (1 << bits) - 1
-    count = 0
+    shift, last = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
+    weights = graph.edge_weights[graph.offsets[v] : graph.offsets[v + 1]]
+    count = np.uint64(0)
     for i in range(len(around)):  # without branches that the processor cannot predict
-        label = around[i]
-        slot = _slot(keys, label, shift, last)
+        key = np.int64(around[i]) + 1
+        slot = _slot(keys, key, shift, last)
         used[count] = slot
-        count += keys[slot] == FREE
-        keys[slot] = np.int64(label) + 1
-        sums[slot] += graph.edge_weights[begin + i] if len(graph.edge_weights) else 1
-    return count, sums[_slot(keys, own, shift, last)]
+        count += np.uint64(keys[slot] == FREE)
+        keys[slot] = key
+        sums[slot] += weights[i] if len(weights) else 1
+    return count, sums[_slot(keys, np.int64(own) + 1, shift, last)]
 
 
 @compiled_inline
-def _slot(keys: Integers, label: int | np.int32, shift: Any, last: int) -> Any:
-    """Return the slot of a label in the hash table, used or not."""
-    slot = np.int64((np.uint64(label) * GOLDEN) >> shift)
-    while keys[slot] != FREE and keys[slot] != np.int64(label) + 1:
-        slot = (slot + 1) & last
-    return slot
+def _best_label(
+    own: Any, own_sum: Any, count: Any, table: Integers, homes: Labels, sizes: Labels, most: Any, salt: Any
+) -> Any:
+    """Return the heaviest label in the table whose cluster has room, if it is heavier than a node's own.
+
+    The size of a cluster is rarely in the cache, so only that of the heaviest label is looked up.
+
+    Args:
+        own: The label of the node.
+        own_sum: Its weight.
+        count: Number of used slots.
+        table: The hash table.
+        homes: As in `find_clusters`.
+        sizes: (nodes,) int32, of the clusters.
+        most: Size of a cluster that has room.
+        salt: Decides between labels that are equally heavy.
+    """
+    keys, sums, used = table[0], table[1], table[2]
+    while True:
+        best, best_sum, best_mix, best_slot = np.int64(own), own_sum, LARGEST, np.uint64(0)
+        for place in range(count):
+            slot = used[np.uint64(place)]
+            total = sums[unsigned(slot)]
+            if total < best_sum:
+                continue
+            label = keys[unsigned(slot)] - 1
+            if len(homes) and homes[unsigned(label)] != homes[unsigned(own)]:
+                continue
+            mix = _mix(label, salt)
+            if total > best_sum or mix > best_mix:
+                best, best_sum, best_mix, best_slot = label, total, mix, unsigned(slot)
+        if best == own or sizes[unsigned(best)] <= most:
+            return best
+        sums[best_slot] = 0
 
 
 @compiled
@@ -187,24 +225,13 @@ def _propose(
         v = nodes[i]
         own = labels[v]
         end = begin + graph.offsets[v + 1] - graph.offsets[v]
-        count, best_sum = _count_labels(graph, v, own, around[begin:end], table)
+        count, own_sum = _count_labels(graph, v, own, around[begin:end], table)
         begin = end
         size = graph.node_weights[v] if len(graph.node_weights) else 1
-        best, best_mix = own, np.uint64(0)
+        proposed[i] = _best_label(own, own_sum, count, table, homes, sizes, most - size, v + salt)
         for place in range(count):
-            slot = used[place]
-            label, total = np.int32(keys[slot] - 1), sums[slot]
+            slot = unsigned(used[np.uint64(place)])
             keys[slot], sums[slot] = FREE, 0
-            if total < best_sum or (total == best_sum and best == own):
-                continue
-            if len(homes) and homes[label] != homes[v]:  # a label is the number of a node
-                continue
-            mix = _mix(label, v + salt)
-            if total == best_sum and mix <= best_mix:
-                continue
-            if sizes[label] + size <= most:
-                best, best_sum, best_mix = label, total, mix
-        proposed[i] = best
 
 
 @compiled
@@ -349,19 +376,22 @@ def _rows(
     """Find the neighbours of the clusters from ``first`` to ``last``, each at its position in ``bounds``."""
     for label in range(first, last):
         at = bounds[label] - bounds[piece.begin]
-        count = 0
+        found, count = piece.found[at:], 0
         for i in range(starts[label], starts[label + 1]):
             v = members[i]
-            for j in range(graph.offsets[v], graph.offsets[v + 1]):
-                other = labels[graph.neighbours[j]]
+            begin, end = graph.offsets[v], graph.offsets[v + 1]
+            near, weights = graph.neighbours[begin:end], graph.edge_weights[begin:end]
+            for j in range(len(near)):
+                other = labels[unsigned(near[j])]
                 if other != label:
-                    if sums[other] == 0:
-                        piece.found[at + count] = other
+                    if sums[unsigned(other)] == 0:
+                        found[count] = other
                         count += 1
-                    sums[other] += graph.edge_weights[j] if len(graph.edge_weights) else 1
-        for i in range(at, at + count):
-            piece.weights[i] = sums[piece.found[i]]
-            sums[piece.found[i]] = 0
+                    sums[unsigned(other)] += weights[j] if len(weights) else 1
+        for i in range(count):
+            other = unsigned(found[i])
+            piece.weights[at + i] = sums[other]
+            sums[other] = 0
         piece.sizes[label] = count
 
 

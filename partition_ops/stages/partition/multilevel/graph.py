@@ -11,7 +11,7 @@ import numpy.typing as npt
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import Batches
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares, tolerances
-from partition_ops.system.compilation import compiled, compiled_inline
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
@@ -153,10 +153,11 @@ def look_around(graph: Graph, v: int, numbers: npt.NDArray[Any], around: npt.NDA
     Returns:
         The position after the last one.
     """
-    for j in range(graph.offsets[v], graph.offsets[v + 1]):
-        around[at] = numbers[graph.neighbours[j]]
-        at += 1
-    return at
+    near = graph.neighbours[graph.offsets[v] : graph.offsets[v + 1]]
+    found = around[at : at + len(near)]
+    for i in range(len(near)):
+        found[i] = numbers[unsigned(near[i])]
+    return at + len(near)
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,6 @@ def _cut(graph: Graph, parts: npt.NDArray[Any], begin: int, end: int) -> int:
     cut = 0
     for v in range(begin, end):
         own = parts[v]
-        for j in range(graph.offsets[v], graph.offsets[v + 1]):
-            cut += own != parts[graph.neighbours[j]]
+        for neighbour in graph.neighbours[graph.offsets[v] : graph.offsets[v + 1]]:
+            cut += own != parts[unsigned(neighbour)]
     return cut

@@ -21,7 +21,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
-from partition_ops.system.compilation import compiled, compiled_inline
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
 SWEEPS = 12
 LITTLE = 2e-4  # share of the nodes; after a sweep that moves fewer, no other follows
@@ -66,7 +66,7 @@ class Room(NamedTuple):
 
     Attributes:
         sums: (parts,) int64, zeros between calls.
-        used: (parts,) int64.
+        used: (parts + 1,) int64.
         around: (`LOOKED_UP` or the largest degree,) of the dtype of the partitions.
     """
 
@@ -78,7 +78,7 @@ class Room(NamedTuple):
     def of(cls, state: State) -> Room:
         count = len(state.loads)
         around = np.empty(most_looked_up(state.graph), state.parts.dtype)
-        return cls(np.zeros(count, np.int64), np.empty(count, np.int64), around)
+        return cls(np.zeros(count, np.int64), np.empty(count + 1, np.int64), around)
 
     def another(self) -> Room:
         """Return scratch arrays for another thread."""
@@ -224,8 +224,8 @@ def _move(state: State, v: int, part: int | np.int64) -> None:
 def _activate(graph: Graph, v: int, active: Flags) -> None:
     """Activate a node and its neighbours."""
     active[v] = True
-    for j in range(graph.offsets[v], graph.offsets[v + 1]):
-        active[graph.neighbours[j]] = True
+    for neighbour in graph.neighbours[graph.offsets[v] : graph.offsets[v + 1]]:
+        active[unsigned(neighbour)] = True
 
 
 @compiled
@@ -244,20 +244,23 @@ def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tup
     graph, loads, sums, used = state.graph, state.loads, room.sums, room.used
     own = np.int64(state.parts[v])
     begin = graph.offsets[v]
-    count = 0
-    for i in range(len(around)):
-        part = np.int64(around[i])
-        if sums[part] == 0:
-            used[count] = part
-            count += 1
-        sums[part] += graph.edge_weights[begin + i] if len(graph.edge_weights) else 1
+    weights = graph.edge_weights[begin : begin + len(around)]
+    count = np.uint64(0)
+    for i in range(len(around)):  # without branches that the processor cannot predict
+        part = around[i]
+        used[count] = part
+        count += np.uint64(sums[unsigned(part)] == 0)
+        sums[unsigned(part)] += weights[i] if len(weights) else 1
+    if count == 1 and used[0] == own and not must_go and not len(state.homes):
+        sums[own] = 0
+        return own, 0.0
     column = 0 if len(state.constraints.weights) else state.constraints.classes[v]
     home = np.int64(state.homes[v]) if len(state.homes) else np.int64(NOWHERE)
     price = state.price * (graph.node_weights[v] if len(graph.node_weights) else 1)
     stays = sums[own] + (price if home == own else 0.0)
     best, best_gain = own, 0.0
     for i in range(count):
-        part = used[i]
+        part = used[unsigned(i)]
         if part == own:
             continue
         gain = sums[part] + (price if home == part else 0.0) - stays
@@ -273,7 +276,7 @@ def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tup
             if part != own and emptier and fits(state, v, part):
                 best, best_gain = part, (price if home == part else 0.0) - stays
     for i in range(count):
-        sums[used[i]] = 0
+        sums[used[unsigned(i)]] = 0
     return best, best_gain
 
 
