@@ -29,7 +29,7 @@ SWEEPS = 3  # with more sweeps, large clusters absorb small ones, which makes th
 LITTLE = 0.03  # share of the nodes; after a sweep that moves fewer, no other follows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
-LARGEST = np.uint64(2**64 - 1)
+LARGEST = np.uint64(2**64 - 1)  # of the numbers that `_mix` returns
 FREE = 0  # what untouched memory holds: a slot has its label and one
 NO_HOMES = np.zeros(0, np.int32)
 ENTRIES_AT_ONCE = 1 << 22
@@ -241,12 +241,12 @@ def _enter(
     """Give nodes their proposed labels while the clusters have room; return the number of changes."""
     moved = 0
     for i in range(len(nodes)):
-        v = nodes[i]
-        own, label = labels[v], proposed[i]
+        v, label = unsigned(nodes[i]), proposed[i]
+        own = labels[v]
         size = node_weights[v] if len(node_weights) else 1
-        if label != own and sizes[label] + size <= most:
-            sizes[own] -= size
-            sizes[label] += size
+        if label != own and sizes[unsigned(label)] + size <= most:
+            sizes[unsigned(own)] -= size
+            sizes[unsigned(label)] += size
             labels[v] = label
             moved += 1
     return moved

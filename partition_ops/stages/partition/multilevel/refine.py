@@ -228,7 +228,7 @@ def _activate(graph: Graph, v: int, active: Flags) -> None:
         active[unsigned(neighbour)] = True
 
 
-@compiled
+@compiled_inline
 def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tuple[np.int64, float]:
     """Return the partition that a node should move to, and the gain; its own and 0 if it should stay.
 
@@ -248,9 +248,11 @@ def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tup
     count = np.uint64(0)
     for i in range(len(around)):  # without branches that the processor cannot predict
         part = around[i]
+        weight = weights[i] if len(weights) else 1
+        before = sums[unsigned(part)]
+        sums[unsigned(part)] = before + weight
         used[count] = part
-        count += np.uint64(sums[unsigned(part)] == 0)
-        sums[unsigned(part)] += weights[i] if len(weights) else 1
+        count += np.uint64(before == 0)
     if count == 1 and used[0] == own and not must_go and not len(state.homes):
         sums[own] = 0
         return own, 0.0
