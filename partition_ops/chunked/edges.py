@@ -126,7 +126,8 @@ class EdgeReader:
         """Yield rows that are kept, or else decode the file."""
         from partition_ops.chunked.plain_edges import file_state, kept_columns  # brings numba
 
-        file_format, path = self._metadata.edges[chunk.edge_type_id].format, self._source.local_copy(chunk.key)
+        file_format = self._metadata.edges[chunk.edge_type_id].format
+        path = self._source.local_copy(chunk.key)
         batches, kept = _decoded(path, self.where(chunk), rows), kept_columns(self._source)
         if kept is None:
             yield from batches
