@@ -15,7 +15,7 @@ import numpy as np
 from partition_ops.stages.convert.edge_loops import count_owners
 
 counts = np.zeros(2, np.int64)
-count_owners(np.array([0, 1, 1]), counts)
+count_owners(np.array([0, 1, 1]), np.array([0, 1, 2]), counts)
 print(counts.tolist(), "scipy.linalg" in sys.modules)
 
 from numba import njit

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, unsigned
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
+Owners = npt.NDArray[np.uint16]
+RANGES = 4096  # of new IDs
 LEFT_TO = 2  # mark of a node that is only the destination of an edge that leaves the partition
 
 
@@ -32,20 +34,51 @@ def look_up(ids: Ids, offset: int, numbers: Ids) -> Ids:
     """
     found = np.empty(len(ids), numbers.dtype)
     for i in range(len(ids)):
-        found[i] = numbers[ids[i] + offset]
+        found[i] = numbers[unsigned(ids[i] + offset)]
     return found
 
 
 @compiled
-def count_owners(owners: Ids, counts: Counts) -> None:
-    """Add to ``counts`` the edges that each partition owns."""
-    for i in range(len(owners)):
-        counts[owners[i]] += 1
+def count_owners(new_ids: Ids, starts: Counts, counts: Counts) -> Owners:
+    """Return the partition of each node, and add to ``counts`` how many each partition has.
+
+    A table of ranges of new IDs stays in the cache; one with an entry for each node would not.
+
+    Args:
+        new_ids: (n,) new IDs.
+        starts: (partitions + 1,) int64, first new ID of each partition.
+        counts: (partitions,) int64.
+    """
+    shift = 0
+    while starts[-1] >> shift >= RANGES:
+        shift += 1
+    firsts = np.empty((starts[-1] >> shift) + 1, np.uint16)  # the partition that each range begins in
+    part = 0
+    for place in range(len(firsts)):
+        while part + 1 < len(counts) and starts[part + 1] <= place << shift:
+            part += 1
+        firsts[place] = part
+    owners = np.empty(len(new_ids), np.uint16)
+    for i in range(len(new_ids)):
+        node = np.int64(new_ids[i])
+        owner = np.int64(firsts[unsigned(node >> shift)])
+        while starts[unsigned(owner + 1)] <= node:
+            owner += 1
+        owners[i] = owner
+        counts[unsigned(owner)] += 1
+    return owners
 
 
 @compiled
 def split_edges(
-    src: Ids, dst: Ids, edge_ids: Ids, owners: Ids, starts: Counts, counts: Counts, done: Counts, segment: Ids
+    src: Ids,
+    dst: Ids,
+    edge_ids: Ids,
+    owners: Owners,
+    starts: Counts,
+    counts: Counts,
+    done: Counts,
+    segment: Ids,
 ) -> None:
     """Enter a block of edges into the segment that holds them by partition.
 
@@ -54,7 +87,7 @@ def split_edges(
         dst: (n,) new IDs of the destinations.
         edge_ids: (n,) type-wise IDs of the edges.
         owners: (n,) the partition of each destination.
-        starts: (partitions,) int64, first new ID of each partition.
+        starts: (partitions + 1,) int64, first new ID of each partition.
         counts: (partitions,) int64, edges that each partition owns in the segment.
         done: (partitions,) int64, those entered so far; moved on by this.
         segment: (3 * edges,) written: for each partition new IDs of the sources, positions of the
@@ -67,9 +100,9 @@ def split_edges(
         part = owners[i]
         at = begins[part] + done[part]
         done[part] += 1
-        segment[at] = src[i]
-        segment[at + counts[part]] = dst[i] - starts[part]
-        segment[at + 2 * counts[part]] = edge_ids[i]
+        segment[unsigned(at)] = src[i]
+        segment[unsigned(at + counts[part])] = dst[i] - starts[part]
+        segment[unsigned(at + 2 * counts[part])] = edge_ids[i]
 
 
 @compiled
@@ -78,7 +111,7 @@ def mark_foreign(src: Ids, begin: int, end: int, local: Ids) -> int:
     found = 0
     for i in range(len(src)):
         if src[i] < begin or src[i] >= end:
-            local[src[i]] = 1
+            local[unsigned(src[i])] = 1
             found += 1
     return found
 
@@ -105,7 +138,7 @@ def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
     found = np.empty(len(ids), np.int64)
     for i in range(len(ids)):
         node = ids[i]
-        found[i] = node - begin if begin <= node < end else local[node]
+        found[i] = node - begin if begin <= node < end else local[unsigned(node)]
     return found
 
 

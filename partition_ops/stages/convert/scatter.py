@@ -15,7 +15,13 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.errors import UsageError
 from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.stages.convert.context import Conversion
-from partition_ops.stages.convert.edge_loops import count_owners, look_up, split_edges
+from partition_ops.stages.convert.edge_loops import (
+    Counts,
+    Owners,
+    count_owners,
+    look_up,
+    split_edges,
+)
 from partition_ops.stages.convert.feature_buckets import scatter_features
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.stages.convert.plan import Plan, read_plan
@@ -26,7 +32,7 @@ from partition_ops.system.progress import Advance, NoProgress, Progress
 
 SEGMENT_EDGES = 1 << 21
 LEAST_EDGES = 16
-EDGE_BYTES = 48  # of an edge of a segment: 20 or 28 with new IDs and owner, 12 or 24 by partition
+EDGE_BYTES = 48  # of an edge of a segment: 18 or 26 with new IDs and owner, 12 or 24 by partition
 BLOCK_BYTES = 80 << 20  # text and parsed columns of the current block
 
 
@@ -144,18 +150,17 @@ class _Scatter:
         for block in self.reader.blocks(chunk):
             for begin in range(0, len(block.src), most):
                 part = slice(begin, begin + most)
-                yield _Block(
-                    block.edge_ids[part],
-                    look_up(block.src[part], src, order.new_ids),
-                    look_up(block.dst[part], dst, order.new_ids),
-                    look_up(block.dst[part], dst, order.assignment.parts),
-                )
+                new_src = look_up(block.src[part], src, order.new_ids)
+                new_dst = look_up(block.dst[part], dst, order.new_ids)
+                counts = np.zeros(order.assignment.num_parts, np.int64)
+                owners = count_owners(new_dst, order.starts, counts)
+                yield _Block(block.edge_ids[part], new_src, new_dst, owners, counts)
 
     def _write(self, chunk: EdgeChunk, blocks: list[_Block]) -> None:
         order = self.conversion.order
         counts = np.zeros(order.assignment.num_parts, np.int64)
         for block in blocks:
-            count_owners(block.owners, counts)
+            counts += block.counts
         if not counts.any():
             return
         segment: Ids = np.empty(3 * int(counts.sum()), bucket_dtype(self.conversion.metadata))
@@ -168,9 +173,13 @@ class _Scatter:
 
 
 class _Block(NamedTuple):
-    """Edges of a chunk: type-wise edge IDs, new IDs of their ends, and the partition of each destination."""
+    """Edges of a chunk: type-wise edge IDs, new IDs of their ends, and the partition of each destination.
+
+    ``counts`` says how many each partition owns.
+    """
 
     edge_ids: Ids
     src: Ids
     dst: Ids
-    owners: Ids
+    owners: Owners
+    counts: Counts
