@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, unsigned
 
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]
 Neighbours = npt.NDArray[Any]
-DIGIT_BITS = 13  # counts of so many values stay in the second-level cache
+Digits = npt.NDArray[Any]
+DIGIT_BITS = 13  # counts of so many values stay in the first-level cache
 GROUP_HALF_EDGES = (
     1 << 15
 )  # about so many are sorted at once; with a copy they stay in the second-level cache
@@ -149,23 +150,28 @@ def split_block(
     bounds[:] = 0
     for i in range(len(src)):
         a, b = src[i] + src_offset, dst[i] + dst_offset
-        bounds[(b >> shift) + 1] += 1
+        bounds[unsigned((b >> shift) + 1)] += 1
         if a != b:
-            bounds[(a >> shift) + 1] += 1
+            bounds[unsigned((a >> shift) + 1)] += 1
     for i in range(len(bounds) - 1):
         bounds[i + 1] += bounds[i]
     places = bounds[:-1].copy()
     for i in range(len(src)):
         a, b = src[i] + src_offset, dst[i] + dst_offset
-        place = places[b >> shift]
-        places[b >> shift] += 1
+        place = unsigned(places[unsigned(b >> shift)])
+        places[unsigned(b >> shift)] += 1
         rows[place] = b & last
         neighbours[place] = ~a
         if a != b:
-            place = places[a >> shift]
-            places[a >> shift] += 1
+            place = unsigned(places[unsigned(a >> shift)])
+            places[unsigned(a >> shift)] += 1
             rows[place] = a & last
             neighbours[place] = b
+
+
+def digit_room(half_edges: int) -> Digits:
+    """Return counts of digits for `sort_range`; with 32 bits they fit in the first-level cache."""
+    return np.empty((1 << DIGIT_BITS) + 1, np.uint32 if half_edges < 2**32 else np.uint64)
 
 
 @compiled
@@ -177,6 +183,7 @@ def sort_range(
     in_degrees: Counts,
     unique: Counts,
     packed: Neighbours,
+    digits: Digits,
 ) -> int:
     """Sort the half-edges of one range of nodes, and merge duplicates.
 
@@ -191,6 +198,7 @@ def sort_range(
         in_degrees: (nodes of the range,) int64, output: edges that end at each node, duplicates included.
         unique: (nodes of the range,) int64, output: number of distinct neighbours of each node.
         packed: (half-edges or more,) output: these neighbours, ascending, node by node.
+        digits: `digit_room` of the half-edges; changed.
 
     Returns:
         The number of self-loops.
@@ -203,12 +211,12 @@ def sort_range(
     for i in range(len(rows)):
         row, other = np.int64(rows[i]), np.int64(neighbours[i])
         if other < 0:
-            in_degrees[row] += 1
+            in_degrees[unsigned(row)] += 1
             other = np.int64(~other)
             if other == begin + row:
                 continue
-        places[row + 1] += 1
-        rows[count], neighbours[count] = rows[i], other
+        places[unsigned(row + 1)] += 1
+        rows[unsigned(count)], neighbours[unsigned(count)] = rows[i], other
         count += 1
     for node in range(len(unique)):
         places[node + 1] += places[node]
@@ -235,14 +243,15 @@ def sort_range(
             bits,
             places[first:last] - mine.start,
             first,
+            digits,
         )
         begin_of_row = 0
         for node in range(first, last):
             start = at
             end = places[node + 1] - mine.start
             for i in range(begin_of_row, end):
-                if at == start or ordered[i] != packed[at - 1]:
-                    packed[at] = ordered[i]
+                if at == start or ordered[unsigned(i)] != packed[unsigned(at - 1)]:
+                    packed[unsigned(at)] = ordered[unsigned(i)]
                     at += 1
             begin_of_row = end
             unique[node] = at - start
@@ -254,8 +263,8 @@ def _split_rows(rows: Rows, neighbours: Neighbours, shift: int, places: Counts) 
     """Return the half-edges by group of ``1 << shift`` rows; ``places`` says where each group begins."""
     next_rows, next_neighbours = np.empty_like(rows), np.empty_like(neighbours)
     for i in range(len(rows)):
-        group = np.int64(rows[i]) >> shift
-        place = places[group]
+        group = unsigned(np.int64(rows[i]) >> shift)
+        place = unsigned(places[group])
         places[group] += 1
         next_rows[place], next_neighbours[place] = rows[i], neighbours[i]
     return next_rows, next_neighbours
@@ -270,31 +279,32 @@ def _sort_group(
     bits: int,
     places: Counts,
     first: int,
+    bounds: Digits,
 ) -> Neighbours:
     """Return the neighbours by row, ascending; ``places`` says where each row begins, and is changed.
 
-    All four arrays of half-edges are changed. ``first`` is the first row.
+    All four arrays of half-edges are changed, and `digit_room`. ``first`` is the first row.
     """
     digits = max(-(-bits // DIGIT_BITS), 1)
     width = -(-bits // digits)
     last = (1 << width) - 1
     for digit in range(digits):
         shift = digit * width
-        bounds = np.zeros(last + 2, np.int64)
+        bounds[: last + 2] = 0
         for i in range(len(rows)):
-            bounds[((np.int64(neighbours[i]) >> shift) & last) + 1] += 1
+            bounds[unsigned(((np.int64(neighbours[i]) >> shift) & last) + 1)] += 1
         for i in range(last):
             bounds[i + 1] += bounds[i]
         for i in range(len(rows)):
-            value = (np.int64(neighbours[i]) >> shift) & last
-            place = bounds[value]
+            value = unsigned((np.int64(neighbours[i]) >> shift) & last)
+            place = unsigned(bounds[value])
             bounds[value] += 1
             next_rows[place], next_neighbours[place] = rows[i], neighbours[i]
         rows, next_rows = next_rows, rows
         neighbours, next_neighbours = next_neighbours, neighbours
     for i in range(len(rows)):
-        row = np.int64(rows[i]) - first
-        place = places[row]
+        row = unsigned(np.int64(rows[i]) - first)
+        place = unsigned(places[row])
         places[row] += 1
         next_neighbours[place] = neighbours[i]
     return next_neighbours

@@ -23,7 +23,7 @@ from partition_ops.artifacts.tasks import (
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_text_task
-from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, sort_range
+from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig, neighbour_bytes, range_shift
 from partition_ops.storage import Store
 from partition_ops.storage.durability import start_flushing
@@ -187,7 +187,8 @@ class _Preparation:
             packed = np.empty(len(rows), f"i{self.width}")
             unique = self.unique[nodes]
             bits = max(self.nodes - 1, 1).bit_length()
-            loops = sort_range(nodes.start, bits, rows, neighbours, self.in_degrees[nodes], unique, packed)
+            found = self.in_degrees[nodes], unique, packed, digit_room(len(rows))
+            loops = sort_range(nodes.start, bits, rows, neighbours, *found)
             return loops, packed[: unique.sum()]
 
         return sort

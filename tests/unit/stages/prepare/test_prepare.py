@@ -13,7 +13,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import NARROW_VERSION, open_parhip, read_degrees, read_parhip_slice
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.prepare import options
-from partition_ops.stages.prepare.half_edges import GROUP_HALF_EDGES, sort_range
+from partition_ops.stages.prepare.half_edges import GROUP_HALF_EDGES, digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
@@ -136,7 +136,7 @@ def test_a_range_with_many_half_edges_is_sorted_in_groups(nodes: int) -> None:
     wanted = wanted[wanted[:, 1] != begin + wanted[:, 0]]
 
     half_edges = rows.astype(np.uint16), np.where(is_end, ~others, others)
-    loops = sort_range(begin, 17, *half_edges, in_degrees, unique, packed)
+    loops = sort_range(begin, 17, *half_edges, in_degrees, unique, packed, digit_room(len(half_edges[0])))
 
     assert loops == np.count_nonzero(others == begin + rows)
     assert in_degrees.tolist() == np.bincount(rows[is_end], minlength=nodes).tolist()
