@@ -8,6 +8,7 @@ labels.
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -80,25 +81,21 @@ def _by_degree(offsets: Integers) -> Labels:
     """Return the nodes by the power of two in their degree, low ones first: they have the least choice."""
     places = np.zeros(66, np.int64)
     for v in range(len(offsets) - 1):
-        places[_bits(offsets[v + 1] - offsets[v]) + 1] += 1
+        places[_power(offsets[v + 1] - offsets[v]) + 1] += 1
     for i in range(1, len(places)):
         places[i] += places[i - 1]
     order = np.empty(len(offsets) - 1, np.int32)
     for v in range(len(order)):
-        power = _bits(offsets[v + 1] - offsets[v])
+        power = _power(offsets[v + 1] - offsets[v])
         order[places[power]] = v
         places[power] += 1
     return order
 
 
 @compiled_inline
-def _bits(degree: int | np.int64) -> int:
+def _power(degree: int | np.int64) -> int:
     """Return the power of two in a degree; 0 also for the degree 0."""
-    power = 0
-    while degree > 1:
-        degree >>= 1
-        power += 1
-    return power
+    return max(math.frexp(degree)[1] - 1, 0)
 
 
 def _tables(graph: Graph, threads: int) -> Integers:
