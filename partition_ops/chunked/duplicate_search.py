@@ -20,6 +20,7 @@ import numpy.typing as npt
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage.store import explain_full_disk
+from partition_ops.system.compilation import compiled
 from partition_ops.system.parallel import cores, map_in_threads
 
 Ids = npt.NDArray[np.int64]
@@ -29,6 +30,7 @@ EXAMPLES = 10  # keys of duplicates that are reported
 BYTES_PER_EDGE = 24  # the key, its sorted copy, and the comparison
 BYTES_PER_BUCKET_EDGE = 48  # also its place, and the row of the file
 MOST_BUCKETS = 1024
+KEYS_AT_ONCE = 1 << 20  # a thread allocates room for so many
 COMPARED = 1 << 16  # keys at a time, which stay in the cache
 WRITTEN_ROWS = 1 << 20  # a write opens the files of all buckets
 
@@ -82,6 +84,8 @@ class DuplicateSearch:
         for type_id in range(len(metadata.edge_types)):
             self._add_type(metadata, type_id)
         self.buckets = _buckets(sum(metadata.num_edges), self._groups.values(), memory)
+        self._most_room = min(KEYS_AT_ONCE, sum(metadata.num_edges)) if self.buckets == 1 else 0
+        self._room_of = threading.local()
         # validation rejects a graph with more edges than its metadata says; until then, ignore the excess
         self._room = max(sum(metadata.num_edges), memory // BYTES_PER_EDGE)
 
@@ -102,7 +106,8 @@ class DuplicateSearch:
         if self._offsets is not None:
             places = places + self._offsets[type_id]
             type_id = group.edge_types[0]
-        keys = _keys(src, dst, group, backwards)
+        keys = self._new_keys(len(src))
+        pack_keys(src, dst, group.node_types[0] == group.node_types[1], group.width, backwards, keys)
         if self.buckets == 1:
             with self._lock:
                 group.keys.setdefault(type_id, []).append(Keys(keys, _shortened(places)))
@@ -114,6 +119,14 @@ class DuplicateSearch:
                 return
             del self._waiting[type_id]
         self._write(type_id, waiting)
+
+    def _new_keys(self, count: int) -> Ids:
+        """Return room for keys, from a large array of this thread: it has huge pages."""
+        rest: Ids = getattr(self._room_of, "rest", np.empty(0, np.int64))
+        if len(rest) < count:
+            rest = np.empty(max(count, self._most_room), np.int64)
+        self._room_of.rest = rest[count:]
+        return rest[:count]
 
     def _write(self, type_id: int, blocks: list[tuple[Ids, Ids]]) -> None:
         """Append edges of one type to the files of their buckets."""
@@ -188,14 +201,17 @@ def _shortened(places: Ids) -> Ids | int:
     return int(places[0]) if consecutive else places
 
 
-def _keys(src: Ids, dst: Ids, group: _Group, backwards: bool) -> Ids:
-    """Return (n,) int64 keys: the pair of nodes, the smaller node type or ID first, and the direction."""
-    if group.node_types[0] != group.node_types[1]:
-        first, second = (dst, src) if backwards else (src, dst)
-        pairs: Ids = (first * group.width + second) * 2
-        return pairs + int(backwards)
-    pairs = np.minimum(src, dst) * group.width + np.maximum(src, dst)
-    return pairs * 2 + (src > dst)
+@compiled
+def pack_keys(src: Ids, dst: Ids, one_type: bool, width: int, backwards: bool, keys: Ids) -> None:
+    """Write (n,) int64 keys: the pair of nodes, the smaller node type or ID first, and the direction."""
+    for i in range(len(src)):
+        a, b = src[i], dst[i]
+        if one_type:
+            keys[i] = (min(a, b) * width + max(a, b)) * 2 + (a > b)
+        elif backwards:
+            keys[i] = (b * width + a) * 2 + 1
+        else:
+            keys[i] = (a * width + b) * 2
 
 
 def _bucket_order(keys: Ids, buckets: int) -> tuple[Ids, Ids]:

@@ -27,6 +27,7 @@ from partition_ops.chunked.table_files import (
 )
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
+from partition_ops.system.parallel import cores
 
 Ids = npt.NDArray[np.int64]
 COLUMNS = ["src", "dst"]
@@ -128,7 +129,10 @@ class EdgeReader:
 
         file_format = self._metadata.edges[chunk.edge_type_id].format
         path = self._source.local_copy(chunk.key)
-        batches, kept = _decoded(path, self.where(chunk), rows), kept_columns(self._source)
+        # if there are files for all cores, more threads would only cost time
+        threads = len(self.chunks()) < cores()
+        batches = _decoded(path, self.where(chunk), rows, threads=threads)
+        kept = kept_columns(self._source)
         if kept is None:
             yield from batches
             return
@@ -289,7 +293,7 @@ def _arrow_batches(path: Path, file_format: FileFormat, header: bool, where: str
         raise _bad_csv_row(path, file_format, header, where, error) from error
 
 
-def _decoded(path: Path, where: str, rows: int) -> Iterator[pa.RecordBatch]:
+def _decoded(path: Path, where: str, rows: int, *, threads: bool) -> Iterator[pa.RecordBatch]:
     with parquet_file(path, where) as file:
         schema = file.schema_arrow
         if len(schema) != 2 or not all(pa.types.is_integer(field.type) for field in schema):
@@ -298,7 +302,7 @@ def _decoded(path: Path, where: str, rows: int) -> Iterator[pa.RecordBatch]:
                 found=", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns",
                 expected="two integer columns, source and destination",
             )
-        for batch in file.iter_batches(batch_size=PARQUET_BATCH):
+        for batch in file.iter_batches(batch_size=PARQUET_BATCH, use_threads=threads):
             for begin in range(0, batch.num_rows, rows):
                 yield batch.slice(begin, rows)
 
