@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts.assignment import Assignment
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, unsigned
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -72,7 +72,8 @@ def _order_nodes(parts: Ids, positions: Counts, old_ids: Ids, new_ids: Ids) -> N
         new_ids: (nodes,) new ID by old ID, written.
     """
     for old in range(len(parts)):
-        new = positions[parts[old]]
-        positions[parts[old]] += 1
-        old_ids[new] = old
+        part = unsigned(parts[old])
+        new = positions[part]
+        positions[part] += 1
+        old_ids[unsigned(new)] = old
         new_ids[old] = new

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from partition_ops.chunked.metadata import FileFormat
 from partition_ops.storage import Store
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, unsigned
 from partition_ops.system.temporary_folders import temporary_folder
 
 Ids = npt.NDArray[np.int64]
@@ -117,37 +117,37 @@ def parse_rows(text: Text, delimiter: int, src: Ids, dst: Ids) -> tuple[int, int
     while at < end:
         first = np.int64(0)
         begin = at
-        while at < end and ZERO <= text[at] <= NINE:
-            first = first * 10 + (text[at] - ZERO)
+        while at < end and ZERO <= text[unsigned(at)] <= NINE:
+            first = first * 10 + (text[unsigned(at)] - ZERO)
             at += 1
         if at == end:
             break
-        if at == begin and (text[at] == NEW_LINE or text[at] == RETURN):
+        if at == begin and (text[unsigned(at)] == NEW_LINE or text[unsigned(at)] == RETURN):
             second_begin = -1  # a blank line
         else:
-            if at == begin or at - begin > MOST_DIGITS or text[at] != delimiter:
+            if at == begin or at - begin > MOST_DIGITS or text[unsigned(at)] != delimiter:
                 return rows, used, False
             at += 1
             second = np.int64(0)
             second_begin = at
-            while at < end and ZERO <= text[at] <= NINE:
-                second = second * 10 + (text[at] - ZERO)
+            while at < end and ZERO <= text[unsigned(at)] <= NINE:
+                second = second * 10 + (text[unsigned(at)] - ZERO)
                 at += 1
             if at == end:
                 break
             if at == second_begin or at - second_begin > MOST_DIGITS:
                 return rows, used, False
-        if text[at] == RETURN:
+        if text[unsigned(at)] == RETURN:
             at += 1
             if at == end:
                 break
-        if text[at] != NEW_LINE:
+        if text[unsigned(at)] != NEW_LINE:
             return rows, used, False
         at += 1
         used = at
         if second_begin >= 0:
-            src[rows] = first
-            dst[rows] = second
+            src[unsigned(rows)] = first
+            dst[unsigned(rows)] = second
             rows += 1
     return rows, used, True
 

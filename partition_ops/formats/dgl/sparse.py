@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from partition_ops.formats.columns import Column
 from partition_ops.formats.dgl.binary_format import Sparse
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, unsigned
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ def sparse_format(name: str, src: Column, dst: Column, num_nodes: int) -> Sparse
 def _count_rows(rows: Ids, begins: Counts) -> None:
     """Add each row's edges to ``begins[row + 1]``."""
     for i in range(len(rows)):
-        begins[rows[i] + 1] += 1
+        begins[unsigned(rows[i] + 1)] += 1
 
 
 @compiled
@@ -65,7 +65,8 @@ def _fill_rows(
         edge_ids: (edges,) int64, written.
     """
     for i in range(len(rows)):
-        at = positions[rows[i]]
-        positions[rows[i]] += 1
+        row = unsigned(rows[i])
+        at = unsigned(positions[row])
+        positions[row] += 1
         indices[at] = others[i]
         edge_ids[at] = first + i
