@@ -14,6 +14,7 @@ from partition_ops.cli.text_tables import quality_lines
 from partition_ops.errors import EngineError
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.partition import options
 from partition_ops.stages.partition.engines import auto, metis
 from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.multilevel import batches, tries
@@ -21,6 +22,7 @@ from partition_ops.stages.partition.multilevel.fm import climb, fill_up
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
 from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
 from partition_ops.stages.partition.multilevel.kaminpar_process import start_with_kaminpar
+from partition_ops.stages.partition.options import starts_of_auto
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import report_quality
@@ -142,6 +144,37 @@ def test_the_effort_says_how_many_partitions_are_made(graph: SmallGraph, tmp_pat
         for effort in ("fast", "default", "best")
     ]
     assert starts[0] == 0 < starts[1] < starts[2]
+
+
+@pytest.mark.parametrize(
+    ("effort", "work", "sums", "starts"),
+    [
+        ("default", 1 << 22, 1 << 26, 4),
+        ("default", (1 << 22) + 1, 1 << 22, 2),
+        ("default", (1 << 22) + 1, (1 << 22) + 1, 0),
+        ("default", 1 << 24, 1 << 22, 2),
+        ("default", (1 << 24) + 1, 1, 0),
+        ("best", (1 << 22) + 1, (1 << 22) + 1, 12),
+        ("best", 1 << 20, (1 << 26) + 1, 0),
+        ("fast", 100, 100, 0),
+    ],
+)
+def test_large_graphs_get_few_starts(effort: str, work: int, sums: int, starts: int) -> None:
+    assert starts_of_auto(effort, work, sums) == starts
+
+
+def test_two_partitions_of_a_larger_graph_are_no_worse_than_those_of_metis(
+    graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "LARGE", 0)
+    task = problem(graph, tmp_path, num_parts=4)
+    parts = auto.ENGINE.partition(task)
+    assert task.notes["chosen"] == "best of 2"
+    limits = limits_of(task)
+    assert (limits.loads(parts) <= limits.most).all()
+    assert edge_cut(task, parts) <= edge_cut(task, metis.ENGINE.partition(task))
+    assert auto.ENGINE.sample(task) is None  # growth is compared as in large graphs
+    assert auto.ENGINE.most_drift(task) == task.config.drift
 
 
 def test_nodes_without_neighbours_even_out_the_rest(tmp_path: Path) -> None:

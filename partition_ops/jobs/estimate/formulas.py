@@ -146,7 +146,9 @@ def _starts(job: Job) -> int:
     """Return how many partitions the engine makes; 0 for a single one."""
     if job.config.engine != "auto" or uses_metis(job.config) or job.parts == 1:
         return 0
-    return starts_of_auto(job.config.effort, job.sizes.nodes + job.sizes.half_edges)
+    parts = job.parts * job.config.num_trainers_per_machine
+    work, sums = job.sizes.nodes + job.sizes.half_edges, job.sizes.nodes * parts
+    return starts_of_auto(job.config.effort, work, sums)
 
 
 def _engine_seconds(job: Job) -> float:

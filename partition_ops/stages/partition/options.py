@@ -23,21 +23,26 @@ Effort = Literal["fast", "default", "best"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
 PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
 BITS = (32, 64)
-MOST_WORK = {"fast": 0, "default": 1 << 22, "best": 1 << 24}  # nodes and half-edges that auto tries often
+MOST_WORK = {"fast": 0, "default": 1 << 24, "best": 1 << 24}  # nodes and half-edges that auto tries often
 SHARED_WORK = {"default": 3 << 20, "best": 3 << 23}  # the same of all starts together
 STARTS = {"default": (4, 12), "best": (12, 48)}  # the fewest and the most
+MOST_SUMS = 1 << 26  # nodes times partitions of a graph that auto tries often
+LARGE, FEW, FEW_SUMS = 1 << 22, 2, 1 << 22  # by default a larger graph gets so few starts, up to so many sums
 TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and none by KaMinPar
 
 
-def starts_of_auto(effort: str, work: int) -> int:
+def starts_of_auto(effort: str, work: int, sums: int) -> int:
     """Return how many partitions the engine ``auto`` makes of a graph by METIS; 0 for a single one.
 
     Args:
         effort: The option.
         work: Nodes and half-edges of the graph.
+        sums: Nodes times partitions.
     """
-    if work > MOST_WORK[effort]:
+    if work > MOST_WORK[effort] or sums > MOST_SUMS:
         return 0
+    if effort == "default" and work > LARGE:
+        return FEW if sums <= FEW_SUMS else 0
     least, most = STARTS[effort]
     return least if work < TINY else min(max(SHARED_WORK[effort] // work, least), most)
 
@@ -139,9 +144,9 @@ class PartitionConfig(StageConfig):
     )
     effort: Effort = option(
         "default",
-        help="How long the engine auto looks for a smaller edge cut. fast: one partition. default: several"
-        " partitions of graphs with up to 4 million nodes and ends of edges, of which the best is kept. best:"
-        " more of them, and of larger graphs. Other engines ignore it.",
+        help="How long the engine auto looks for a smaller edge cut. fast: one partition. default: the"
+        " best of several partitions of graphs with up to 4 million nodes and ends of edges, and of two with"
+        " up to 16 million if there are few partitions. best: of more of them. Other engines ignore it.",
         title="Effort",
         section="More",
     )

@@ -14,12 +14,11 @@ from partition_ops.stages.partition.incremental.placement import place_and_refin
 from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.tries import Tries
-from partition_ops.stages.partition.options import TINY, starts_of_auto
+from partition_ops.stages.partition.options import FEW, TINY, starts_of_auto
 from partition_ops.stages.partition.problem import Parts, Problem
 
 SAMPLED = 2  # starts, to tell whether a grown graph must be cut more
 PAYS = 3  # a full run moves a third of the nodes; it must gain so many times what the drift may lose
-MOST_SUMS = 1 << 26  # nodes times partitions
 
 
 class Auto(Engine):
@@ -31,10 +30,11 @@ class Auto(Engine):
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges; `Problem.notes` says how.
 
-        Up to 4 million nodes and ends of edges, several partitions are made and the best one is kept, see
-        `Tries`. A larger graph gets one partition: METIS makes it if the graph has neither hubs nor
-        communities, such as grids and roads, and the engine two-level otherwise. METIS also gets the
-        objective ``vol``.
+        Up to 4 million nodes and ends of edges, several partitions are made, one of them by METIS from the
+        whole graph, and the best one is kept, see `Tries`. Up to 16 million there are two, if nodes times
+        partitions are at most 4 million. A larger graph gets one partition: METIS makes it if the graph has
+        neither hubs nor communities, such as grids and roads, and the engine two-level otherwise. METIS also
+        gets the objective ``vol``.
 
         Returns:
             (nodes,) int32, partition by homogeneous ID.
@@ -49,7 +49,8 @@ class Auto(Engine):
             return partition_by_levels(problem, or_metis=True)
         graph = Graph.of_input(problem.graph)
         thorough = _work(graph) >= TINY
-        file = problem.graph_file if thorough and problem.config.target_shares is None else None
+        alone = starts == FEW or not thorough or problem.config.target_shares is not None
+        file = None if alone else problem.graph_file
         problem.notes["chosen"] = f"best of {starts if file is None else 2 * starts}"
         limits = constraints_of(problem)
         return Tries(problem.config, graph, limits, starts, file, thorough=thorough).run()
@@ -57,7 +58,7 @@ class Auto(Engine):
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         """Yield assignments of a grown graph: of one that is not large, first the best of a search."""
         starts = number_of_starts(problem)
-        if starts:
+        if starts > FEW:
             near = search_near_home(problem, previous, starts)
             if near is not None:
                 yield near
@@ -67,7 +68,7 @@ class Auto(Engine):
 
     def sample(self, problem: Problem) -> Parts | None:
         """Partition a graph that is not large from few starts."""
-        if number_of_starts(problem) == 0:
+        if number_of_starts(problem) <= FEW:
             return None
         graph = Graph.of_input(problem.graph)
         limits = constraints_of(problem)
@@ -76,7 +77,7 @@ class Auto(Engine):
     def most_drift(self, problem: Problem) -> float:
         """Return the option, or more for a graph that is not large."""
         drift = problem.config.drift
-        return 1 + PAYS * (drift - 1) if number_of_starts(problem) else drift
+        return 1 + PAYS * (drift - 1) if number_of_starts(problem) > FEW else drift
 
 
 def number_of_starts(problem: Problem) -> int:
@@ -84,9 +85,8 @@ def number_of_starts(problem: Problem) -> int:
     config, graph = problem.config, problem.graph
     connected = int(np.count_nonzero(np.diff(graph.offsets)))
     special = problem.num_parts == 1 or config.objective == "vol" or connected <= problem.num_parts
-    if special or graph.num_nodes * problem.num_parts > MOST_SUMS:
-        return 0
-    return starts_of_auto(config.effort, _work(graph))
+    sums = graph.num_nodes * problem.num_parts
+    return 0 if special else starts_of_auto(config.effort, _work(graph), sums)
 
 
 def _work(graph: Graph | ParhipGraph) -> int:
