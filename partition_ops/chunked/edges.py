@@ -166,10 +166,11 @@ class EdgeReader:
         if columns == 0:
             return
         plain = PlainRows(path, file_format, header=header, rows=rows)
-        pairs = iter(plain)
-        if kept is not None:
+        if kept is None:
+            yield from map(_batch, plain)
+        else:
             pairs = kept.keep(chunk.key, file_format, state, plain, narrow=self._narrow)
-        yield from map(_batch, pairs)
+            yield from map(_batch, pairs)
         if plain.complete:
             return
         skipped = plain.done
