@@ -79,18 +79,18 @@ def _mounts(scratch: Path) -> Iterator[str]:
     settings = list(_pip_settings())
     config = scratch / "pip.conf"
     config.write_text("\n".join(["[global]", *(f"{name} = {value}" for name, value in settings)]))
-    folders = {CERTIFICATES}
+    named = {CERTIFICATES}  # folders of packages, and files, such as one of constraints
     for _, value in settings:
         for word in value.split():
             path = Path(word.removeprefix("file://"))
-            if path.is_absolute() and path.is_dir():
+            if path.is_absolute() and path.exists():
                 # the pages of an index link to files beside their folder
-                folders.add(path.parent if path.name == "simple" else path)
+                named.add(path.parent if path.name == "simple" else path)
     yield f"--volume={config}:/etc/pip.conf:ro"
-    # a folder inside another one comes with it
-    for folder in folders:
-        if not any(other in folder.parents for other in folders):
-            yield f"--volume={folder}:{folder}:ro"
+    # what is inside a folder comes with it
+    for path in named:
+        if not any(other in path.parents for other in named):
+            yield f"--volume={path}:{path}:ro"
 
 
 def _pip_settings() -> Iterator[tuple[str, str]]:
