@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TypeVar
 
@@ -32,14 +32,18 @@ def in_idle_time(work: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        if work in _for_idle_time:
+        with suppress(ValueError):  # `use_idle_time` has started it
             _for_idle_time.remove(work)
 
 
 def use_idle_time() -> None:
-    """Start what `in_idle_time` has left to do, in a thread; called when a child has begun to compute."""
-    while _for_idle_time:
-        ThreadPoolExecutor(1).submit(_for_idle_time.pop())
+    """Start what `in_idle_time` has left to do, in a thread; called when a child has begun to compute.
+
+    Several threads may call it at a time.
+    """
+    with suppress(IndexError):  # nothing is left
+        while True:
+            ThreadPoolExecutor(1).submit(_for_idle_time.pop())
 
 
 def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:
