@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import multiprocessing
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from examples.python_environment.discover import SourceFile
 from examples.python_environment.scopes import BUILTIN, UNKNOWN, Definition, Ref, Scope, refer
 from examples.python_environment.syntax import dotted_name, has_docstring
 from examples.python_environment.walk import Walk
+from partition_ops.system.signals import end_with_parent
 
 FILES_AT_ONCE = 32  # files in one message to a process: few messages, still even work
 Array = npt.NDArray[np.generic]
@@ -76,8 +78,13 @@ def parse_files(files: Sequence[SourceFile], workers: int) -> Iterator[ParsedMod
         yield from map(parse_file, files)
         return
     context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of the progress bar
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=gc.disable) as pool:
+    with ProcessPoolExecutor(workers, context, _begin_worker, (os.getpid(),)) as pool:
         yield from pool.map(parse_file, files, chunksize=FILES_AT_ONCE)
+
+
+def _begin_worker(parent: int) -> None:
+    end_with_parent(parent)()  # workers of a killed process would wait for files for ever
+    gc.disable()
 
 
 def parse_file(file: SourceFile) -> ParsedModule | None:

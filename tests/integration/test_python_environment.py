@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -447,3 +448,34 @@ def test_a_part_of_the_environment_that_runs_this(tmp_path: Path) -> None:
     calls = edges(tmp_path / "out", "function:calls:function")
     assert ("jsonschema.validators:validate", "jsonschema.validators:validator_for") in calls
     assert ("jsonschema._keywords:if_", "jsonschema.validators:create") not in calls
+
+
+MANY_FILES = """
+import sys
+from pathlib import Path
+from examples.python_environment.discover import SourceFile
+from examples.python_environment.parse import parse_files
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    for _ in parse_files([SourceFile("many", path, False)] * 100_000, workers=2):
+        print("parsed", flush=True)
+"""
+
+
+def test_workers_do_not_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
+    script, source = tmp_path / "script.py", tmp_path / "many.py"
+    script.write_text(MANY_FILES)
+    source.write_text("VALUE = 1\n" * 1000)
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(source)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"parsed\n"
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert len(workers) >= 2
+    process.kill()
+    process.wait()
+    assert not psutil.wait_procs(workers, timeout=60)[1]
