@@ -11,14 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from partition_ops.chunked.metadata import load_metadata
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
+from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
+from partition_ops.stages.partition.multilevel.fm import fill_up
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Problem
+from partition_ops.stages.prepare.half_edges import digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
-from partition_ops.storage import open_store
+from partition_ops.storage import Store, open_store
 
 NODES, EDGES = 4_000, 20_000  # enough for several levels of the engine two-level
 GROWN = 1.05
+MANY_PARTS = 130  # more than 8 bits can number
+CLUSTER = 4  # nodes
 
 
 def compile_loops() -> float:
@@ -47,7 +57,21 @@ def compile_loops() -> float:
             other = replace(config, engine="random", num_hops=hops, out_edges=hops > 0, probe=False)
             run_job(other, open_store(str(root / "first")), open_store(str(root / f"{hops}-hops")))
         prepare_graph(PrepareConfig(format="parmetis"), open_store(str(root / "first")), text)
+        _compile_variants(open_store(str(root / "first")), first)
     return time.monotonic() - began
+
+
+def _compile_variants(source: Store, run: Store) -> None:
+    """Compile what a small graph does not use: for many edges, many partitions, and light ones."""
+    room = np.zeros(2, np.int64), np.zeros(2, np.int64), np.empty(2, np.int32), digit_room(2)
+    sort_range(0, 1, np.array([1, 0], np.uint16), np.array([~0, 1], np.int32), *room)
+    problem = Problem(PartitionConfig(num_parts=MANY_PARTS), load_metadata(source), run)
+    graph, constraints = Graph.of_input(problem.graph), constraints_of(problem)
+    smaller, numbers = contract(graph, find_clusters(graph, CLUSTER, 0))
+    for each, limits in ((graph, constraints), (smaller, constraints.contracted(numbers, smaller.num_nodes))):
+        parts = np.zeros(each.num_nodes, np.int32)
+        refine(each, limits, parts)
+    fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
 
 
 def _write_graph(folder: Path, factor: float) -> None:

@@ -19,14 +19,25 @@ from numba.np import linalg
 
 logger = logging.getLogger("partition_ops")
 Loop = TypeVar("Loop", bound=Callable[..., Any])
+UNCOUNTED: dict[str, Any] = {"_nrt": False}  # numba's own loops use this option, too
 MESSAGE = (
-    "Compiling loops for this processor: about 20 seconds, once for an installation."
+    "Compiling loops for this processor: up to a minute, once for an installation."
     " 'partition-ops compile' does it ahead of time."
 )
 
 
 def compiled(loop: Loop) -> Loop:
-    """Compile a loop when it is first called."""
+    """Compile a loop that makes and returns no arrays, when it is first called.
+
+    numba counts no references to arrays in it. Counting them took up to nine tenths of the time of loops that
+    look up arrays of a `NamedTuple` and branch, and threads wait for each other's counts.
+    """
+    made: Any = njit(cache=True, nogil=True, **UNCOUNTED)(loop)
+    return cast(Loop, made)
+
+
+def compiled_with_arrays(loop: Loop) -> Loop:
+    """Compile a loop that makes or returns arrays, when it is first called."""
     made: Any = njit(cache=True, nogil=True)(loop)
     return cast(Loop, made)
 

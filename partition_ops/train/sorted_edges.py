@@ -19,7 +19,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_stats
 from partition_ops.chunked.table_files import parquet_file
 from partition_ops.formats.columns import Array, StoredArray
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, compiled_with_arrays
 from partition_ops.train.mapped_files import NPY_HEADER, ResidentLimit, create_npy, map_npy
 from partition_ops.train.output_files import MISSING, IdKind, Ids, OutputFiles
 
@@ -335,7 +335,7 @@ def _fill(keys: Ids, others: Ids, first: int, positions: Ids, neighbours: Ids, e
             positions[key] += 1
 
 
-@compiled
+@compiled_with_arrays
 def _contain(indptr: Ids, neighbours: Ids, keys: Ids, others: Ids) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(keys), np.bool_)
     for i in range(len(keys)):

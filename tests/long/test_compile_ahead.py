@@ -13,6 +13,7 @@ from tests.graphs import library
 JOBS = {
     "two-level": ["--engine", "two-level", "--num-parts", "3", "--balance", "edges"],
     "two hops": ["--engine", "random", "--num-parts", "4", "--num-hops", "2", "--out-edges"],
+    "many parts": ["--engine", "two-level", "--num-parts", "130"],
     "no halo": ["--engine", "metis", "--num-parts", "2", "--num-hops", "0"],
 }
 

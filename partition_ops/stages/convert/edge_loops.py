@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.system.compilation import compiled, unsigned
+from partition_ops.system.compilation import compiled, compiled_with_arrays, unsigned
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -20,7 +20,7 @@ RANGES = 4096  # of new IDs
 LEFT_TO = 2  # mark of a node that is only the destination of an edge that leaves the partition
 
 
-@compiled
+@compiled_with_arrays
 def look_up(ids: Ids, offset: int, numbers: Ids) -> Ids:
     """Return the number of each node, in the dtype of ``numbers``.
 
@@ -38,7 +38,7 @@ def look_up(ids: Ids, offset: int, numbers: Ids) -> Ids:
     return found
 
 
-@compiled
+@compiled_with_arrays
 def count_owners(new_ids: Ids, starts: Counts, counts: Counts) -> Owners:
     """Return the partition of each node, and add to ``counts`` how many each partition has.
 
@@ -69,7 +69,7 @@ def count_owners(new_ids: Ids, starts: Counts, counts: Counts) -> Owners:
     return owners
 
 
-@compiled
+@compiled_with_arrays
 def split_edges(
     src: Ids,
     dst: Ids,
@@ -116,7 +116,7 @@ def mark_foreign(src: Ids, begin: int, end: int, local: Ids) -> int:
     return found
 
 
-@compiled
+@compiled_with_arrays
 def number_marked(local: Ids, first: int) -> Ids:
     """Replace the marks by consecutive local IDs from ``first`` on; return the marked new IDs."""
     count = 0
@@ -132,7 +132,7 @@ def number_marked(local: Ids, first: int) -> Ids:
     return marked
 
 
-@compiled
+@compiled_with_arrays
 def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
     """Return (n,) int64 local IDs of new IDs."""
     found = np.empty(len(ids), np.int64)
@@ -151,7 +151,7 @@ def count_foreign(src: Ids, begin: int, end: int) -> int:
     return found
 
 
-@compiled
+@compiled_with_arrays
 def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops: Ids, local: Ids) -> Counts:
     """Return the in-edges of the nodes found one hop before, and mark their sources as found now.
 
@@ -183,7 +183,7 @@ def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops
     return which
 
 
-@compiled
+@compiled_with_arrays
 def leave(
     src: Ids, dst: Ids, first: int, inner: tuple[int, int], num_hops: int, hops: Ids, local: Ids
 ) -> Counts:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.system.compilation import compiled, unsigned
+from partition_ops.system.compilation import compiled_with_arrays, unsigned
 
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]
@@ -122,7 +122,7 @@ def _read_at(file: int, array: npt.NDArray[Any], position: int) -> None:
         rest, position = rest[count:], position + count
 
 
-@compiled
+@compiled_with_arrays
 def split_block(
     src: Counts,
     dst: Counts,
@@ -174,7 +174,7 @@ def digit_room(half_edges: int) -> Digits:
     return np.empty((1 << DIGIT_BITS) + 1, np.uint32 if half_edges < 2**32 else np.uint64)
 
 
-@compiled
+@compiled_with_arrays
 def sort_range(
     begin: int,
     bits: int,
@@ -258,7 +258,7 @@ def sort_range(
     return loops
 
 
-@compiled
+@compiled_with_arrays
 def _split_rows(rows: Rows, neighbours: Neighbours, shift: int, places: Counts) -> tuple[Rows, Neighbours]:
     """Return the half-edges by group of ``1 << shift`` rows; ``places`` says where each group begins."""
     next_rows, next_neighbours = np.empty_like(rows), np.empty_like(neighbours)
@@ -270,7 +270,7 @@ def _split_rows(rows: Rows, neighbours: Neighbours, shift: int, places: Counts) 
     return next_rows, next_neighbours
 
 
-@compiled
+@compiled_with_arrays
 def _sort_group(
     rows: Rows,
     neighbours: Neighbours,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.system.compilation import compiled, unsigned
+from partition_ops.system.compilation import compiled, compiled_with_arrays, unsigned
 from partition_ops.system.memory import memory_limit
 
 Ids = npt.NDArray[np.int64]
@@ -150,7 +150,7 @@ def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts)
         parents[v] = root
 
 
-@compiled
+@compiled_with_arrays
 def _component_sizes(parents: Counts) -> Ids:
     sizes = np.zeros(len(parents), np.int64)
     for node in range(len(parents)):

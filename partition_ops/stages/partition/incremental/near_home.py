@@ -83,7 +83,7 @@ class _NearHome:
             else self.limits.in_degrees,
         ).loads(homes[alone])
         room = self.limits._replace(most=(self.limits.most - stay).clip(0))
-        self.tries = Tries(problem.config, self.whole, room, 0, None)
+        self.tries = Tries(problem.config, self.whole, room, 0, None, progress=problem.progress)
         self.homes = homes[self.tries.connected]
         self.old = self.homes != NOWHERE
         self.nodes = np.zeros((len(self.homes), problem.num_parts), np.int32)

@@ -12,7 +12,7 @@ from partition_ops.stages.partition.incremental.previous_run import PreviousAssi
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, constraints_of
 from partition_ops.stages.partition.multilevel.refine import NO_HOMES, NOWHERE, State, add, fits, refine
 from partition_ops.stages.partition.problem import Parts, Problem, shares
-from partition_ops.system.compilation import compiled, compiled_inline
+from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays
 
 
 def deal_new_nodes(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
@@ -117,7 +117,7 @@ def _place(state: State, nodes: Integers, room: Integers) -> int:
     return placed
 
 
-@compiled
+@compiled_with_arrays
 def _spread(state: State, nodes: Integers, room: Integers) -> None:
     """Place nodes without a neighbour that has a partition, each followed by its own neighbours."""
     queue = np.empty(len(nodes), np.int64)

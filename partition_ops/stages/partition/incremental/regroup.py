@@ -24,7 +24,7 @@ from partition_ops.stages.partition.multilevel.graph import (
 )
 from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
 from partition_ops.stages.partition.problem import Parts, Problem
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled_with_arrays
 
 SWEEPS = 5  # clusters may be larger here than those that METIS cuts
 CLUSTERS = 32  # of the largest size make a partition
@@ -134,7 +134,7 @@ def loosen(constraints: Constraints, kinds: int, slack: float) -> Constraints:
     return constraints._replace(most=(most + more).reshape(constraints.most.shape))
 
 
-@compiled
+@compiled_with_arrays
 def _place(level: Level, order: Integers, parts: Parts) -> None:
     """Give every cluster of new nodes the partition that most of its edges lead to, or the least full.
 

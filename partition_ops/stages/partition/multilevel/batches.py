@@ -9,6 +9,9 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
+
 from partition_ops.system.parallel import cores
 
 MOST_NODES = 1 << 15
@@ -74,3 +77,21 @@ class Batches:
         jobs = [self._pool.submit(work, i, slice(places[i], places[i + 1])) for i in range(self.threads)]
         for job in jobs:
             job.result()
+
+
+def add_up_nodes(offsets: npt.NDArray[np.int64], work: Callable[[int, int], int]) -> int:
+    """Return the sum of what ``work`` returns for ranges of nodes, one for each thread.
+
+    Args:
+        offsets: (nodes + 1,) int64, where the neighbours of each node begin; the ranges have as many each.
+        work: Takes the first node of its range, and the one after the last.
+    """
+    found = []
+    with Batches(int(offsets[-1])) as batches:
+
+        def add(thread: int, span: slice) -> None:
+            first, last = np.searchsorted(offsets, [span.start, span.stop])
+            found.append(work(first, min(last, len(offsets) - 1)))
+
+        batches.share(0, batches.count, add)
+    return sum(found)

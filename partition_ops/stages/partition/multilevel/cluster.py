@@ -24,13 +24,14 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
-from partition_ops.system.compilation import compiled, compiled_inline, unsigned
+from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 SWEEPS = 3  # with more sweeps, large clusters absorb small ones, which makes the result worse
 LITTLE = 0.03  # share of the nodes; after a sweep that moves fewer, no other follows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
 LARGEST = np.uint64(2**64 - 1)  # of the numbers that `_mix` returns
+ATTEMPTS = 3  # to take the heaviest label without a look at the sizes of all
 FREE = 0  # what untouched memory holds: a slot has its label and one
 NO_HOMES = np.zeros(0, np.int32)
 ENTRIES_AT_ONCE = 1 << 22
@@ -76,7 +77,7 @@ def find_clusters(
     return labels
 
 
-@compiled
+@compiled_with_arrays
 def _by_degree(offsets: Integers) -> Labels:
     """Return the nodes by the power of two in their degree, low ones first: they have the least choice."""
     places = np.zeros(66, np.int64)
@@ -161,7 +162,9 @@ def _best_label(
 ) -> Any:
     """Return the heaviest label in the table whose cluster has room, if it is heavier than a node's own.
 
-    The size of a cluster is rarely in the cache, so only that of the heaviest label is looked up.
+    The size of a cluster is rarely in the cache, so only that of the heaviest label is looked up. If its
+    cluster is full, the next one follows, and after `ATTEMPTS` the sizes of all labels: a hub has many full
+    clusters around it.
 
     Args:
         own: The label of the node.
@@ -174,7 +177,8 @@ def _best_label(
         salt: Decides between labels that are equally heavy.
     """
     keys, sums, used = table[0], table[1], table[2]
-    while True:
+    best = np.int64(own)
+    for attempt in range(ATTEMPTS + 1):
         best, best_sum, best_mix, best_slot = np.int64(own), own_sum, LARGEST, np.uint64(0)
         for place in range(count):
             slot = used[np.uint64(place)]
@@ -185,11 +189,14 @@ def _best_label(
             if len(homes) and homes[unsigned(label)] != homes[unsigned(own)]:
                 continue
             mix = _mix(label, salt)
-            if total > best_sum or mix > best_mix:
+            if total == best_sum and mix <= best_mix:
+                continue
+            if attempt < ATTEMPTS or sizes[unsigned(label)] <= most:
                 best, best_sum, best_mix, best_slot = label, total, mix, unsigned(slot)
         if best == own or sizes[unsigned(best)] <= most:
-            return best
+            break
         sums[best_slot] = 0
+    return best
 
 
 @compiled
@@ -324,7 +331,7 @@ def _dense(labels: Labels) -> tuple[Labels, int]:
     return numbers[labels], int(numbers[-1]) + 1
 
 
-@compiled
+@compiled_with_arrays
 def _members(labels: Labels, count: int) -> tuple[Integers, Labels]:
     """Return where the nodes of each cluster begin, and the nodes, cluster by cluster: a counting sort."""
     starts = np.zeros(count + 1, np.int64)
@@ -340,7 +347,7 @@ def _members(labels: Labels, count: int) -> tuple[Integers, Labels]:
     return starts, members
 
 
-@compiled
+@compiled_with_arrays
 def _bounds(offsets: Integers, labels: Labels, count: int) -> Integers:
     """Return (clusters + 1,) int64, cumulative sums of the most neighbours that each cluster can have."""
     bounds = np.zeros(count + 1, np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 from partition_ops.stages.partition.multilevel.graph import Constraints, Integers, Labels
 from partition_ops.stages.partition.multilevel.refine import State, fits, helps
 from partition_ops.stages.partition.multilevel.sums import Search, shift
-from partition_ops.system.compilation import compiled, compiled_inline
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
 ROUNDS = 10
 LITTLE = 1e-3  # share of the cut; after a round that saves less, no other follows
@@ -73,42 +73,66 @@ def _way_out(state: State, search: Search, v: int, free: int) -> int:
 
 
 @compiled
-def _gains(state: State, search: Search, nodes: Labels, part: int) -> tuple[Integers, Integers, int]:
-    """Return the nodes that may leave a partition, then those that may enter it, and what that saves.
+def _gains(
+    state: State, search: Search, nodes: Labels, part: int, found: Integers, gains: Integers
+) -> tuple[int, int]:
+    """List the nodes that may leave a partition, then those that may enter it, and what that saves.
+
+    Args:
+        state: The partitions.
+        search: The sums of the nodes.
+        nodes: (nodes,) int32, the nodes of a class.
+        part: The partition.
+        found: (nodes,) int64, filled with nodes.
+        gains: (nodes,) int64, filled with the weight of the edges that each saves.
 
     Returns:
-        (found,) nodes; (found,) the weight of the edges that each saves; and how many of them leave.
+        How many nodes leave, and how many are listed.
     """
-    found, gains, count = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64), 0
+    sums, count, best = search.sums, 0, 0
     for i in range(len(nodes)):
         v = nodes[i]
         if state.parts[v] == part:
             most = 0  # to any other partition; only one with room, or where room is made, is possible
-            for other in range(len(state.loads)):
-                if other != part:
-                    most = max(most, search.sums[v, other])
-            found[count], gains[count] = v, most - search.sums[v, part]
+            for other in range(np.uint64(sums.shape[1])):
+                if other != unsigned(part):
+                    most = max(most, sums[v, other])
+            found[count], gains[count] = v, most - sums[v, part]
+            best = gains[count] if count == 0 else max(best, gains[count])
             count += 1
     leaving = count
-    best = gains[:leaving].max() if leaving else 0
     for i in range(len(nodes)):
         v = nodes[i]
-        gain = search.sums[v, part] - search.sums[v, state.parts[v]]
-        if leaving and state.parts[v] != part and search.sums[v, part] > 0 and gain + best > 0:
+        gain = sums[v, part] - sums[v, state.parts[v]]
+        if leaving and state.parts[v] != part and sums[v, part] > 0 and gain + best > 0:
             found[count], gains[count] = v, gain
             count += 1
-    return found[:count], gains[:count], leaving
+    return leaving, count
+
+
+def _exchange_class(state: State, search: Search, nodes: Labels, part: int) -> int:
+    """Let nodes of a class enter a full partition while others leave it; return the saved weight."""
+    found, gains = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+    leaving, count = _gains(state, search, nodes, part, found, gains)
+    if leaving in (0, count):
+        return 0
+    leave = np.argsort(-gains[:leaving], kind="stable")
+    enter = np.argsort(-gains[leaving:count], kind="stable") + leaving
+    return _exchange_sorted(state, search, part, found, gains, leave, enter)
 
 
 @compiled
-def _exchange_class(state: State, search: Search, nodes: Labels, part: int) -> int:
-    """Let nodes of a class enter a full partition while others leave it; return the saved weight."""
+def _exchange_sorted(
+    state: State,
+    search: Search,
+    part: int,
+    found: Integers,
+    gains: Integers,
+    leave: Integers,
+    enter: Integers,
+) -> int:
+    """Let nodes change places in the given order, as long as that saves something."""
     parts, sums = state.parts, search.sums
-    found, gains, leaving = _gains(state, search, nodes, part)
-    if leaving in (0, len(found)):
-        return 0
-    leave = np.argsort(-gains[:leaving], kind="mergesort")
-    enter = np.argsort(-gains[leaving:], kind="mergesort") + leaving
     saved, i, j = 0, 0, 0
     while i < len(enter) and j < len(leave) and gains[enter[i]] + gains[leave[j]] > 0:
         u, v = found[enter[i]], found[leave[j]]

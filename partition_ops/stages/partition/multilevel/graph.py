@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
-from partition_ops.stages.partition.multilevel.batches import Batches
+from partition_ops.stages.partition.multilevel.batches import add_up_nodes
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares, tolerances
-from partition_ops.system.compilation import compiled, compiled_inline, unsigned
+from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
@@ -87,7 +87,7 @@ class Constraints(NamedTuple):
         return Constraints(np.zeros(0, np.int32), NOTHING, _sums(self, labels, count), self.most)
 
 
-@compiled
+@compiled_with_arrays
 def _sums(constraints: Constraints, groups: Labels, count: int) -> Integers:
     """Return (count, columns) int64, the weights of each group of nodes, without an array of all nodes."""
     columns = constraints.most.shape[1]
@@ -183,15 +183,8 @@ def edge_cut(graph: Graph, parts: Parts) -> EdgeCut:
         parts: (nodes,) int32, below 65536.
     """
     narrow = parts.astype(np.min_scalar_type(parts.max(initial=0)))  # so that more of it is in the cache
-    found = []
-    with Batches(graph.num_half_edges) as batches:
-
-        def count(thread: int, span: slice) -> None:
-            first, last = np.searchsorted(graph.offsets, [span.start, span.stop])
-            found.append(_cut(graph, narrow, first, min(last, graph.num_nodes)))
-
-        batches.share(0, graph.num_half_edges, count)
-    return EdgeCut(sum(found) // 2, graph.num_half_edges // 2)
+    found = add_up_nodes(graph.offsets, lambda begin, end: _cut(graph, narrow, begin, end))
+    return EdgeCut(found // 2, graph.num_half_edges // 2)
 
 
 @compiled

@@ -21,7 +21,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
-from partition_ops.system.compilation import compiled, compiled_inline, unsigned
+from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 SWEEPS = 12
 LITTLE = 2e-4  # share of the nodes; after a sweep that moves fewer, no other follows
@@ -66,7 +66,7 @@ class Room(NamedTuple):
 
     Attributes:
         sums: (parts,) int64, zeros between calls.
-        used: (parts + 1,) int64.
+        used: (parts + 1,) int64; the last one is written to, but not read.
         around: (`LOOKED_UP` or the largest degree,) of the dtype of the partitions.
     """
 
@@ -329,7 +329,7 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Room, propos
     return moved
 
 
-@compiled
+@compiled_with_arrays
 def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64]:
     """Return the cost of each node's leaving its partition; `NEVER` if that does not help.
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.stages.partition.multilevel.batches import add_up_nodes
 from partition_ops.stages.partition.multilevel.graph import Integers, Labels
 from partition_ops.stages.partition.multilevel.refine import State, add
-from partition_ops.system.compilation import compiled, compiled_inline
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
 NOT_QUEUED = -1
 SCALE = 8  # with homes, an edge counts so much, for prices between 0 and 1
@@ -51,7 +52,7 @@ class Search(NamedTuple):
         heap: (nodes,) int32, queued nodes, the one with the largest gain first.
         places: (nodes,) int32, position of each node in the heap, or `NOT_QUEUED`.
         gains: (nodes,) int64, gain of each queued node.
-        locked: (nodes,) bool, nodes that the current pass has moved.
+        locked: (nodes,) bool, nodes that the current pass has moved, or at which a search ended.
         moved: (nodes,) int32, nodes that the current search has moved.
         origins: (nodes,) int32, the partitions that they left.
     """
@@ -84,18 +85,23 @@ def scratch(nodes: int, count: int, scale: int) -> Search:
     )
 
 
-@compiled
 def sum_up(state: State, search: Search) -> int:
     """Fill the sums; return the weight of the edges that are cut."""
+    return add_up_nodes(state.graph.offsets, lambda begin, end: _sum_up(state, search, begin, end)) // 2
+
+
+@compiled
+def _sum_up(state: State, search: Search, begin: int, end: int) -> int:
+    """Fill the sums of some nodes; return the weight of their half-edges that are cut."""
     graph, cut = state.graph, 0
-    for v in range(len(graph.offsets) - 1):
+    for v in range(begin, end):
+        row, degree = search.sums[v], 0
         for j in range(graph.offsets[v], graph.offsets[v + 1]):
             weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
-            part = state.parts[graph.neighbours[j]]
-            search.sums[v, part] += weight
-            if part != state.parts[v]:
-                cut += weight
-    return cut // 2
+            row[unsigned(state.parts[unsigned(graph.neighbours[j])])] += weight
+            degree += weight
+        cut += degree - row[state.parts[v]]
+    return cut
 
 
 @compiled_inline
