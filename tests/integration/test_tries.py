@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition import options
 from partition_ops.stages.partition.engines import auto, metis
 from partition_ops.stages.partition.metis_library import LibraryDiedError
-from partition_ops.stages.partition.multilevel import batches, tries
+from partition_ops.stages.partition.multilevel import batches, fm, tries
 from partition_ops.stages.partition.multilevel.fm import climb, fill_up
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
 from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
@@ -28,6 +29,7 @@ from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import report_quality
 from partition_ops.storage import open_store
 from partition_ops.system.json_documents import check_document
+from partition_ops.system.progress import LineProgress
 from tests.graphs import Edges, SmallGraph
 from tests.integration.test_two_level import (
     communities,
@@ -48,9 +50,10 @@ NONE = np.zeros(0, np.int64)
     tolerance=st.sampled_from([1.0, 1.3]),
     balance_edges=st.booleans(),
     seed=st.integers(0, 99),
+    sample=st.sampled_from([1, fm.SAMPLE]),
 )
 def test_searches_save_what_they_say_within_the_limits(
-    graph: Graph, count: int, tolerance: float, balance_edges: bool, seed: int
+    graph: Graph, count: int, tolerance: float, balance_edges: bool, seed: int, sample: int
 ) -> None:
     random = np.random.default_rng(seed)
     classes = random.integers(0, 2, graph.num_nodes)
@@ -59,7 +62,9 @@ def test_searches_save_what_they_say_within_the_limits(
     parts = random.integers(0, count, graph.num_nodes).astype(np.int32)
     constraints = constraints._replace(most=np.maximum(constraints.most, constraints.loads(parts)))
     before = cut_of(graph, parts)
-    saved = climb(graph, constraints, parts, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fm, "SAMPLE", sample)  # a pass may end early
+        saved = climb(graph, constraints, parts, seed)
     assert saved >= 0
     assert cut_of(graph, parts) == before - saved
     assert (constraints.loads(parts) <= constraints.most).all()
@@ -150,12 +155,14 @@ def test_the_effort_says_how_many_partitions_are_made(graph: SmallGraph, tmp_pat
     ("effort", "work", "sums", "starts"),
     [
         ("default", 1 << 22, 1 << 26, 4),
-        ("default", (1 << 22) + 1, 1 << 22, 2),
-        ("default", (1 << 22) + 1, (1 << 22) + 1, 0),
-        ("default", 1 << 24, 1 << 22, 2),
+        ("default", (1 << 22) + 1, 1 << 26, 2),
+        ("default", (1 << 22) + 1, (1 << 26) + 1, 0),
+        ("default", 1 << 24, 1, 2),
         ("default", (1 << 24) + 1, 1, 0),
-        ("best", (1 << 22) + 1, (1 << 22) + 1, 12),
-        ("best", 1 << 20, (1 << 26) + 1, 0),
+        ("best", 1 << 24, 1 << 28, 12),
+        ("best", (1 << 24) + 1, 1 << 28, 2),
+        ("best", (1 << 24) + 1, (1 << 28) + 1, 0),
+        ("best", (1 << 27) + 1, 1, 0),
         ("fast", 100, 100, 0),
     ],
 )
@@ -166,7 +173,7 @@ def test_large_graphs_get_few_starts(effort: str, work: int, sums: int, starts: 
 def test_two_partitions_of_a_larger_graph_are_no_worse_than_those_of_metis(
     graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "LARGE", 0)
+    monkeypatch.setitem(options.LARGE, "default", 0)
     task = problem(graph, tmp_path, num_parts=4)
     parts = auto.ENGINE.partition(task)
     assert task.notes["chosen"] == "best of 2"
@@ -175,6 +182,14 @@ def test_two_partitions_of_a_larger_graph_are_no_worse_than_those_of_metis(
     assert edge_cut(task, parts) <= edge_cut(task, metis.ENGINE.partition(task))
     assert auto.ENGINE.sample(task) is None  # growth is compared as in large graphs
     assert auto.ENGINE.most_drift(task) == task.config.drift
+
+
+def test_partitionings_are_shown_as_they_are_made(graph: SmallGraph, tmp_path: Path) -> None:
+    lines: list[str] = []
+    task = replace(problem(graph, tmp_path, num_parts=4), progress=LineProgress(lines.append, interval=1e-6))
+    auto.ENGINE.partition(task)
+    assert any(line.startswith("Looking for a smaller edge cut: 1 of ") for line in lines)
+    assert any(line.endswith("partitionings (100 %)") for line in lines)
 
 
 def test_nodes_without_neighbours_even_out_the_rest(tmp_path: Path) -> None:

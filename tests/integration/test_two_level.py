@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import EngineError
+from partition_ops.stages.partition import options as partition_options
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.engines import auto, metis, two_level
+from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.multilevel import batches, cluster
 from partition_ops.stages.partition.multilevel.cluster import find_clusters
+from partition_ops.stages.partition.multilevel.fm import climb
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph
 from partition_ops.stages.partition.multilevel.graph import edge_cut as counted_cut
 from partition_ops.stages.partition.multilevel.refine import refine
@@ -80,6 +85,25 @@ def test_clusters_keep_to_one_home(graph: Graph, homes: int, seed: int) -> None:
     theirs = np.random.default_rng(seed).integers(-1, homes, graph.num_nodes).astype(np.int32)
     labels = find_clusters(graph, 20, seed, theirs)
     assert all(len(np.unique(theirs[labels == label])) == 1 for label in np.unique(labels))
+
+
+@given(data=st.data(), labels=st.integers(1, 30), most=st.integers(0, 6), salt=st.integers(0, 1 << 40))
+def test_the_heaviest_label_with_room_is_proposed(
+    data: st.DataObject, labels: int, most: int, salt: int
+) -> None:
+    """However many heavier clusters are full, and whichever label is the node's own."""
+    numbers = st.lists(st.integers(1, 6), min_size=labels, max_size=labels)
+    sums, sizes = np.array(data.draw(numbers)), np.array(data.draw(numbers), np.int32)
+    homes = np.array(data.draw(st.one_of(st.just([]), numbers)), np.int32) // 4
+    own = data.draw(st.integers(0, labels - 1))
+    table = np.array([np.arange(labels) + 1, sums, np.arange(labels)])
+    found = cluster._best_label(own, sums[own], np.uint64(labels), table, homes, sizes, most, salt)
+    better = [
+        (int(sums[label]), int(cluster._mix(label, salt)), label)
+        for label in range(labels)
+        if sums[label] > sums[own] and sizes[label] <= most and (not len(homes) or homes[label] == homes[own])
+    ]
+    assert found == max(better, default=(0, 0, own))[2]
 
 
 @SMALL
@@ -223,6 +247,13 @@ def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_level, "MOST_HALF_EDGES", 2000)
 
 
+@pytest.fixture
+def over_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine auto partitions any graph as it does very large ones that have communities."""
+    monkeypatch.setattr(two_level, "CLUSTERED", 1.0)
+    monkeypatch.setitem(partition_options.MOST_WORK, "default", 0)
+
+
 TYPES = {"a": 3000, "b": 1200, "c": 600}
 
 
@@ -236,6 +267,76 @@ def test_communities_are_found_and_all_is_balanced(tmp_path: Path, balance: str,
     # a tenth of the edges leave their community, and most of these their partition
     assert edge_cut(task, parts) < 0.11
     assert edge_cut(task, parts) <= 1.02 * edge_cut(task, metis.ENGINE.partition(task))
+
+
+@pytest.mark.usefixtures("small_levels")
+@pytest.mark.parametrize(("clustered", "engine"), [(1.0, two_level.ENGINE), (0.0, metis.ENGINE)])
+def test_one_partitioning_of_auto_is_searched_further(
+    tmp_path: Path, clustered: float, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two_level, "CLUSTERED", clustered)
+    task = problem(grid(60), tmp_path, num_parts=5, effort="fast")
+    without, parts = engine.partition(task), auto.ENGINE.partition(task)
+    assert task.notes["chosen"] == engine.name
+    assert edge_cut(task, parts) < edge_cut(task, without)
+    assert imbalance(task, parts) <= 1.03
+
+
+@pytest.mark.usefixtures("small_levels", "over_clusters")
+def test_a_graph_too_large_for_several_partitionings_gets_two_over_the_same_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = grid(60)
+    found = {}
+    for effort in ("fast", "default"):
+        task = problem(graph, tmp_path / effort, num_parts=6, effort=effort)
+        found[effort] = auto.ENGINE.partition(task)
+        assert task.notes["chosen"] == "two-level"
+        assert imbalance(task, found[effort]) <= 1.03
+    assert edge_cut(task, found["default"]) < edge_cut(task, found["fast"])
+    monkeypatch.setattr(batches, "cores", lambda: 1)
+    np.testing.assert_array_equal(auto.ENGINE.partition(task), found["default"])
+
+
+@pytest.mark.usefixtures("small_levels", "over_clusters")
+def test_only_the_clusters_of_a_still_larger_graph_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = problem(grid(60), tmp_path, num_parts=6)
+    searched: list[int] = []
+
+    def counted(graph: Graph, *rest: Any) -> int:
+        searched.append(graph.num_half_edges)
+        return climb(graph, *rest) + 1000  # however much is saved there, there is no second start
+
+    monkeypatch.setattr(partition_options, "MOST_SEARCHED", task.graph.num_half_edges - 1)
+    monkeypatch.setattr(two_level, "climb", counted)
+    auto.ENGINE.partition(task)
+    assert len(searched) == len(set(searched)) > 0
+    assert max(searched) < task.graph.num_half_edges
+
+
+@pytest.mark.usefixtures("small_levels", "over_clusters")
+@pytest.mark.parametrize("error", [EngineError, LibraryDiedError])
+def test_a_failure_from_another_seed_loses_nothing_unless_it_may_succeed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[EngineError]
+) -> None:
+    task = problem(grid(60), tmp_path / "first", num_parts=6, effort="fast")
+    first = auto.ENGINE.partition(task)
+    cut = two_level.cut_graph
+
+    def failing(config: PartitionConfig, *rest: Any) -> np.ndarray:
+        if config.seed:
+            raise error("METIS could not partition the graph")
+        return cut(config, *rest)
+
+    monkeypatch.setattr(two_level, "cut_graph", failing)
+    task = problem(grid(60), tmp_path / "second", num_parts=6)
+    if error is EngineError:
+        np.testing.assert_array_equal(auto.ENGINE.partition(task), first)
+    else:
+        with pytest.raises(LibraryDiedError):
+            auto.ENGINE.partition(task)
 
 
 @pytest.mark.usefixtures("small_levels")

@@ -23,28 +23,43 @@ Effort = Literal["fast", "default", "best"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
 PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
 BITS = (32, 64)
-MOST_WORK = {"fast": 0, "default": 1 << 24, "best": 1 << 24}  # nodes and half-edges that auto tries often
-SHARED_WORK = {"default": 3 << 20, "best": 3 << 23}  # the same of all starts together
+MOST_WORK = {"fast": 0, "default": 1 << 24, "best": 1 << 27}  # nodes and half-edges that auto tries often
+MOST_SUMS = {"fast": 0, "default": 1 << 26, "best": 1 << 28}  # the same for nodes times partitions
+LARGE = {"default": 1 << 22, "best": 1 << 24}  # nodes and half-edges; a larger graph gets `FEW` starts
+FEW = 2  # all by METIS
+MOST_SEARCHED = 1 << 27  # half-edges; auto searches a larger graph for moves in its clusters only
+MOST_SUMS_SEARCHED = 1 << 28  # the same for nodes times partitions, 4 bytes each
+SHARED_WORK = {"default": 3 << 21, "best": 3 << 23}  # nodes and half-edges of all starts together
 STARTS = {"default": (4, 12), "best": (12, 48)}  # the fewest and the most
-MOST_SUMS = 1 << 26  # nodes times partitions of a graph that auto tries often
-LARGE, FEW, FEW_SUMS = 1 << 22, 2, 1 << 22  # by default a larger graph gets so few starts, up to so many sums
 TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and none by KaMinPar
 
 
 def starts_of_auto(effort: str, work: int, sums: int) -> int:
-    """Return how many partitions the engine ``auto`` makes of a graph by METIS; 0 for a single one.
+    """Return how many partitions ``auto`` makes of a graph by METIS, each from a start of its own.
+
+    0 leaves the graph to `partition_ops.stages.partition.engines.two_level.partition_by_levels`.
 
     Args:
         effort: The option.
         work: Nodes and half-edges of the graph.
         sums: Nodes times partitions.
     """
-    if work > MOST_WORK[effort] or sums > MOST_SUMS:
+    if work > MOST_WORK[effort] or sums > MOST_SUMS[effort]:
         return 0
-    if effort == "default" and work > LARGE:
-        return FEW if sums <= FEW_SUMS else 0
+    if work > LARGE[effort]:
+        return FEW
     least, most = STARTS[effort]
     return least if work < TINY else min(max(SHARED_WORK[effort] // work, least), most)
+
+
+def is_searched(half_edges: int, sums: int) -> bool:
+    """Return whether ``auto`` searches a graph that is left to `partition_by_levels` for moves.
+
+    Args:
+        half_edges: Half-edges of the graph, or of a graph of its clusters.
+        sums: Its nodes times partitions.
+    """
+    return half_edges <= MOST_SEARCHED and sums <= MOST_SUMS_SEARCHED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,9 +159,10 @@ class PartitionConfig(StageConfig):
     )
     effort: Effort = option(
         "default",
-        help="How long the engine auto looks for a smaller edge cut. fast: one partition. default: the"
-        " best of several partitions of graphs with up to 4 million nodes and ends of edges, and of two with"
-        " up to 16 million if there are few partitions. best: of more of them. Other engines ignore it.",
+        help="How long the engine auto looks for a smaller edge cut. fast: one partitioning. default: the"
+        " best of several for graphs with up to 4 million nodes and ends of edges, of two up to 16 million,"
+        " and of one or two above. best: of more; up to 134 million, METIS makes one of the two from the"
+        " whole graph. Other engines ignore it.",
         title="Effort",
         section="More",
     )

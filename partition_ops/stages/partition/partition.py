@@ -83,8 +83,8 @@ def partition_task(
     earlier = PreviousRun(check_previous(previous, destination)) if previous is not None else None
 
     def work(writer: ArtifactWriter) -> Counters:
-        problem = Problem(config, metadata, destination, source)
-        with (progress or NoProgress()).step(f"Partitioning with {engine.name}", 1, "graph") as advance:
+        problem = Problem(config, metadata, destination, source, progress=progress or NoProgress())
+        with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
             outcome = repartition(problem, engine, earlier)
             advance(1)
         problem.notes.update(_note_whole_nodes(problem, engine))

@@ -19,6 +19,7 @@ from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Store
+from partition_ops.system.progress import NoProgress, Progress
 
 Parts = npt.NDArray[np.int32]
 logger = logging.getLogger("partition_ops")
@@ -39,6 +40,7 @@ class Problem:
         artifacts: Root of the run, with the graph that ``prepare`` wrote.
         source: Root of the input graph, for the features to balance by.
         notes: Figures that the engine adds to the result.
+        progress: Shows how many partitions of several have been made.
     """
 
     config: PartitionConfig
@@ -46,6 +48,7 @@ class Problem:
     artifacts: Store
     source: Store | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    progress: Progress = field(default_factory=NoProgress)
 
     @cached_property
     def graph(self) -> ParhipGraph:

@@ -30,11 +30,11 @@ class Auto(Engine):
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges; `Problem.notes` says how.
 
-        Up to 4 million nodes and ends of edges, several partitions are made, one of them by METIS from the
-        whole graph, and the best one is kept, see `Tries`. Up to 16 million there are two, if nodes times
-        partitions are at most 4 million. A larger graph gets one partition: METIS makes it if the graph has
-        neither hubs nor communities, such as grids and roads, and the engine two-level otherwise. METIS also
-        gets the objective ``vol``.
+        With the default effort, a graph with up to 4 million nodes and ends of edges gets several partitions,
+        and one with up to 16 million gets two; the best one is kept, see `Tries` and `starts_of_auto`. METIS
+        partitions a larger graph without hubs and communities, such as a grid or roads. Any other is
+        partitioned as by two-level, and a second time if the search for moves saves much. METIS also gets
+        the objective ``vol``.
 
         Returns:
             (nodes,) int32, partition by homogeneous ID.
@@ -42,18 +42,20 @@ class Auto(Engine):
         Raises:
             EngineError: METIS failed.
 
-        Peak memory: that of the engine, or of `Tries`.
+        Peak memory: that of `Tries`; for a larger graph that of the engine, and of `climb` if `is_searched`.
         """
         starts = number_of_starts(problem)
         if starts == 0:
-            return partition_by_levels(problem, or_metis=True)
+            return partition_by_levels(problem, auto=True)
         graph = Graph.of_input(problem.graph)
         thorough = _work(graph) >= TINY
         alone = starts == FEW or not thorough or problem.config.target_shares is not None
         file = None if alone else problem.graph_file
         problem.notes["chosen"] = f"best of {starts if file is None else 2 * starts}"
         limits = constraints_of(problem)
-        return Tries(problem.config, graph, limits, starts, file, thorough=thorough).run()
+        return Tries(
+            problem.config, graph, limits, starts, file, thorough=thorough, progress=problem.progress
+        ).run()
 
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         """Yield assignments of a grown graph: of one that is not large, first the best of a search."""
@@ -72,7 +74,9 @@ class Auto(Engine):
             return None
         graph = Graph.of_input(problem.graph)
         limits = constraints_of(problem)
-        return Tries(problem.config, graph, limits, SAMPLED, None, thorough=False).run()
+        return Tries(
+            problem.config, graph, limits, SAMPLED, None, thorough=False, progress=problem.progress
+        ).run()
 
     def most_drift(self, problem: Problem) -> float:
         """Return the option, or more for a graph that is not large."""
@@ -81,7 +85,7 @@ class Auto(Engine):
 
 
 def number_of_starts(problem: Problem) -> int:
-    """Return how many partitions to make, by the size of the graph and the effort; 0 for a single one."""
+    """Return how many partitions to make, by the size of the graph and the effort; see `starts_of_auto`."""
     config, graph = problem.config, problem.graph
     connected = int(np.count_nonzero(np.diff(graph.offsets)))
     special = problem.num_parts == 1 or config.objective == "vol" or connected <= problem.num_parts

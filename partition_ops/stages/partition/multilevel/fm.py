@@ -14,7 +14,7 @@ import numpy as np
 
 from partition_ops.stages.partition.multilevel.exchange import exchange
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, Labels
-from partition_ops.stages.partition.multilevel.refine import NO_HOMES, State, fits
+from partition_ops.stages.partition.multilevel.refine import NO_HOMES, NOWHERE, State, fits
 from partition_ops.stages.partition.multilevel.sums import (
     NOT_QUEUED,
     SCALE,
@@ -26,10 +26,11 @@ from partition_ops.stages.partition.multilevel.sums import (
     shift,
     sum_up,
 )
-from partition_ops.system.compilation import compiled, compiled_inline
+from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 PASSES = 10
 LITTLE = 1e-3  # share of the cut; after a pass that saves less, no other follows
+SAMPLE, SAMPLES = 1 << 14, 32  # a pass that saves little ends after so many nodes, or such a share of them
 PATIENCE = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
 EXCHANGES = 3  # so often at most, nodes change places and searches follow
 
@@ -49,7 +50,7 @@ def climb(
     A search begins at a node at the border, moves the node with the largest gain, queues its neighbours, and
     so on; it keeps the moves up to the smallest cut that it has seen and reverts the rest. In a graph that is
     not contracted, nodes then change places with those of full partitions. The result depends on the seed
-    only. One thread runs it, without the interpreter lock.
+    only. All threads add up the sums; one thread searches, without the interpreter lock.
 
     Args:
         graph: Weighted or not.
@@ -75,9 +76,14 @@ def climb(
     saved = 0
     for _ in range(EXCHANGES):
         for _ in range(passes):
-            border = _border(state, search.sums)
+            border = random.permutation(_border(state, search.sums))
             search.locked[:] = False
-            found = _pass(state, search, random.permutation(border), patience, math.log(max(nodes, 2)))
+            found, size = 0, max(SAMPLE, math.ceil(len(border) / SAMPLES))
+            for begin in range(0, len(border), size):
+                few = border[begin : begin + size]
+                found += _pass(state, search, few, patience, math.log(max(nodes, 2)))
+                if found * len(border) <= LITTLE * (cut - saved - found) * (begin + len(few)):
+                    break  # the rest is expected to save as little
             saved += found
             if found <= LITTLE * (cut - saved):
                 break
@@ -88,7 +94,7 @@ def climb(
     return saved
 
 
-@compiled
+@compiled_with_arrays
 def _border(state: State, sums: Sums) -> Labels:
     """Return the nodes with neighbours in other partitions."""
     found, count = np.empty(len(state.parts), np.int32), 0
@@ -103,17 +109,26 @@ def _border(state: State, sums: Sums) -> Labels:
 
 @compiled_inline
 def _target(state: State, sums: Sums, v: int) -> Any:
-    """Return the partition that a node should move to, with room for it, or -1."""
-    own, best = state.parts[v], -1
+    """Return the partition that a node should move to, with room for it, or `NOWHERE`."""
+    own, best = unsigned(state.parts[v]), np.int64(NOWHERE)
     column = 0 if len(state.constraints.weights) else state.constraints.classes[v]
-    for part in range(sums.shape[1]):
-        if part == own or sums[v, part] == 0 or (best >= 0 and sums[v, part] < sums[v, best]):
-            continue
-        equal = best >= 0 and sums[v, part] == sums[v, best]
-        if equal and state.loads[part, column] >= state.loads[best, column]:
-            continue
-        if fits(state, v, part):
-            best = part
+    row = sums[unsigned(v)]
+    stays = row[own]
+    row[own] = 0
+    most = np.int32(0)
+    for part in range(np.uint64(len(row))):  # without branches, several at once
+        most = max(most, row[part])
+    if most > 0:
+        for least in (np.int64(most), np.int64(1)):  # if no partition with the most has room, look at all
+            for part in range(np.uint64(len(row))):
+                if row[part] < least or (best >= 0 and row[part] < row[best]):
+                    continue
+                emptier = best < 0 or state.loads[part, column] < state.loads[best, column]
+                if (emptier or row[part] > row[best]) and fits(state, v, part):
+                    best = np.int64(part)
+            if best >= 0:
+                break
+    row[own] = stays
     return best
 
 
@@ -176,17 +191,7 @@ def _pop(search: Search, size: int) -> int:
     return int(v)
 
 
-@compiled
-def _pass(state: State, search: Search, border: Labels, patience: float, constant: float) -> int:
-    """Search from every node of the border that no search has moved; return the saved weight."""
-    saved = 0
-    for i in range(len(border)):
-        if not search.locked[border[i]]:
-            saved += _search(state, search, border[i], patience, constant)
-    return saved
-
-
-@compiled
+@compiled_inline
 def _search(state: State, search: Search, start: int, patience: float, constant: float) -> int:
     """Move nodes, beginning with ``start``; keep the best prefix of the moves, and return what it saves."""
     graph, sums, parts = state.graph, search.sums, state.parts
@@ -207,13 +212,10 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
         if size > 0 and gain < search.gains[search.heap[0]] and gain < search.gains[v]:
             size = _queue(search, v, gain, size)  # its gain was outdated
             continue
-        search.moved[count], search.origins[count] = v, own
-        count += 1
         search.locked[v] = True
-        shift(state, search, v, target)
         total += gain
         if total > best:
-            best, kept = total, count
+            best, kept = total, count + 1
             steps, mean, squares = 0, 0.0, 0.0
         else:
             steps += 1
@@ -222,9 +224,12 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
             squares += (gain - before) * (gain - mean)
             variance = squares / (steps - 1) if steps > 1 else 0.0
             if mean < 0 and steps * mean * mean > patience * variance + constant:
-                break
+                break  # before the move, which would be reverted; most searches end at their first
             if mean >= 0 and steps > 100:
                 break
+        search.moved[count], search.origins[count] = v, own
+        count += 1
+        shift(state, search, v, target)
         for j in range(graph.offsets[v], graph.offsets[v + 1]):
             u = graph.neighbours[j]
             if search.locked[u]:
@@ -237,6 +242,16 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
     for i in range(count - 1, kept - 1, -1):
         shift(state, search, search.moved[i], search.origins[i])
     return best
+
+
+@compiled
+def _pass(state: State, search: Search, border: Labels, patience: float, constant: float) -> int:
+    """Search from every node of the border that no search has moved; return the saved weight."""
+    saved = 0
+    for i in range(len(border)):
+        if not search.locked[border[i]]:
+            saved += _search(state, search, border[i], patience, constant)
+    return saved
 
 
 def fill_up(graph: Graph, constraints: Constraints, parts: Labels, least: Integers, price: float) -> Labels:

@@ -31,6 +31,7 @@ from partition_ops.stages.partition.multilevel.sums import Homes
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, shares
 from partition_ops.system.parallel import cores
+from partition_ops.system.progress import NoProgress, Progress
 
 WHOLE = 0  # a start without clusters
 CLUSTERS = (WHOLE, 64, 32, 128, 16, 256)  # of the largest size make a partition; the starts take turns
@@ -38,6 +39,7 @@ FEW_NODES = 200  # for each partition; a graph with fewer is not contracted for 
 FEWEST_NODES = 30  # the same for a cycle
 FEWEST_COMBINED = 60  # the same when partitions are combined
 MOST_LEVELS = 3  # of clusters of one size
+NEXT_SEED = 7919  # METIS draws the same random numbers for the seeds 0 and 1
 COARSE_SEEDS = 2  # METIS partitions a graph of clusters so often
 GROWTH = 8  # factor between the sizes of the clusters of two levels of a cycle
 LEAST_SHRINKING = 0.95  # with more clusters than this share of the nodes, a level is not worthwhile
@@ -79,6 +81,7 @@ class Tries:
         starts: How many partitions to make by METIS, and as many by KaMinPar.
         file: The graph's ParHIP file, for KaMinPar; None to do without.
         thorough: Whether METIS looks for further partitions when partitions are combined.
+        progress: Shows how many partitions have been made.
 
     Peak memory: for each core 60 bytes a node, 100 bytes a half-edge, and 4 bytes for each node
         and partition.
@@ -93,6 +96,7 @@ class Tries:
         file: Path | None,
         *,
         thorough: bool = True,
+        progress: Progress | None = None,
     ) -> None:
         self.config = config
         self.whole = graph
@@ -100,6 +104,7 @@ class Tries:
         self.starts = starts
         self.file = file
         self.thorough = thorough
+        self.progress = progress or NoProgress()
         self.count = len(constraints.most)
         self.combined: set[frozenset[int]] = set()  # pairs of the arrays of candidates
 
@@ -143,16 +148,19 @@ class Tries:
             EngineError: the library failed in all of them, or its process died in one of them.
         """
         found, error = [], None
-        for number, job in enumerate([pool.submit(self._alone, work) for work in works]):
-            try:
-                parts = job.result()
-            except LibraryDiedError:  # without it, the result would be another one
-                raise
-            except EngineError as failed:
-                error = failed
-                continue
-            broken = bool((self.constraints.loads(parts) > self.constraints.most).any())
-            found.append(Candidate(broken, edge_cut(self.graph, parts).pairs, number, parts))
+        with self.progress.step("Looking for a smaller edge cut", len(works), "partitionings") as advance:
+            for number, job in enumerate([pool.submit(self._alone, work) for work in works]):
+                try:
+                    parts = job.result()
+                except LibraryDiedError:  # without it, the result would be another one
+                    raise
+                except EngineError as failed:
+                    error = failed
+                    continue
+                finally:
+                    advance(1)
+                broken = bool((self.constraints.loads(parts) > self.constraints.most).any())
+                found.append(Candidate(broken, edge_cut(self.graph, parts).pairs, number, parts))
         if error is not None and not found:
             raise error
         return found
@@ -238,7 +246,7 @@ class Tries:
     def _start(self, clusters: int, seed: int) -> Labels:
         """Partition by METIS, over clusters of some size or the whole graph, and refine on every level."""
         levels, graph, constraints = self.levels(clusters, seed)
-        seeds = [seed + 7919 * number for number in range(COARSE_SEEDS if levels else 1)]
+        seeds = [seed + NEXT_SEED * number for number in range(COARSE_SEEDS if levels else 1)]
         parts = min((self._metis(graph, constraints, one) for one in seeds), key=lambda one: one[:2])[2]
         for graph, constraints, numbers in reversed(levels):
             parts = parts[numbers]
@@ -325,7 +333,7 @@ class Tries:
         tried = [(broken, _weighted_cut(graph, parts), parts)]
         for number in range(COMBINED_SEEDS):
             try:
-                tried.append(self._metis(graph, constraints, seed + 7919 * number))
+                tried.append(self._metis(graph, constraints, seed + NEXT_SEED * number))
             except LibraryDiedError:
                 raise
             except EngineError:
