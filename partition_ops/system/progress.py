@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
-from tqdm import tqdm
-
 logger = logging.getLogger("partition_ops")
 
 Advance = Callable[[int], None]
@@ -45,6 +43,8 @@ class BarProgress:
 
     @contextmanager
     def step(self, title: str, total: int, unit: str) -> Iterator[Advance]:
+        from tqdm import tqdm  # only needed on a terminal
+
         lock = threading.Lock()
         with tqdm(
             desc=title, total=total, unit=f" {unit}", unit_scale=True, file=self._stream, leave=False
@@ -58,7 +58,7 @@ class BarProgress:
 
 
 class LineProgress:
-    """A plain line every few seconds during a step.
+    """A plain line every few seconds during a step, less and less often while no unit is done.
 
     Args:
         write: Takes a line; by default the log of the library.
@@ -68,24 +68,47 @@ class LineProgress:
     def __init__(self, write: Callable[[str], None] = logger.info, interval: float = 5.0) -> None:
         self._write = write
         self._interval = interval
+        self._steps: list[threading.Event] = []  # not ended; only the innermost one says that it works
 
     @contextmanager
     def step(self, title: str, total: int, unit: str) -> Iterator[Advance]:
-        lock = threading.Lock()
+        lock, ended = threading.Lock(), threading.Event()
         done_so_far = 0
-        last = time.monotonic()
+        began = last = worked = time.monotonic()  # the last line, and the last units
 
         def advance(done: int) -> None:
-            nonlocal done_so_far, last
+            nonlocal done_so_far, last, worked
             with lock:
                 done_so_far += done
-                now = time.monotonic()
+                now = worked = time.monotonic()
                 if now - last >= self._interval:
                     last = now
                     share = 100 * done_so_far // max(total, 1)
                     self._write(f"{title}: {done_so_far:,} of {total:,} {unit} ({share} %)")
 
-        yield advance
+        def say_that_it_works() -> None:
+            nonlocal last
+            wait = self._interval
+            while not ended.wait(wait):
+                with lock:
+                    now = time.monotonic()
+                    if now - max(last, worked) < wait:
+                        wait = self._interval
+                        continue
+                    if self._steps[-1:] == [ended]:
+                        last = now
+                        self._write(f"{title}: at work for {now - began:.0f} s")
+                wait *= 2
+
+        self._steps.append(ended)
+        worker = threading.Thread(target=say_that_it_works, daemon=True)
+        worker.start()
+        try:
+            yield advance
+        finally:
+            self._steps.remove(ended)
+            ended.set()
+            worker.join()
 
 
 def terminal_progress() -> Progress:

@@ -31,7 +31,7 @@ from tests.command_line import UNBOUNDED, unbounded
 from tests.graphs import Edges, Layout, SmallGraph, Values
 
 pytestmark = pytest.mark.charts
-PAPERS, EDGES, CHUNKS = 10_000, 100_000, 4  # edges of each type
+PAPERS, EDGES, CHUNKS = 10_000, 600_000, 4  # edges of each type; it takes a while to scatter them
 PARTS = 5  # more than make it worth while to scatter features
 CONFIG = RunConfig(num_parts=PARTS, engine="random", on_defect="warn", memory=1 << 20)
 OPTIONS = ("--num-parts", f"{PARTS}", "--engine", "random", "--on-defect", "warn")  # the same

@@ -150,8 +150,8 @@ def _shown(column: str, notes: str) -> dict[str, Any]:
 
 
 def _binned(degrees: npt.NDArray[np.integer[Any]]) -> list[int]:
-    bins = np.searchsorted(DEGREE_BINS, degrees, side="right") - 1
-    return [int(count) for count in np.bincount(bins, minlength=len(DEGREE_BINS))]
+    counts = np.bincount(np.minimum(degrees, DEGREE_BINS[-1]), minlength=DEGREE_BINS[-1] + 1)
+    return [int(count) for count in np.add.reduceat(counts, DEGREE_BINS)]
 
 
 def _nodes(metadata: GraphMetadata, type_id: int) -> slice:
