@@ -15,20 +15,22 @@ from partition_ops.jobs.estimate.result import StageEstimate
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert import options as convert_options
 from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.options import starts_of_auto
+from partition_ops.stages.partition.options import is_searched, starts_of_auto
 from partition_ops.stages.prepare.options import ROW_BITS, neighbour_bytes, range_shift
 from partition_ops.stages.validate import options as validate_options
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both
 PAIR_FILE = 16  # an edge in a bucket on the disk
 CLUSTERED = 4  # bytes a half-edge of the whole graph, for the graph of the clusters and METIS
+SEARCHED = 37  # bytes a node for a search
 MOST_CLUSTERED = 1 << 30  # a larger graph of clusters is contracted again
 METIS = 110  # bytes a half-edge, in addition to the graph itself, which is mapped
-# seconds of a processor for the search of auto in 4 partitions: in all; for each start, a node in a graph of
-# one type, a node in one of several, and a half-edge. Then the power of the doublings of the partitions.
-# To renew: python -m benchmarks.estimates --real all --output benchmarks/results
-SEARCH_SECONDS, SEARCH_NODE, SEARCH_TYPED_NODE, SEARCH_HALF_EDGE = 1.1, 8e-6, 14e-6, 1e-6
-SEARCH_DOUBLINGS = 0.75
+# seconds of a processor for each start of auto, with what follows, in 2 partitions: on a graph of one node
+# type, and of several; for a node, and a half-edge. Then the share that a further partition adds.
+# To renew: python -m benchmarks.estimates --real all --output benchmarks/results, and the seconds of
+# benchmarks/results/real_graphs.json for more partitions
+SEARCH_START, SEARCH_TYPED_START, SEARCH_NODE, SEARCH_HALF_EDGE = 0.15, 0.35, 9e-6, 0.6e-6
+SEARCH_PARTITION = 0.11
 SMALL = 128 << 10
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
 SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # edges that scatter holds before it writes
@@ -136,36 +138,49 @@ def _engine_memory(job: Job) -> tuple[int, str | None]:
         return 8 * sizes.nodes, "the ranks of ParMETIS are not estimated"
     if uses_metis(job.config):
         return metis_memory(job), None
-    if _starts(job):
-        return metis_memory(job) + 4 * sizes.nodes * (15 + job.parts), None
+    if starts := _starts(job):
+        sums = _parts(job) * min(job.cores, starts)  # of the partitions that are made at a time
+        return metis_memory(job) + 4 * sizes.nodes * (15 + sums), None
     note = "a graph without communities takes more"
-    return 36 * sizes.nodes + min(CLUSTERED * sizes.half_edges, MOST_CLUSTERED), note
+    clustered = min(CLUSTERED * sizes.half_edges, MOST_CLUSTERED)
+    if not _is_searched(job):
+        return 36 * sizes.nodes + clustered, note
+    return (36 + SEARCHED + 4 * _parts(job)) * sizes.nodes + clustered, note
+
+
+def _is_searched(job: Job) -> bool:
+    """Return whether the engine searches for moves in the whole of a large graph."""
+    return job.config.engine == "auto" and is_searched(job.sizes.half_edges, job.sizes.nodes * _parts(job))
+
+
+def _parts(job: Job) -> int:
+    """Return the number of partitions that the engine makes: one for each trainer."""
+    return job.parts * job.config.num_trainers_per_machine
 
 
 def _starts(job: Job) -> int:
     """Return how many partitions the engine makes; 0 for a single one."""
     if job.config.engine != "auto" or uses_metis(job.config) or job.parts == 1:
         return 0
-    parts = job.parts * job.config.num_trainers_per_machine
-    work, sums = job.sizes.nodes + job.sizes.half_edges, job.sizes.nodes * parts
+    work, sums = job.sizes.nodes + job.sizes.half_edges, job.sizes.nodes * _parts(job)
     return starts_of_auto(job.config.effort, work, sums)
 
 
 def _engine_seconds(job: Job) -> float:
-    """Return seconds; they grow with the logarithm of the partitions, as far as that was measured."""
+    """Return seconds; the search of auto was measured with up to 64 partitions."""
     edges = job.sizes.edges
-    doublings = max((job.parts * job.config.num_trainers_per_machine - 1).bit_length(), 1)
+    parts = _parts(job)
+    doublings = max((parts - 1).bit_length(), 1)
     if not needs_graph(job):
         return job.sizes.nodes * 0.1e-6
     if uses_metis(job.config):
         return edges * 0.7e-6 * doublings
     starts = _starts(job)
     if starts:
-        a_node = SEARCH_TYPED_NODE if len(job.sizes.metadata.node_types) > 1 else SEARCH_NODE
-        each = a_node * job.sizes.nodes + SEARCH_HALF_EDGE * job.sizes.half_edges
-        levels = math.pow(doublings / 2, SEARCH_DOUBLINGS)
-        return (SEARCH_SECONDS + starts * each) * levels / min(job.cores, starts)
-    return edges * 0.08e-6 * doublings
+        each = SEARCH_TYPED_START if len(job.sizes.metadata.node_types) > 1 else SEARCH_START
+        each += SEARCH_NODE * job.sizes.nodes + SEARCH_HALF_EDGE * job.sizes.half_edges
+        return starts * each * (1 + SEARCH_PARTITION * (parts - 2)) / min(job.cores, starts)
+    return edges * (0.075e-6 if _is_searched(job) else 0.05e-6) * doublings
 
 
 def _constraints(job: Job) -> int:
