@@ -7,14 +7,15 @@
 With ``--real``, the graphs are those of `benchmarks.real_graph_sources`; ``all`` means those that are the
 same on every machine. Another process writes them, because the peak resident set of a process counts that
 of the process that started it. Every stage runs in its own process with its own temporary folder, and then
-the whole job runs in one process. Memory is the peak resident set of the process (``ru_maxrss``), mapped
-files included. Disk is the size of the files that the stage leaves, scratch included; temporary files are
-sampled every 20 ms. The columns with a ratio are the estimate over the measurement. Ratios above 1.5 or
-below its inverse are marked, and the exit code is then 1; memory and temporary files below 16 MiB, disk
-below 1 MiB and times below 3 s are ignored. The estimated seconds are compared with those of the
-processors, because other processes disturb the clock: a quiet machine needs between the seconds of all
-processors divided by their number, and all of them. With ``--output``, ``estimates.json`` and ``.md`` in
-that folder get the figures; those of other graphs and options that are there already stay.
+the whole job runs in one process. Memory is the peak resident set of the process and those that it starts,
+mapped files included; pages that they share count once. Disk is the size of the files that the stage leaves,
+scratch included; temporary files are sampled every 20 ms. The columns with a ratio are the estimate over the
+measurement. Ratios above 1.5 or below its inverse are marked, and the exit code is then 1; memory and
+temporary files below 16 MiB, disk below 1 MiB and times below 3 s are ignored. The estimated seconds are
+compared with those of the processors, because other processes disturb the clock: a quiet machine needs
+between the seconds of all processors divided by their number, and all of them. With ``--output``,
+``estimates.json`` and ``.md`` in that folder get the figures; those of other graphs and options that are
+there already stay.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import machine
+from benchmarks.processes import MemoryWatch, machine
 from partition_ops.system.parallel import cores
 
 FACTOR = 1.5
@@ -95,7 +96,7 @@ def run(command: list[str], output: Path) -> Measured:
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
-        temporary = 0
+        temporary, watch = 0, MemoryWatch(process.pid)
         while True:
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
             if ended:
@@ -104,11 +105,12 @@ def run(command: list[str], output: Path) -> Measured:
             time.sleep(WATCH_SECONDS)
         process.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - began
+        memory = max(usage.ru_maxrss * 1024, watch.stop()[0])
         if process.returncode:
             errors.seek(0)
             raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}\n{errors.read()}")
     processor = usage.ru_utime + usage.ru_stime
-    return Measured(usage.ru_maxrss * 1024, folder_bytes(output) - before, temporary, seconds, processor)
+    return Measured(memory, folder_bytes(output) - before, temporary, seconds, processor)
 
 
 def measure(

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,7 +28,7 @@ class Cost:
         wall: Seconds from its start to its end.
         cpu: Seconds on all cores, with those of its own children.
         peak: Bytes, the largest resident set of the process and those that it started, all together; files
-            that they have mapped are part of it.
+            that they have mapped are part of it, and pages that they share count once.
         anonymous: Bytes, the same without the pages of files, which the system can drop at any time. 0 if the
             system does not tell.
         output: Its standard output.
@@ -59,7 +60,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=variables) as process,
     ):
-        watch = _Watch(process.pid)
+        watch = MemoryWatch(process.pid)
         output = process.stdout.read() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -73,8 +74,8 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
     return Cost(wall, cpu, max(peak, usage.ru_maxrss * 1024), anonymous, output)
 
 
-class _Watch:
-    """Samples the memory of a process and its descendants."""
+class MemoryWatch:
+    """Samples the memory of a process and its descendants; pages that they share count once."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
@@ -87,8 +88,8 @@ class _Watch:
         while not self._ended.wait(WATCH_SECONDS):
             with suppress(psutil.Error):
                 family = [self._process, *self._process.children(recursive=True)]
-                self._peak = max(self._peak, sum(_resident(one) for one in family))
-                self._anonymous = max(self._anonymous, sum(_anonymous(one) for one in family))
+                found = _alone(family[0]) if len(family) == 1 else _together(family)
+                self._peak, self._anonymous = max(self._peak, found[0]), max(self._anonymous, found[1])
 
     def stop(self) -> tuple[int, int]:
         """Return the largest samples in bytes: resident, and resident but for files."""
@@ -97,20 +98,27 @@ class _Watch:
         return self._peak, self._anonymous
 
 
-def _resident(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0
+def _alone(process: psutil.Process) -> tuple[int, int]:
+    """Return what is resident, and of it what is not of files, as the system counts it anyway."""
+    found = _read(process, "status")
+    return found["VmRSS"], found["RssAnon"] + found["RssShmem"]
 
 
-def _anonymous(process: psutil.Process) -> int:
+def _together(family: Sequence[psutil.Process]) -> tuple[int, int]:
+    """Return the same of several processes; the system has to look at every page for it."""
+    found = [_read(one, "smaps_rollup") for one in family]
+    return sum(one["Pss"] for one in found), sum(one["Pss_Anon"] + one["Pss_Shmem"] for one in found)
+
+
+def _read(process: psutil.Process, name: str) -> Counter[str]:
+    """Return the bytes by name in a file of the kernel; none if the process has ended."""
+    found: Counter[str] = Counter()
     with suppress(OSError):
-        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-        return 1024 * sum(
-            int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))
-        )
-    return 0
+        for line in Path(f"/proc/{process.pid}/{name}").read_text().splitlines():
+            if line.endswith(" kB"):
+                key, value, _ = line.split()
+                found[key.removesuffix(":")] = int(value) * 1024
+    return found
 
 
 def median(costs: Sequence[Cost]) -> Cost:

@@ -263,7 +263,7 @@ def manuals() -> RealGraph:
         for other in re.findall(r"([\w.+:-]+)\s*\(([1-9]\w*)\)", text):
             if f"{other[0]}.{other[1]}" in pages:
                 graph.edge("page:refers_to:page", page, other)
-        for word in {*re.findall(r"[a-z]{4,}", text[:MOST_TEXT].lower())}:
+        for word in dict.fromkeys(re.findall(r"[a-z]{4,}", text[:MOST_TEXT].lower())):  # in one order
             graph.edge("page:uses:word", page, word)
     return graph.build("manuals", "bibliographic")
 

@@ -9,7 +9,8 @@ thread. All have the tolerance 1.03. The cut is the share of edges of the symmet
 seeds.
 
 The imbalance is the largest number of nodes of a type in a partition over its share. The tolerance is 1.03 or
-one node over the share. The lightest partition is the smallest number of nodes over the share. Results go to
+one node over the share. The lightest partition is the smallest number of nodes over the share. A result with
+empty partitions does not count for the ratio. Results go to
 ``benchmarks/results/real_graphs.json`` and ``.md``.
 """
 
@@ -188,9 +189,16 @@ def summary(runs: list[Figures]) -> Figures:
 
 
 def ratio(row: Figures, others: tuple[str, ...]) -> float | None:
-    """Return our cut over the best of the others, or None if there are no others."""
-    cuts = [row[name]["edge_cut"] for name in others if name in row]
+    """Return our cut over the best of the others, or None if there are no others.
+
+    Results with empty partitions do not count: they have fewer partitions than asked for.
+    """
+    cuts = [row[name]["edge_cut"] for name in others if name in row and not row[name]["empty"]]
     return row[OURS]["edge_cut"] / max(min(cuts), 1e-9) if cuts else None
+
+
+def _cut(found: Figures) -> str:
+    return f"{found['edge_cut']:.2%}" + (f", {found['empty']} empty" if found["empty"] else "")
 
 
 def page(rows: list[Figures], seeds: int) -> str:
@@ -217,7 +225,7 @@ def page(rows: list[Figures], seeds: int) -> str:
     ]
     for row in rows:
         ours, value = row[OURS], ratio(row, OTHERS)
-        cuts = [f"{row[name]['edge_cut']:.2%}" if name in row else "" for name in (OURS, *OTHERS, BOUND)]
+        cuts = [_cut(row[name]) if name in row else "" for name in (OURS, *OTHERS, BOUND)]
         seconds = [f"{row[name]['seconds']:.1f}" if name in row else "" for name in (OURS, *OTHERS)]
         cells = [row["graph"], f"{row['nodes']:,}", f"{row['edges']:,}", str(row["parts"]), *cuts]
         cells += ["" if value is None else f"{value:.3f}", f"{ours['spread']:.1%}"]

@@ -39,8 +39,10 @@ def test_a_kept_graph_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_the_ratio_is_to_the_best_of_the_others() -> None:
     cuts = {"auto": 0.2, "metis": 0.25, DGL: 0.4}
-    row = {name: {"edge_cut": cut} for name, cut in cuts.items()}
+    row = {name: {"edge_cut": cut, "empty": 0} for name, cut in cuts.items()}
     assert ratio(row, ("metis", DGL)) == pytest.approx(0.8)
+    row["metis"]["empty"] = 3  # fewer partitions than asked for
+    assert ratio(row, ("metis", DGL)) == pytest.approx(0.5)
     assert ratio(row, ("kaminpar",)) is None
 
 
