@@ -21,7 +21,7 @@ from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage.store import explain_full_disk
 from partition_ops.system.compilation import compiled
-from partition_ops.system.parallel import cores, map_in_threads
+from partition_ops.system.parallel import cores, unordered_in_threads
 
 Ids = npt.NDArray[np.int64]
 MIX = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: spreads consecutive keys over all hashes
@@ -140,11 +140,12 @@ class DuplicateSearch:
                         stream.write(piece.data)  # tofile() does not report every full disk
 
     def overlaps(self) -> Iterator[Overlaps]:
-        """Yield the result for each group and bucket, with several threads."""
+        """Yield the result for each group and bucket, in any order, with several threads."""
         while self._waiting:
             self._write(*self._waiting.popitem())
-        jobs = [(group, bucket) for group in self._groups.values() for bucket in range(self.buckets)]
-        return map_in_threads(lambda job: find_overlaps(self._load(*job)), jobs)
+        largest_first = sorted(self._groups.values(), key=lambda group: -group.edges)
+        jobs = [(group, bucket) for group in largest_first for bucket in range(self.buckets)]
+        return unordered_in_threads(lambda job: find_overlaps(self._load(*job)), jobs)
 
     def ends(self, type_id: int, key: int) -> tuple[int, int]:
         """Return source and destination of an edge, as type-wise IDs, from its key."""

@@ -7,10 +7,35 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class computed_once(Generic[R]):
+    """A property that is computed when it is first used, and kept in the object.
+
+    `functools.cached_property` of Python 3.11 has one lock for all objects of a class: threads that work on
+    an object each would wait for one another. Threads that share an object may compute it twice here.
+    """
+
+    def __init__(self, compute: Callable[[Any], R]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> computed_once[R]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> R: ...
+
+    def __get__(self, instance: object | None, owner: type) -> computed_once[R] | R:
+        if instance is None:
+            return self
+        found = self._compute(instance)
+        vars(instance)[self._compute.__name__] = found  # the next use does not come here
+        return found
 
 
 def cores() -> int:
@@ -46,16 +71,19 @@ def use_idle_time() -> None:
             ThreadPoolExecutor(1).submit(_for_idle_time.pop())
 
 
-def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:
+def map_in_threads(
+    work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None, ahead: int = 0
+) -> Iterator[R]:
     """Yield the result of ``work`` for each item, in the order of the items.
 
-    At most ``workers`` items run or wait to be taken, which bounds the memory. The first error cancels the
-    items that have not started.
+    At most ``workers`` items run, and with ``ahead`` more they run or wait to be taken, which bounds the
+    memory: while an item takes long, so many others can be done. The first error cancels the items that have
+    not started.
     """
     workers = workers or cores()
     rest = iter(items)
     with ThreadPoolExecutor(workers) as pool:
-        running: list[Future[R]] = [pool.submit(work, item) for item in islice(rest, workers)]
+        running: list[Future[R]] = [pool.submit(work, item) for item in islice(rest, workers + ahead)]
         try:
             while running:
                 result = running.pop(0).result()
@@ -66,13 +94,15 @@ def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int |
                 future.cancel()
 
 
-def unordered_in_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def unordered_in_threads(
+    work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None
+) -> Iterator[R]:
     """Yield the result of ``work`` for each item, as soon as it is available.
 
-    All results may be in memory at once, so they must be small. The first error cancels the items that have
-    not started.
+    At most ``workers`` items run. All results may be in memory at once, so they must be small. The first
+    error cancels the items that have not started.
     """
-    with ThreadPoolExecutor(cores()) as pool:
+    with ThreadPoolExecutor(workers or cores()) as pool:
         try:
             for future in as_completed([pool.submit(work, item) for item in items]):
                 yield future.result()

@@ -16,7 +16,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert import options as convert_options
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.options import is_searched, starts_of_auto
-from partition_ops.stages.prepare.options import ROW_BITS, neighbour_bytes, range_shift
+from partition_ops.stages.prepare.options import ROW_BITS, WAITING_RANGES, neighbour_bytes, range_shift
 from partition_ops.stages.validate import options as validate_options
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both
@@ -80,7 +80,8 @@ def prepare(job: Job) -> StageEstimate | None:
     half_edge = (2 if range_shift(sizes.nodes) <= ROW_BITS else 4) + sizes.id_bytes
     dealt = job.cores * (job.block + 2 * half_edge * min(BLOCK_EDGES, sizes.largest_chunk()))
     ranges = sizes.range_half_edges()
-    merged = 2 * half_edge * largest(ranges, job.cores) + 8 * largest(ranges, job.cores + 1)
+    merged = 2 * half_edge * largest(ranges, job.cores)
+    merged += 8 * largest(ranges, job.cores + 1 + WAITING_RANGES)
     return StageEstimate(
         stage="prepare",
         memory=job.base + 32 * sizes.nodes + max(dealt, merged),

@@ -29,7 +29,7 @@ from partition_ops.stages.idmap.targets import ParquetTarget, PartMapTarget, Tar
 from partition_ops.storage import Store
 from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads, unordered_in_threads
-from partition_ops.system.progress import Advance, NoProgress, Progress
+from partition_ops.system.progress import NoProgress, Progress
 
 DROPPED_SCHEMA = pa.schema([("orig_id", pa.int64()), ("check", pa.string())])
 CHECKS = ("duplicate_edges", "self_loop_edges")
@@ -44,9 +44,9 @@ def export_id_maps(
 
     Columns: ``orig_id`` (type-wise ID of the input), ``new_id`` (homogeneous), ``type_new_id``
     (type-wise, counted over the partitions), ``part_id``; sorted by ``new_id``, a row group or more for
-    each partition. The options add arrays; see `IdMapConfig`. Files appear when all those of nodes, or of
-    edges, are whole. Edges that validation has dropped are in files of their own; see `write_dropped_edges`.
-    In an incremental run, so are the old nodes; see `write_carry_over`.
+    each partition. The options add arrays; see `IdMapConfig`. Files appear when all are whole. Edges that
+    validation has dropped are in files of their own; see `write_dropped_edges`. In an incremental run, so are
+    the old nodes; see `write_carry_over`.
 
     Args:
         config: Options.
@@ -74,13 +74,22 @@ def export_id_maps(
     migration = read_migration(destination)
 
     def work(task: ArtifactWriter) -> Counters:
-        types = (*metadata.node_types, *metadata.edge_types)
-        with (progress or NoProgress()).step("Exporting ID maps", len(types), "types") as advance:
-            nodes = NODES.targets(config, task, metadata.node_types, metadata.num_nodes)
-            rows = _Export(task, form, NODES.orig_ids, book.node_ranges(), advance).run(nodes)
-            edge_types = [str(edge_type) for edge_type in metadata.edge_types]
-            edges = EDGES.targets(config, task, edge_types, metadata.num_edges)
-            rows += _Export(task, form, EDGES.orig_ids, book.edge_ranges(), advance).run(edges)
+        node_types, edge_types = metadata.node_types, [*map(str, metadata.edge_types)]
+        nodes = NODES.targets(config, task, node_types, metadata.num_nodes)
+        edges = EDGES.targets(config, task, edge_types, metadata.num_edges)
+        exports = [
+            _Export(task, form, NODES.orig_ids, book.node_ranges(), nodes),
+            _Export(task, form, EDGES.orig_ids, book.edge_ranges(), edges),
+        ]
+        types = [(export, name) for export in exports for name in export.totals]
+        types.sort(key=lambda item: -item[0].totals[item[1]])  # the largest first
+        progress_step = (progress or NoProgress()).step("Exporting ID maps", len(types), "types")
+        with progress_step as advance, ExitStack() as stack:
+            for export in exports:
+                export.open(stack)
+            for _ in unordered_in_threads(lambda item: item[0].fill(item[1]), types):
+                advance(1)
+        rows = sum(export.totals[name] for export, name in types)
         carried = {"carried_over": write_carry_over(task, metadata)} if migration else {}
         return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata), **carried}
 
@@ -150,38 +159,37 @@ class _Export:
         form: The format of the partitions.
         group: The group of columns that holds them.
         ranges: By type, the half-open range of new IDs of each partition.
-        advance: Called for each type.
+        targets: The files to fill.
+
+    Attributes:
+        totals: Number of IDs of each type.
     """
 
     def __init__(
-        self, task: ArtifactWriter, form: Format, group: str, ranges: Ranges, advance: Advance
+        self, task: ArtifactWriter, form: Format, group: str, ranges: Ranges, targets: list[Target]
     ) -> None:
         self._store = task.destination
         self._form = form
         self._group = group
         self._ranges = ranges
-        self._advance = advance
+        self._targets = targets
+        self._parts: list[dict[str, StoredArray]] = []
+        self.totals = {name: sum(end - begin for begin, end in found) for name, found in ranges.items()}
 
-    def run(self, targets: list[Target]) -> int:
-        """Fill the targets, several types at a time, and return the number of IDs."""
-        totals = {name: sum(end - begin for begin, end in ranges) for name, ranges in self._ranges.items()}
+    def open(self, stack: ExitStack) -> None:
+        """Open the files; they appear when the stack ends well."""
         num_parts = len(next(iter(self._ranges.values())))
-        parts = [*map_in_threads(self._arrays, range(num_parts), workers=REQUESTS)]
+        self._parts = [*map_in_threads(self._arrays, range(num_parts), workers=REQUESTS)]
+        for target in self._targets:
+            stack.enter_context(target.opened(self.totals))
 
-        def fill(type_name: str) -> None:
-            for part, arrays in enumerate(parts):
-                begin, end = self._ranges[type_name][part]
-                orig_ids = self._orig_ids(part, type_name, arrays.get(type_name), end - begin)
-                for target in targets:
-                    target.append(type_name, orig_ids, begin, part)
-            self._advance(1)
-
-        with ExitStack() as stack:
-            for target in targets:
-                stack.enter_context(target.opened(totals))
-            for _ in unordered_in_threads(fill, sorted(totals, key=lambda name: -totals[name])):
-                pass
-        return sum(totals.values())
+    def fill(self, type_name: str) -> None:
+        """Write the IDs of a type; several threads may, each those of a type of its own."""
+        for part, arrays in enumerate(self._parts):
+            begin, end = self._ranges[type_name][part]
+            orig_ids = self._orig_ids(part, type_name, arrays.get(type_name), end - begin)
+            for target in self._targets:
+                target.append(type_name, orig_ids, begin, part)
 
     def _arrays(self, part: int) -> dict[str, StoredArray]:
         return in_group(self._form.arrays(self._store, part, group=self._group), self._group)

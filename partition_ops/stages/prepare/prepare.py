@@ -24,10 +24,10 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_text_task
 from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, digit_room, sort_range
-from partition_ops.stages.prepare.options import PrepareConfig, neighbour_bytes, range_shift
+from partition_ops.stages.prepare.options import WAITING_RANGES, PrepareConfig, neighbour_bytes, range_shift
 from partition_ops.storage import Store
 from partition_ops.storage.durability import start_flushing
-from partition_ops.system.parallel import map_in_threads
+from partition_ops.system.parallel import map_in_threads, unordered_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -60,8 +60,8 @@ def prepare_graph(
         InvalidInputError: An edge file cannot be read.
 
     Peak memory: 32 bytes a node, and for each core a block of edges with a copy, or 20 bytes a half-edge of
-    one of 512 or more ranges of nodes (up to twice that beyond 2**31 nodes). 12 to 16 bytes an edge go
-    through a temporary file (below ``TMPDIR``).
+    one of 512 or more ranges of nodes (up to twice that beyond 2**31 nodes), and the neighbours of four
+    other ranges. 12 to 16 bytes an edge go through a temporary file (below ``TMPDIR``).
     """
     if config.format == "parmetis":
         return prepare_text_task(
@@ -145,7 +145,7 @@ class _Preparation:
                     dealt.add(block.src, block.dst, *self._offsets(chunk))
                     advance(len(block.src))
 
-            deque(map_in_threads(deal, self.reader.chunks()), maxlen=0)
+            deque(unordered_in_threads(deal, self.reader.chunks()), maxlen=0)
 
     def _offsets(self, chunk: EdgeChunk) -> tuple[int, int]:
         """Return the homogeneous IDs of the first source node and the first destination node of a chunk."""
@@ -161,9 +161,8 @@ class _Preparation:
             stream.seek(header_bytes(self.nodes))
             waiting = 0
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
-                for number, (found, packed) in enumerate(
-                    map_in_threads(self._sorted(dealt), range(dealt.ranges))
-                ):
+                ranges = map_in_threads(self._sorted(dealt), range(dealt.ranges), ahead=WAITING_RANGES)
+                for number, (found, packed) in enumerate(ranges):
                     stream.write(packed.data)  # tofile() does not report every full disk
                     loops += found
                     waiting += packed.nbytes

@@ -47,7 +47,8 @@ def exchange(state: State, search: Search, cut: int) -> int:
 
 def _by_class(constraints: Constraints) -> list[Labels]:
     """Return the nodes of each class."""
-    order = np.argsort(constraints.classes, kind="stable").astype(np.int32)
+    narrow = constraints.classes.astype(np.min_scalar_type(int(constraints.classes.max(initial=0))))
+    order = np.argsort(narrow, kind="stable").astype(np.int32)  # a radix sort, up to 16 bits
     counts = np.bincount(constraints.classes, minlength=1)
     return np.split(order, np.cumsum(counts)[:-1])
 
