@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GARBAGE = 100_000  # new objects between two searches; with Python's 700, they take most of a second
-SWITCH_SECONDS = 5e-4  # a thread waits so long for another's Python code; Python's 5e-3 cost 2 % of a job
+SWITCH_SECONDS = 5e-4  # until a thread asks for the interpreter lock; Python's 5e-3 cost 2 % of a job
 
 
 def main(argv: Sequence[str] | None = None) -> int:

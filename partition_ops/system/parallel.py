@@ -17,7 +17,7 @@ class computed_once(Generic[R]):
     """A property that is computed when it is first used, and kept in the object.
 
     `functools.cached_property` of Python 3.11 has one lock for all objects of a class: threads that work on
-    an object each would wait for one another. Threads that share an object may compute it twice here.
+    different objects would wait for one another. If threads share an object, it may be computed twice here.
     """
 
     def __init__(self, compute: Callable[[Any], R]) -> None:
@@ -76,9 +76,9 @@ def map_in_threads(
 ) -> Iterator[R]:
     """Yield the result of ``work`` for each item, in the order of the items.
 
-    At most ``workers`` items run, and with ``ahead`` more they run or wait to be taken, which bounds the
-    memory: while an item takes long, so many others can be done. The first error cancels the items that have
-    not started.
+    At most ``workers`` items run, and at most ``workers + ahead`` run or have a result that was not taken,
+    which bounds the memory. While an item takes long, ``ahead`` others can end. The error of the earliest
+    item is raised, and cancels the items that have not started.
     """
     workers = workers or cores()
     rest = iter(items)
@@ -94,15 +94,13 @@ def map_in_threads(
                 future.cancel()
 
 
-def unordered_in_threads(
-    work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None
-) -> Iterator[R]:
+def unordered_in_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """Yield the result of ``work`` for each item, as soon as it is available.
 
-    At most ``workers`` items run. All results may be in memory at once, so they must be small. The first
-    error cancels the items that have not started.
+    All results may be in memory at once, so they must be small. The first error, which may depend on the
+    threads, cancels the items that have not started.
     """
-    with ThreadPoolExecutor(workers or cores()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         try:
             for future in as_completed([pool.submit(work, item) for item in items]):
                 yield future.result()

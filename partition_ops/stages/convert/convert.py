@@ -21,7 +21,7 @@ from partition_ops.stages.convert.write_book import write_book_of
 from partition_ops.storage import Store
 from partition_ops.storage.split_store import keep_local
 from partition_ops.storage.store import REQUESTS
-from partition_ops.system.parallel import map_in_threads, unordered_in_threads
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
 
@@ -88,8 +88,8 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
     workers = conversion.workers(scatter_memory(conversion))
     began, done = time.monotonic(), []
     with progress.step("Scattering edges", len(groups), "groups of chunks") as advance:
-        scattered = unordered_in_threads(partial(scatter_group, conversion), groups, workers=workers)
-        for result in scattered:
+        scatter = partial(scatter_group, conversion)
+        for result in map_in_threads(scatter, groups, workers=workers, ahead=len(groups)):
             advance(1)
             done.append(result)
     pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file

@@ -44,9 +44,9 @@ def export_id_maps(
 
     Columns: ``orig_id`` (type-wise ID of the input), ``new_id`` (homogeneous), ``type_new_id``
     (type-wise, counted over the partitions), ``part_id``; sorted by ``new_id``, a row group or more for
-    each partition. The options add arrays; see `IdMapConfig`. Files appear when all are whole. Edges that
-    validation has dropped are in files of their own; see `write_dropped_edges`. In an incremental run, so are
-    the old nodes; see `write_carry_over`.
+    each partition. The options add arrays; see `IdMapConfig`. The maps appear when all are complete. Edges
+    that validation has dropped are in files of their own; see `write_dropped_edges`. In an incremental run,
+    so are the old nodes; see `write_carry_over`.
 
     Args:
         config: Options.

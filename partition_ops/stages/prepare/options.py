@@ -14,7 +14,7 @@ WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
 ROW_BITS = 16  # of a node's number inside a range; more ranges are worth it if they are not too many
 MOST_ROWS = 1 << 28  # nodes of such a graph
-WAITING_RANGES = 4  # sorted while one before them is not
+WAITING_RANGES = 4  # that may wait, sorted, for an earlier one
 MOST_WIDE_EDGES = 1 << 22  # the neighbours of a larger graph have 32 bits in its file, or else 64
 MOST_NARROW_NODES = 1 << 31
 

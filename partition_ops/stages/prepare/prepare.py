@@ -27,7 +27,7 @@ from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, digit
 from partition_ops.stages.prepare.options import WAITING_RANGES, PrepareConfig, neighbour_bytes, range_shift
 from partition_ops.storage import Store
 from partition_ops.storage.durability import start_flushing
-from partition_ops.system.parallel import map_in_threads, unordered_in_threads
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -59,9 +59,9 @@ def prepare_graph(
     Raises:
         InvalidInputError: An edge file cannot be read.
 
-    Peak memory: 32 bytes a node, and for each core a block of edges with a copy, or 20 bytes a half-edge of
-    one of 512 or more ranges of nodes (up to twice that beyond 2**31 nodes), and the neighbours of four
-    other ranges. 12 to 16 bytes an edge go through a temporary file (below ``TMPDIR``).
+    Peak memory: 32 bytes a node, and for each core a block of edges with a copy. Or, if that is more, for
+    each core 20 bytes a half-edge of one of 512 or more ranges of nodes, and 8 of five others (up to twice
+    that beyond 2**31 nodes). 12 to 16 bytes an edge go through a temporary file (below ``TMPDIR``).
     """
     if config.format == "parmetis":
         return prepare_text_task(
@@ -145,7 +145,8 @@ class _Preparation:
                     dealt.add(block.src, block.dst, *self._offsets(chunk))
                     advance(len(block.src))
 
-            deque(unordered_in_threads(deal, self.reader.chunks()), maxlen=0)
+            chunks = self.reader.chunks()
+            deque(map_in_threads(deal, chunks, ahead=len(chunks)), maxlen=0)
 
     def _offsets(self, chunk: EdgeChunk) -> tuple[int, int]:
         """Return the homogeneous IDs of the first source node and the first destination node of a chunk."""

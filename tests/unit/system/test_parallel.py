@@ -44,21 +44,18 @@ def test_so_many_results_ahead_wait_for_a_slow_item() -> None:
     assert [*map_in_threads(work, range(10), workers=2, ahead=3)] == [*range(10)]
 
 
-def test_no_more_items_run_than_allowed() -> None:
-    running, most, lock, meeting = 0, 0, threading.Lock(), threading.Barrier(3)
+def test_the_error_of_the_earliest_item_is_raised() -> None:
+    later = threading.Event()
 
-    def work(item: int) -> int:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        meeting.wait(120)
-        with lock:
-            running -= 1
-        return item
+    def work(item: int) -> None:
+        if item == 0:
+            assert later.wait(120)
+        else:
+            later.set()
+        raise KeyError(item)
 
-    assert sorted(unordered_in_threads(work, range(12), workers=3)) == [*range(12)]
-    assert most == 3
+    with pytest.raises(KeyError, match="0"):
+        list(map_in_threads(work, range(9), workers=2, ahead=9))
 
 
 class _Slow:
