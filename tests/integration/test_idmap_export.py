@@ -15,6 +15,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.chunked.id_converter import IDConverter
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.idmap import targets
@@ -129,6 +130,16 @@ def test_a_failed_export_leaves_no_record_and_no_half_file(tmp_path: Path, room:
             assert out.read_bytes(entry.key) == expected[entry.key]
     export_id_maps(IdMapConfig(), source, out)
     assert {entry.key: out.read_bytes(entry.key) for entry in out.list("idmap/")}.items() >= expected.items()
+
+
+def test_no_map_of_nodes_appears_if_those_of_edges_fail(tmp_path: Path) -> None:
+    source, out = run(library(), tmp_path)
+    out.delete([layout.record("idmap"), *(entry.key for entry in out.list("idmap/"))])
+    first, second = (tmp_path / f"out/partitions/part{part}/orig_eids.dgl" for part in (0, 1))
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(InvalidInputError, match=r"part1.* is not of the partition that the book describes"):
+        export_id_maps(ALL, source, out)
+    assert not [*out.list("idmap/")]
 
 
 def test_mapping_is_the_one_that_dgl_returns(pair: Pair) -> None:  # noqa: F811
