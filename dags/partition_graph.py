@@ -136,7 +136,9 @@ with DAG(
             task_id="gather", map_index_template="part {{ task.part }}", **GRAPH, **OPTIONS, **pod("convert")
         ).expand(part=partitions.output)
         plan >> partitions
-        remove_scratch = RemoveScratchOperator(task_id="remove_scratch").as_teardown(setups=[plan, scatter])
+        remove_scratch = RemoveScratchOperator(task_id="remove_scratch").as_teardown(
+            setups=[plan, scatter]  # type: ignore[list-item]  # Airflow takes mapped tasks too
+        )
         scatter >> gather >> WritePartitionConfigOperator(task_id="config", **OPTIONS) >> remove_scratch
 
     idmap = ExportIdMapsOperator(task_id="idmap", **templates(IdMapConfig), **pod("idmap"))

@@ -89,7 +89,7 @@ with DAG(
             trigger_dag_id="partition_graph",
             trigger_run_id="repartition__{{ run_id }}__{{ ti.map_index }}",
             logical_date=None,  # graphs that are triggered at the same moment would share it
-            conf=changes.output,
+            conf=changes.output,  # type: ignore[arg-type]  # a template field
             fail_when_dag_is_paused=True,  # a run that is queued there would never start
             reset_dag_run=True,  # a cleared task continues the run that it had started
             wait_for_completion=True,

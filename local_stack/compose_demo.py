@@ -9,8 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from graph_partitioning.hooks.storage import GraphStorageHook  # type: ignore[import-untyped]
-from graph_partitioning.runs import run_root  # type: ignore[import-untyped]
+from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.runs import run_root
 
 from local_stack.airflow import USER
 from local_stack.airflow_api import AirflowApi

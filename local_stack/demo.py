@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from graph_partitioning.runs import run_root  # type: ignore[import-untyped]
+from graph_partitioning.runs import run_root
 
 from local_stack.airflow import INPUT_URI, OUTPUT_URI
 from local_stack.airflow_api import AirflowApi

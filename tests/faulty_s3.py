@@ -59,79 +59,95 @@ class Faults:
             return fault, flip, self._random.random()
 
 
+class Proxy(BaseHTTPRequestHandler):
+    """Passes requests on to the server, with the faults that the `Server` has chosen."""
+
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_request(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        fault, flip, number = self.server.faults.choose(self.command)
+        if fault == "late":
+            time.sleep(self.server.faults.late)
+        lost = fault if fault in ("500", "503", "reset") else None
+        if lost and number < 0.5:  # the server does not see the request
+            return self.spoil(lost)
+        if flip and self.command == "PUT":
+            body = flip_bit(body, number)
+        answer, data = self.ask(body)
+        if lost:  # the answer is lost
+            return self.spoil(lost)
+        if flip and self.command == "GET" and answer.status < 300:
+            data = flip_bit(data, number)
+        self.pass_on(answer, data, int(number * len(data)) if fault == "cut" else None)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_request
+
+    def ask(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        """Return the answer of the server, and its body."""
+        connection = http.client.HTTPConnection(self.server.upstream, timeout=300)
+        try:
+            connection.request(self.command, self.path, body, dict(self.headers))
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()
+
+    def pass_on(self, answer: http.client.HTTPResponse, data: bytes, cut: int | None) -> None:
+        """Send an answer; with `cut`, hang up after that many bytes of its body."""
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                self.send_header(name, value)
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+        self.send_header("Content-Length", length or str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[:cut])
+        if cut is not None:
+            self.wfile.flush()
+            self.hang_up()
+
+    def spoil(self, fault: str) -> None:
+        if fault == "reset":
+            return self.hang_up(reset=True)
+        body = ERROR.format({"500": "InternalError", "503": "SlowDown"}[fault]).encode()
+        self.send_response_only(int(fault), "a fault")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def hang_up(self, *, reset: bool = False) -> None:
+        if reset:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        with suppress(OSError):
+            if not reset:
+                self.connection.shutdown(socket.SHUT_RDWR)
+            self.connection.close()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, upstream: str, faults: Faults) -> None:
+        super().__init__(("127.0.0.1", 0), Proxy)
+        self.upstream = upstream
+        self.faults = faults
+
+    def handle_error(self, request: object, address: object) -> None:
+        pass  # clients hang up too
+
+
 @contextmanager
 def faulty(settings: StorageSettings, faults: Faults) -> Iterator[StorageSettings]:
     """Yield the settings of a proxy in front of the server of other settings."""
-    upstream = urlsplit(settings.endpoint_url or "").netloc
-
-    class Proxy(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_request(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            fault, flip, number = faults.choose(self.command)
-            if fault == "late":
-                time.sleep(faults.late)
-            if fault in ("500", "503", "reset") and number < 0.5:  # the server does not see the request
-                return self.spoil(fault)
-            if flip and self.command == "PUT":
-                body = flip_bit(body, number)
-            connection = http.client.HTTPConnection(upstream, timeout=300)
-            try:
-                connection.request(self.command, self.path, body, dict(self.headers))
-                answer = connection.getresponse()
-                data = answer.read()
-            finally:
-                connection.close()
-            if fault in ("500", "503", "reset"):  # the answer is lost
-                return self.spoil(fault)
-            if flip and self.command == "GET" and answer.status < 300:
-                data = flip_bit(data, number)
-            self.send_response_only(answer.status, answer.reason)
-            for name, value in answer.getheaders():
-                if name.lower() not in ("content-length", "transfer-encoding", "connection"):
-                    self.send_header(name, value)
-            length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-            self.send_header("Content-Length", length or str(len(data)))
-            self.end_headers()
-            if fault == "cut":
-                self.wfile.write(data[: int(number * len(data))])
-                self.wfile.flush()
-                return self.hang_up()
-            self.wfile.write(data)
-
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_request
-
-        def spoil(self, fault: str) -> None:
-            if fault == "reset":
-                return self.hang_up(reset=True)
-            body = ERROR.format({"500": "InternalError", "503": "SlowDown"}[fault]).encode()
-            self.send_response_only(int(fault), "a fault")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def hang_up(self, *, reset: bool = False) -> None:
-            if reset:
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.close_connection = True
-            with suppress(OSError):
-                if not reset:
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                self.connection.close()
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
-
-        def handle_error(self, request: object, address: object) -> None:
-            pass  # clients hang up too
-
-    with Server(("127.0.0.1", 0), Proxy) as server:
+    with Server(urlsplit(settings.endpoint_url or "").netloc, faults) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield replace(settings, endpoint_url=f"http://127.0.0.1:{server.server_port}")
         server.shutdown()

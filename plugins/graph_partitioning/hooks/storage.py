@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+    from botocore.response import StreamingBody
 
     from partition_ops.storage import StorageSettings, Store
     from partition_ops.system.progress import Progress
@@ -101,7 +102,7 @@ class GraphStorageHook(BaseHook):
         return AwsBaseHook(aws_conn_id=self.storage_conn_id, client_type="s3")
 
 
-def _credentials(aws: AwsBaseHook) -> dict[str, str | None]:
+def _credentials(aws: AwsBaseHook) -> dict[str, Any]:
     """Return the keys of the connection, if it has any; otherwise boto3 finds and renews its own."""
     connection = aws.conn_config
     if not (connection.aws_access_key_id or connection.role_arn or connection.profile_name):
@@ -120,7 +121,7 @@ def _stream_s3(settings: StorageSettings, uri: str) -> tuple[int, Iterator[bytes
     return answer["ContentLength"], _chunks(answer["Body"])
 
 
-def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
+def _chunks(stream: IO[bytes] | StreamingBody) -> Iterator[bytes]:
     with closing(stream):
         while chunk := stream.read(CHUNK_BYTES):
             yield chunk

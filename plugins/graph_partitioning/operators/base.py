@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -23,9 +23,8 @@ from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.ingest.options import is_graph_file
 
 if TYPE_CHECKING:
-    from logging import Logger
-
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
+    from airflow.sdk.types import Logger
 
     from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
@@ -252,7 +251,7 @@ class GraphStageOperator(GraphRunOperator):
         ``seconds``, ``skipped``, ``counters``.
     """
 
-    operator_extra_links = (ArtifactsLink(),)
+    operator_extra_links: Collection[BaseOperatorLink] = (ArtifactsLink(),)
 
     @abstractmethod
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         with a warning in the log, because a graph on a list has the same settings from its first run on. A
         person answers under **Required actions**.
     """
+
+    template_fields: Sequence[str] = GraphRunOperator.template_fields  # not those of ApprovalOperator
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(subject=SUBJECT, fail_on_reject=True, **kwargs)

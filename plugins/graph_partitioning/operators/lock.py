@@ -12,9 +12,8 @@ from graph_partitioning.operators.base import GraphRunOperator
 from graph_partitioning.runs import lock_holder
 
 if TYPE_CHECKING:
-    from logging import Logger
-
     from airflow.sdk import Context
+    from airflow.sdk.types import Logger
 
     from partition_ops.artifacts.lock import Lock
 

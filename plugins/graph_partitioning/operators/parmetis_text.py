@@ -69,6 +69,8 @@ class ConvertPartitionOperator(
         read from the text by default.
     """
 
+    num_node_weights: int | str | None
+
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.artifacts.layout import PARMETIS_TEXT
         from partition_ops.chunked.metadata import load_metadata

@@ -86,8 +86,8 @@ def make_app() -> FastAPI:
     app.get(GRAPH + "/compare", response_class=HTMLResponse)(show_comparison)
     app.get(TASK, dependencies=[readable], response_class=HTMLResponse)(show_task)
     app.get(TASK + "/files/{key:path}", dependencies=[readable])(send_file)
-    app.add_exception_handler(HTTPException, refuse)
-    app.add_exception_handler(PartitionOpsError, explain)
+    app.exception_handler(HTTPException)(refuse)
+    app.exception_handler(PartitionOpsError)(explain)
     return app
 
 

@@ -119,7 +119,7 @@ class Graph:
     def newest(self) -> Entry | None:
         """The run that ``latest.json`` names, or else the newest one."""
         named = [entry for entry in self.good if entry["run"] == self.latest]
-        return (named or self.good or [None])[-1]
+        return next(reversed(named or self.good), None)
 
     def uri_of(self, entry: Entry) -> str:
         """Return the URI of a run."""
