@@ -25,6 +25,8 @@ WIDTHS = {VERSION: 8, NARROW_VERSION: 4}  # bytes of a neighbour
 HEADER_WORDS = 3
 WORD = 8
 WORDS_AT_ONCE = 1 << 22
+MOST_WIDE_EDGES = 1 << 22  # the neighbours of a larger graph have 32 bits in its file, or else 64
+MOST_NARROW_NODES = 1 << 31
 
 Words = npt.NDArray[np.int64]
 
@@ -59,6 +61,11 @@ class ParhipGraph:
             narrow[first : first + WORDS_AT_ONCE] = self.neighbours[first : first + WORDS_AT_ONCE]
             drop_pages(self.neighbours)
         return narrow
+
+
+def neighbour_bytes(nodes: int, edges: int) -> int:
+    """Return the bytes of a neighbour in the file that ``prepare`` writes: 8 or 4."""
+    return 4 if edges > MOST_WIDE_EDGES and nodes <= MOST_NARROW_NODES else 8
 
 
 def header_bytes(nodes: int) -> int:

@@ -368,7 +368,7 @@ def test_neighbours_of_32_bits_give_the_same(
 ) -> None:
     graph = communities({"a": 600, "b": 300}, 12)
     wide = engine.partition(problem(graph, tmp_path / "wide", num_parts=4))
-    monkeypatch.setattr("partition_ops.stages.prepare.options.MOST_WIDE_EDGES", 0)
+    monkeypatch.setattr("partition_ops.artifacts.parhip.MOST_WIDE_EDGES", 0)
     task = problem(graph, tmp_path / "narrow", num_parts=4)
     assert task.graph.neighbours.dtype == np.int32
     np.testing.assert_array_equal(engine.partition(task), wide)

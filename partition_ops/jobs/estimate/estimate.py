@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.cost import MIB, Machine, Sizes, StageEstimate
 from partition_ops.artifacts.records import CONFIG_TASK
 from partition_ops.artifacts.tasks import Task, changed_option
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.errors import InvalidInputError, NotEnoughRoomError, UsageError
-from partition_ops.jobs.estimate import formulas
-from partition_ops.jobs.estimate.job import MIB, Job, Sizes
-from partition_ops.jobs.estimate.result import Estimate, Room, Shortage, StageEstimate
+from partition_ops.errors import InvalidInputError, NotEnoughRoomError
+from partition_ops.jobs.estimate.result import Estimate, Room, Shortage
 from partition_ops.jobs.options import RunConfig
-from partition_ops.options.declare import MOST_PARTS, StageConfig
+from partition_ops.options.declare import StageConfig
+from partition_ops.stages.convert.cost import cost as convert_cost
+from partition_ops.stages.idmap.cost import cost as idmap_cost
+from partition_ops.stages.idmap.options import IdMapConfig
+from partition_ops.stages.partition.cost import cost as partition_cost
 from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.prepare.cost import cost as prepare_cost
 from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.publish.cost import cost as publish_cost
+from partition_ops.stages.publish.options import PublishConfig
+from partition_ops.stages.quality.cost import cost as quality_cost
+from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.schema.cost import cost as schema_cost
+from partition_ops.stages.schema.options import SchemaConfig
+from partition_ops.stages.validate.cost import cost as validate_cost
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.system.memory_guard import REMEDIES
 
 KEPT_BYTES, MOST_KEPT = 4, 250 * MIB  # an edge: memory of earlier stages that the process keeps
 MODULES = 60 << 20  # imported by other stages: pandas, matplotlib
@@ -61,30 +70,30 @@ def estimate_job(
     metadata = load_metadata(source, graph_name=config.graph_name)
     room = room or Room.here(destination)
     remote_destination = destination is not None and not isinstance(destination, LocalStore)
-    job = Job(
-        sizes=Sizes.of(metadata, source),
-        config=config,
-        limit=room.memory,
-        cores=room.cores,
-        remote_source=not isinstance(source, LocalStore),
-        remote_destination=remote_destination,
+    sizes = Sizes.of(
+        metadata,
+        source,
+        num_parts=config.num_parts,
+        unequal=config.target_shares is not None,
+        trainers=config.num_trainers_per_machine,
+        cut_random=not find_engine(config.engine).needs_graph,
     )
-    found = _stages(job)
-    whole = _whole(job, found)
+    machine = Machine(room.memory, room.cores, not isinstance(source, LocalStore), remote_destination)
+    found = _stages(config, sizes, machine)
     done = _done_stages(config, destination) if destination else frozenset()
     present = _present_bytes(destination) if destination and not remote_destination else 0
     return Estimate(
         graph_name=metadata.graph_name,
-        nodes=job.sizes.nodes,
-        edges=job.sizes.edges,
+        nodes=sizes.nodes,
+        edges=sizes.edges,
         num_parts=config.num_parts,
         engine=config.engine,
         stages=found,
-        whole=whole,
+        whole=_whole(found, sizes, machine),
         room=room,
-        shortages=_find_shortages(job, found, room, done, present),
-        warnings=_find_warnings(job, found, room),
-        missing=job.sizes.missing,
+        shortages=_find_shortages(config, sizes, found, room, done, present),
+        warnings=_find_warnings(sizes, found, room),
+        missing=sizes.missing,
     )
 
 
@@ -158,34 +167,35 @@ def _size(count: int) -> str:
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
 
 
-def _stages(job: Job) -> tuple[StageEstimate, ...]:
-    found = [
-        formulas.validate(job),
-        formulas.schema(job),
-        formulas.prepare(job),
-        formulas.partition(job),
-        formulas.convert(job),
-        formulas.idmap(job),
-        formulas.quality(job),
-        formulas.publish(job),
-    ]
-    return tuple(stage for stage in found if stage is not None)
+def _stages(config: RunConfig, sizes: Sizes, machine: Machine) -> tuple[StageEstimate, ...]:
+    name, here = config.graph_name, (sizes, machine)
+    prepared = [] if sizes.cut_random else [prepare_cost(PrepareConfig(graph_name=name), *here)]
+    return (
+        validate_cost(config.validate, *here),
+        schema_cost(SchemaConfig(graph_name=name), *here),
+        *prepared,
+        partition_cost(config.partition, *here),
+        convert_cost(config.convert, *here),
+        idmap_cost(IdMapConfig(graph_name=name), *here),
+        quality_cost(QualityConfig(graph_name=name), *here),
+        publish_cost(PublishConfig(graph_name=name), *here),
+    )
 
 
-def _whole(job: Job, found: tuple[StageEstimate, ...]) -> StageEstimate:
+def _whole(found: tuple[StageEstimate, ...], sizes: Sizes, machine: Machine) -> StageEstimate:
     """Return all stages in one process: memory of the largest, disk of all."""
-    kept = min(KEPT_BYTES * job.sizes.edges, MOST_KEPT) + MODULES
+    kept = min(KEPT_BYTES * sizes.edges, MOST_KEPT) + MODULES
     memory = max(stage.memory for stage in found) + kept
     held = max(stage.held for stage in found) + kept
-    source = job.fetched(job.sizes.input_bytes)
-    cache = sum(job.fetched_back(stage.cache) for stage in found)
+    source = machine.fetched(sizes.input_bytes)
+    cache = sum(machine.fetched_back(stage.cache) for stage in found)
     return StageEstimate(
         stage="whole job",
         memory=memory,
         mapped=memory - held,
         output=sum(stage.output for stage in found),
         scratch=sum(stage.scratch for stage in found),
-        temporary=max(stage.temporary for stage in found) + job.sizes.column_bytes,
+        temporary=max(stage.temporary for stage in found) + sizes.column_bytes,
         cache=max(cache, source),
         seconds=sum(stage.seconds for stage in found) - ONE_PROCESS,
     )
@@ -221,27 +231,41 @@ def _present_bytes(destination: Store) -> int:
 
 
 def _find_shortages(
-    job: Job, found: Sequence[StageEstimate], room: Room, done: frozenset[str], present: int
+    config: RunConfig,
+    sizes: Sizes,
+    found: Sequence[StageEstimate],
+    room: Room,
+    done: frozenset[str],
+    present: int,
 ) -> tuple[Shortage, ...]:
     """Return memory and disks that are too small.
 
     Args:
-        job: The job.
+        config: Options of the job.
+        sizes: Of its graph.
         found: Estimates of its stages.
         room: The machine.
         done: Stages that are finished already.
         present: Bytes that are already in the output.
     """
+    more = "Use a machine, or a worker, with more memory."
+    if config.memory == room.memory:
+        more = "Allow more with --memory."
     short = [
-        Shortage(stage=stage.stage, what="memory", needed=stage.held, there=room.memory, remedies=ways)
+        Shortage(
+            stage=stage.stage,
+            what="memory",
+            needed=stage.held,
+            there=room.memory,
+            remedies=(*stage.remedies, more),
+        )
         for stage in found
         if stage.stage not in done and stage.held > room.memory
-        for ways in [_more_memory(job, stage.stage, room)]
     ]
-    return (*short, *_disks(found, room, done, present, job.sizes.column_bytes))
+    return (*short, *_disks(found, room, done, present, sizes.column_bytes))
 
 
-def _find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tuple[str, ...]:
+def _find_warnings(sizes: Sizes, found: Sequence[StageEstimate], room: Room) -> tuple[str, ...]:
     """Return what is near the limit, and what could not be estimated."""
     said = [
         f"{stage.stage} comes close to the memory of this machine: it may need more than is estimated"
@@ -253,13 +277,8 @@ def _find_warnings(job: Job, found: Sequence[StageEstimate], room: Room) -> tupl
         for stage in found
         if room.available < stage.held <= room.memory
     ]
-    said += _few_of_a_type(job.parts, job.sizes.metadata)
-    metis = formulas.metis_memory(job)
-    if job.config.engine == "auto" and not formulas.uses_metis(job.config) and metis > room.memory:
-        said.append(
-            "auto may choose METIS, for graphs such as grids and roads, which needs about"
-            f" {metis / 2**30:.1f} GiB: more than this machine has"
-        )
+    said += _few_of_a_type(sizes.num_parts, sizes.metadata)
+    said += (warning for stage in found for warning in stage.warnings)
     return (*said, *(f"{stage.stage}: {stage.note}" for stage in found if stage.note))
 
 
@@ -309,61 +328,3 @@ def _disk(stage: str, what: str, needed: int, there: int) -> Shortage:
         "temporary": "Set TMPDIR to a folder on a disk with more room.",
     }
     return Shortage(stage=stage, what=what, needed=needed, there=there, remedies=(ways[what],))
-
-
-def _more_memory(job: Job, stage: str, room: Room) -> tuple[str, ...]:
-    """Return options that need less memory, if they fit."""
-    tried: dict[str, Callable[[], list[str]]] = {
-        "prepare": lambda: [REMEDIES["prepare"]],
-        "partition": lambda: _other_engines(job, room),
-        "convert": lambda: _smaller_conversion(job, room),
-    }
-    ways = tried[stage]() if stage in tried else []
-    return (*ways, _more_there(job))
-
-
-def _more_there(job: Job) -> str:
-    if job.config.memory == job.limit:
-        return "Allow more with --memory."
-    return "Use a machine, or a worker, with more memory."
-
-
-def _with(job: Job, **options: object) -> Job:
-    changed: RunConfig = replace(job.config, **options)  # type: ignore[arg-type]
-    return replace(job, config=changed)
-
-
-def _other_engines(job: Job, room: Room) -> list[str]:
-    ways = []
-    for engine in ("two-level", "random"):
-        if engine != job.config.engine and _supports(engine, job.config):
-            needed = formulas.partition(_with(job, engine=engine)).held
-            if needed <= room.memory:
-                ways.append(f"Use --engine {engine}, which needs about {needed / 2**30:.1f} GiB.")
-    return [*ways, "Use --engine parmetis over several machines."]
-
-
-def _supports(engine: str, config: RunConfig) -> bool:
-    try:
-        find_engine(engine).check(config.partition)
-    except UsageError:
-        return False
-    return True
-
-
-def _smaller_conversion(job: Job, room: Room) -> list[str]:
-    ways = []
-    if job.cores > 1 and formulas.convert(replace(job, cores=1)).held <= room.memory:
-        ways.append("Build one partition at a time, on one processor: taskset --cpu-list 0.")
-    if set(job.config.graph_formats) != {"coo"}:
-        ways.append("Leave out csr and csc: --graph-formats coo.")
-    if job.config.num_hops > 1:
-        ways.append("Use a smaller halo: --num-hops 1.")
-    if job.config.out_edges:
-        ways.append("Leave out --out-edges.")
-    parts = job.parts
-    while job.config.target_shares is None and parts * 2 <= MOST_PARTS:
-        parts *= 2
-        if formulas.convert(_with(job, num_parts=parts)).held <= room.memory:
-            return [*ways, f"Make more partitions: --num-parts {parts}."]
-    return ways

@@ -10,44 +10,11 @@ from typing import Any
 
 import psutil
 
+from partition_ops.artifacts.cost import StageEstimate
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.memory import memory_limit
 from partition_ops.system.parallel import cores
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageEstimate:
-    """Memory and disk that one stage takes, in bytes, and its seconds.
-
-    Attributes:
-        stage: Its name.
-        memory: Peak resident set of a process that runs only this stage; files that it maps count.
-        mapped: The part of `memory` that is pages of files; the system reclaims them instead of killing the
-            process.
-        output: What it leaves in the output.
-        scratch: What it leaves in the output's ``scratch/`` until ``publish``.
-        temporary: Peak size of its temporary files, below ``TMPDIR``.
-        cache: Files below ``TMPDIR`` that it fetched from S3, kept until the process ends, and files on their
-            way to S3.
-        seconds: A rough time; depends on the machine.
-        note: What the figures assume, or None.
-    """
-
-    stage: str
-    memory: int = 0
-    mapped: int = 0
-    output: int = 0
-    scratch: int = 0
-    temporary: int = 0
-    cache: int = 0
-    seconds: float = 0.0
-    note: str | None = None
-
-    @property
-    def held(self) -> int:
-        """Bytes of memory without which the process is killed."""
-        return self.memory - self.mapped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,4 +115,7 @@ class Estimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as JSON; sizes in bytes."""
-        return {"version": 1, "fits": self.fits, **asdict(self)}
+        document = {"version": 1, "fits": self.fits, **asdict(self)}
+        for stage in (*document["stages"], document["whole"]):
+            del stage["warnings"], stage["remedies"]  # those that matter are in the lists of the job
+        return document

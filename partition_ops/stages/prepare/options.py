@@ -15,19 +15,12 @@ RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
 ROW_BITS = 16  # of a node's number inside a range; more ranges are worth it if they are not too many
 MOST_ROWS = 1 << 28  # nodes of such a graph
 WAITING_RANGES = 4  # that may wait, sorted, for an earlier one
-MOST_WIDE_EDGES = 1 << 22  # the neighbours of a larger graph have 32 bits in its file, or else 64
-MOST_NARROW_NODES = 1 << 31
 
 
 def range_shift(nodes: int) -> int:
     """Return the binary logarithm of the number of nodes in a range that ``prepare`` sorts at once."""
     shift = max(nodes.bit_length() - RANGE_BITS, 0)
     return min(shift, ROW_BITS) if nodes <= MOST_ROWS else shift
-
-
-def neighbour_bytes(nodes: int, edges: int) -> int:
-    """Return the bytes of a neighbour in the file of the graph: 8 or 4."""
-    return 4 if edges > MOST_WIDE_EDGES and nodes <= MOST_NARROW_NODES else 8
 
 
 @dataclass(frozen=True, kw_only=True)

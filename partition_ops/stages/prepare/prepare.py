@@ -11,7 +11,7 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import HiddenEdges
-from partition_ops.artifacts.parhip import header_bytes, write_header
+from partition_ops.artifacts.parhip import header_bytes, neighbour_bytes, write_header
 from partition_ops.artifacts.tasks import (
     ArtifactWriter,
     Counters,
@@ -24,7 +24,7 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_text_task
 from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, digit_room, sort_range
-from partition_ops.stages.prepare.options import WAITING_RANGES, PrepareConfig, neighbour_bytes, range_shift
+from partition_ops.stages.prepare.options import WAITING_RANGES, PrepareConfig, range_shift
 from partition_ops.storage import Store
 from partition_ops.storage.durability import start_flushing
 from partition_ops.system.parallel import map_in_threads

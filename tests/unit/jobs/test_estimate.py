@@ -15,18 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partition_ops.artifacts.cost import Sizes, StageEstimate
 from partition_ops.artifacts.tasks import Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata, parse_metadata
 from partition_ops.cli import main
 from partition_ops.errors import NotEnoughRoomError, UsageError
-from partition_ops.jobs.estimate import StageEstimate, check_job, check_stage, estimate_job
-from partition_ops.jobs.estimate.formulas import expected_halo
-from partition_ops.jobs.estimate.job import Job, Sizes
+from partition_ops.jobs.estimate import check_job, check_stage, estimate_job
 from partition_ops.jobs.estimate.result import Room
 from partition_ops.jobs.options import RunConfig
+from partition_ops.stages.convert.cost import expected_halo
+from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.partition.problem import feature_classes
+from partition_ops.stages.prepare.cost import range_half_edges
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 from tests.command_line import Called
@@ -355,19 +357,17 @@ def test_what_is_there_already_needs_no_more_room(tmp_path: Path) -> None:
     nodes=st.integers(20, 10**9),
     degree=st.integers(1, 50),
     parts=st.integers(1, 1024),
-    engine=st.sampled_from(["auto", "random"]),
+    cut_random=st.booleans(),
 )
 def test_halos_grow_with_their_hops_and_end_at_the_whole_graph(
-    nodes: int, degree: int, parts: int, engine: str
+    nodes: int, degree: int, parts: int, cut_random: bool
 ) -> None:
     metadata = parsed(nodes, nodes * degree)
-    sizes = Sizes(metadata, {"likes.parquet": 9 * nodes * degree})
+    sizes = Sizes(metadata, {"likes.parquet": 9 * nodes * degree}, num_parts=parts, cut_random=cut_random)
     found = []
     for hops in range(5):
-        config = RunConfig(num_parts=parts, engine=engine, num_hops=hops)
-        found.append(expected_halo(Job(sizes, config, GIB, 2, False, False)))
-    with_out_edges = RunConfig(num_parts=parts, engine=engine, out_edges=True)
-    more = expected_halo(Job(sizes, with_out_edges, GIB, 2, False, False))
+        found.append(expected_halo(ConvertConfig(num_hops=hops), sizes))
+    more = expected_halo(ConvertConfig(out_edges=True), sizes)
     assert found[1].edges <= more.edges <= sizes.edges * 2
     assert found[1].nodes <= more.nodes <= nodes * (parts - 1) + 1
     assert [halo.edges for halo in found] == sorted(halo.edges for halo in found)
@@ -379,7 +379,7 @@ def test_halos_grow_with_their_hops_and_end_at_the_whole_graph(
 
 @given(nodes=st.integers(2, 10**7), edges=st.integers(0, 10**9))
 def test_ranges_have_every_half_edge(nodes: int, edges: int) -> None:
-    ranges = Sizes(parsed(nodes, edges), {"likes.parquet": 0}).range_half_edges()
+    ranges = range_half_edges(Sizes(parsed(nodes, edges), {"likes.parquet": 0}))
     assert sum(ranges) == pytest.approx(2 * edges * (1 if nodes >= 10 else 0.5), rel=1e-6, abs=len(ranges))
 
 

@@ -1,16 +1,20 @@
-"""A job to estimate: the size of its graph, its options and its machine."""
+"""What the cost of a stage is computed from, and its result; no heavy library is imported.
+
+The cost of each stage is in its ``cost.py``: the formulas of its docstrings, with constants. Rates are
+seconds an edge, or a node, on two cores. ``python -m benchmarks.estimates`` compares them with measurements;
+docs/estimate.md has the results.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from partition_ops.artifacts.parhip import neighbour_bytes
 from partition_ops.chunked.metadata import Feature, GraphMetadata
-from partition_ops.jobs.options import RunConfig
-from partition_ops.stages.prepare.options import neighbour_bytes, range_shift
 from partition_ops.storage import Store
-from partition_ops.system.memory import planned_memory
 
 MIB = 1 << 20
 PYTHON = 45 * MIB  # the process itself
@@ -23,29 +27,77 @@ PARSED_TIMES = 5  # ... or so many times its file, if that is small
 NARROW = 2**31  # IDs that fit in 32 bits
 # bytes in memory for each byte in a file; a guess for text and compressed columns
 DECODED = {"numpy": 1.0, "parquet": 1.1, "csv": 1.0}
+SMALL = 128 << 10  # a report, with its page
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageEstimate:
+    """Memory and disk that one stage takes, in bytes, and its seconds.
+
+    Attributes:
+        stage: Its name.
+        memory: Peak resident set of a process that runs only this stage; files that it maps count.
+        mapped: The part of `memory` that is pages of files; the system reclaims them instead of killing the
+            process.
+        output: What it leaves in the output.
+        scratch: What it leaves in the output's ``scratch/`` until ``publish``.
+        temporary: Peak size of its temporary files, below ``TMPDIR``.
+        cache: Files below ``TMPDIR`` that it fetched from S3, kept until the process ends, and files on their
+            way to S3.
+        seconds: A rough time; depends on the machine.
+        note: What the figures assume, or None.
+        warnings: What may happen on the machine, in whole clauses.
+        remedies: Options that need less memory, if there is too little; whole sentences.
+    """
+
+    stage: str
+    memory: int = 0
+    mapped: int = 0
+    output: int = 0
+    scratch: int = 0
+    temporary: int = 0
+    cache: int = 0
+    seconds: float = 0.0
+    note: str | None = None
+    warnings: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory without which the process is killed."""
+        return self.memory - self.mapped
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a graph, from its metadata and the sizes of its files.
+    """Sizes of a graph, from its metadata and the sizes of its files, and of the assignment of its nodes.
 
     Attributes:
         metadata: The graph's metadata.
         file_bytes: Bytes by key; 0 for a file that is missing.
         missing: Keys of those that are missing.
+        num_parts: Number of partitions.
+        unequal: Whether the user has given the share of each partition.
+        trainers: Trainers of a partition.
+        cut_random: Whether nodes are assigned without a look at the edges, so that most of these are cut.
     """
 
     metadata: GraphMetadata
     file_bytes: dict[str, int]
     missing: tuple[str, ...] = ()
+    num_parts: int = 1
+    unequal: bool = False
+    trainers: int = 1
+    cut_random: bool = False
 
     @classmethod
-    def of(cls, metadata: GraphMetadata, source: Store) -> Sizes:
-        """Look up the sizes of all files; no file is read."""
+    def of(cls, metadata: GraphMetadata, source: Store, **assignment: Any) -> Sizes:
+        """Look up the sizes of all files, none of which is read; the attributes of the assignment follow."""
         keys = metadata.files()
         found = dict(zip(keys, source.stat_all(keys), strict=True))
         sizes = {key: 0 if entry is None else entry.size for key, entry in found.items()}
-        return cls(metadata, sizes, tuple(key for key, entry in found.items() if entry is None))
+        missing = tuple(key for key, entry in found.items() if entry is None)
+        return cls(metadata, sizes, missing, **assignment)
 
     @cached_property
     def nodes(self) -> int:
@@ -91,8 +143,10 @@ class Sizes:
         return (8 if max(self.metadata.num_nodes, default=0) <= NARROW else 16) * self.edges
 
     @property
-    def largest_edge_file(self) -> int:
-        return max((self.file_bytes[key] for data in self.metadata.edges for key in data.files), default=0)
+    def block(self) -> int:
+        """Bytes of the block of edges that a core reads."""
+        files = (self.file_bytes[key] for data in self.metadata.edges for key in data.files)
+        return min(PARSED, PARSED_TIMES * max(files, default=0))
 
     def largest_chunk(self) -> int:
         """Return the edges of the largest chunk; if only totals are known, chunks count as equal."""
@@ -137,75 +191,28 @@ class Sizes:
         files = [key for one in features if one.data.format.name == "csv" for key in one.data.files]
         return 3 * max((self.file_bytes[key] for key in files), default=0)  # its text, columns, and an array
 
-    def pair_edges(self) -> list[int]:
-        """Return the edges of each pair of node types, most first; validation finds duplicates by pair."""
-        groups: dict[frozenset[str], int] = {}
-        for edge_type, count in zip(self.metadata.edge_types, self.metadata.num_edges, strict=True):
-            ends = frozenset((edge_type.src, edge_type.dst))
-            groups[ends] = groups.get(ends, 0) + count
-        return sorted(groups.values(), reverse=True)
-
-    def range_half_edges(self) -> list[int]:
-        """Return the half-edges of each range of nodes that ``prepare`` sorts, most first.
-
-        All nodes of a type count as equal; types differ by their number of edges a node.
-        """
-        metadata = self.metadata
-        ends = dict.fromkeys(metadata.node_types, 0)
-        for edge_type, count in zip(metadata.edge_types, metadata.num_edges, strict=True):
-            ends[edge_type.src] += count
-            ends[edge_type.dst] += count
-        width = 1 << range_shift(self.nodes)
-        ranges = [0.0] * (self.nodes // width + 1)
-        for name, begin, nodes in zip(
-            metadata.node_types, metadata.node_offsets, metadata.num_nodes, strict=False
-        ):
-            density, at, end = ends[name] / max(nodes, 1), begin, begin + nodes
-            while at < end:
-                upto = min(end, (at // width + 1) * width)
-                ranges[at // width] += density * (upto - at)
-                at = upto
-        return sorted(map(int, ranges), reverse=True)
-
 
 @dataclass(frozen=True)
-class Job:
-    """A job on a machine, as the formulas see it.
+class Machine:
+    """The machine that a stage runs on, and where its input and output are.
 
     Attributes:
-        sizes: Of the graph.
-        config: Options.
-        limit: Bytes of memory of the machine; some stages take a share of it.
+        memory: Bytes; some stages plan with a share of them.
         cores: Processors.
         remote_source: Whether the graph is on S3.
         remote_destination: Whether the output is on S3.
     """
 
-    sizes: Sizes
-    config: RunConfig
-    limit: int
+    memory: int
     cores: int
-    remote_source: bool
-    remote_destination: bool
+    remote_source: bool = False
+    remote_destination: bool = False
 
     @property
     def base(self) -> int:
         """Bytes that a process takes before any work."""
         remote = S3 if self.remote_source or self.remote_destination else 0
         return PYTHON + READERS + COMPILED + remote
-
-    @property
-    def block(self) -> int:
-        """Bytes of the block of edges that a core reads."""
-        return min(PARSED, PARSED_TIMES * self.sizes.largest_edge_file)
-
-    @property
-    def parts(self) -> int:
-        return self.config.num_parts
-
-    def planned(self, share: float) -> int:
-        """Return the bytes that a stage plans with."""
-        return planned_memory(self.config.memory, share, self.limit)
 
     def fetched(self, size: int) -> int:
         """Return the bytes of a local copy of a part of the input."""

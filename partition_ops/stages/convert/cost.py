@@ -1,0 +1,190 @@
+"""What ``convert`` takes: buckets and partitions, several at a time if memory allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from partition_ops.artifacts.cost import LIBRARIES, MIB, Machine, Sizes, StageEstimate
+from partition_ops.formats.format import Format, PartitionSize, get_formats
+from partition_ops.options.declare import MOST_PARTS
+from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
+from partition_ops.system.memory import planned_memory
+
+SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # edges that scatter holds before it writes
+BLOCK_BYTES = 64 * MIB  # data of a gather on its way from one file to another
+PLANNED_BYTES, NODE_BYTES = 30, 90  # a node of a partition: in the plans of ``convert``, and measured
+MAPPED_BYTES = 240 * MIB  # pages of a mapped file from which a partition takes rows
+READS_WORTH_IT = 3  # with more partitions, features that cannot be mapped are scattered
+OUTER_BYTES = 40  # an edge of another partition, in a temporary file
+# share of the edges that a good engine cuts: for each doubling of the partitions, and at most
+CUT_OF_A_DOUBLING, MOST_CUT = 0.1, 0.9
+
+
+def cost(config: ConvertConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
+    """Estimate ``convert``."""
+    found = _Conversion(config, sizes, machine).estimate()
+    if found.held <= machine.memory:
+        return found
+    return replace(found, remedies=tuple(_smaller(config, sizes, machine)))
+
+
+def _smaller(config: ConvertConfig, sizes: Sizes, machine: Machine) -> Iterator[str]:
+    """Yield options that need less memory."""
+    single = _Conversion(config, sizes, replace(machine, cores=1))
+    if machine.cores > 1 and single.estimate().held <= machine.memory:
+        yield "Build one partition at a time, on one processor: taskset --cpu-list 0."
+    if set(config.graph_formats) != {"coo"}:
+        yield "Leave out csr and csc: --graph-formats coo."
+    if config.num_hops > 1:
+        yield "Use a smaller halo: --num-hops 1."
+    if config.out_edges:
+        yield "Leave out --out-edges."
+    parts = sizes.num_parts
+    while not sizes.unequal and 2 * parts * sizes.trainers <= MOST_PARTS:
+        parts *= 2
+        more = _Conversion(config, replace(sizes, num_parts=parts), machine)
+        if more.estimate().held <= machine.memory:
+            yield f"Make more partitions: --num-parts {parts}."
+            return
+
+
+@dataclass(frozen=True)
+class Halo:
+    """Expected sums over the halos of all partitions.
+
+    Attributes:
+        nodes: Halo nodes.
+        edges: Edges in the graphs of the partitions.
+        outer: The part of `edges` that another partition owns.
+    """
+
+    nodes: int
+    edges: int
+    outer: int
+
+
+def expected_halo(config: ConvertConfig, sizes: Sizes) -> Halo:
+    """Return the expected halos, for an engine that cuts as much as on the benchmark graphs."""
+    nodes, edges, parts = sizes.nodes, sizes.edges, sizes.num_parts
+    share = 1 - 1 / parts
+    cut = share if sizes.cut_random else min(CUT_OF_A_DOUBLING * math.log2(parts), MOST_CUT, share)
+    if config.num_hops == 0:
+        return Halo(0, int(edges * (1 - cut)), 0)
+    others, own_edges = nodes * share, edges / parts
+    halo = _distinct(own_edges * cut, others)
+    fresh, outer = halo, 0.0
+    for _ in range(config.num_hops - 1):
+        found = edges * fresh / max(nodes, 1)
+        outer = min(outer + found, edges - own_edges)
+        reached = max(halo, min(_distinct(own_edges * cut + outer, others), others))
+        fresh, halo = reached - halo, reached
+    if config.out_edges:
+        outer = min(outer + own_edges * cut, edges - own_edges)
+        halo = max(halo, min(_distinct(own_edges * cut + outer, others), others))
+    return Halo(int(halo * parts), int(edges + outer * parts), int(outer * parts))
+
+
+def _distinct(draws: float, of: float) -> float:
+    """Return the expected number of different nodes in ``draws`` draws from ``of`` nodes."""
+    return of * -math.expm1(-draws / of) if of > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    config: ConvertConfig
+    sizes: Sizes
+    machine: Machine
+
+    @cached_property
+    def halo(self) -> Halo:
+        return expected_halo(self.config, self.sizes)
+
+    @cached_property
+    def formats(self) -> list[Format]:
+        return get_formats(self.config.formats)
+
+    @cached_property
+    def limit(self) -> int:
+        """Bytes that the stage plans with."""
+        return planned_memory(self.config.memory, MEMORY_SHARE, self.machine.memory)
+
+    @property
+    def partition_size(self) -> PartitionSize:
+        sizes, parts = self.sizes, self.sizes.num_parts
+        typed = not sizes.metadata.is_homogeneous
+        return PartitionSize((sizes.nodes + self.halo.nodes) // parts, self.halo.edges // parts, typed)
+
+    def estimate(self) -> StageEstimate:
+        sizes, machine = self.sizes, self.machine
+        scattering, gathering = self._scatter_memory(), self._gather_memory(NODE_BYTES)
+        workers = self._workers(self._gather_memory(PLANNED_BYTES))
+        output, buckets = self._graph_bytes() + self._feature_bytes(), self._bucket_bytes()
+        whole = [form.whole_bytes for form in self.formats]
+        held = max(
+            self._workers(scattering) * scattering,
+            workers * gathering,
+            *(nodes * sizes.nodes + edges * sizes.edges for nodes, edges in whole),
+        )
+        read = sizes.mapped_feature_bytes + buckets  # mapped, and released now and then
+        mapped = min(workers * min(MAPPED_BYTES, sizes.largest_mapped_file), read)
+        on_the_way = (workers + 1) * output // sizes.num_parts
+        return StageEstimate(
+            stage="convert",
+            memory=machine.base + 13 * sizes.nodes + held + mapped + sizes.largest_decoded_file,
+            mapped=LIBRARIES + mapped,
+            output=output,
+            scratch=buckets,
+            temporary=OUTER_BYTES * self.halo.outer,  # of all partitions: the files of one outlive it
+            # files from S3, buckets, and files on their way to S3
+            cache=machine.fetched(sizes.input_bytes)
+            + machine.fetched_back(buckets + on_the_way + 4 * sizes.nodes),
+            seconds=1.0 + sizes.edges * 0.05e-6 + (output + 2 * buckets) / 1.2e9,
+        )
+
+    def _scatter_memory(self) -> int:
+        most = max(16, min(SEGMENT_EDGES, self.limit // (4 * self.machine.cores * SEGMENT_BYTES)))
+        return self.sizes.block + SEGMENT_BYTES * min(most, self.sizes.largest_chunk())
+
+    def _gather_memory(self, node_bytes: int) -> int:
+        """Return the bytes of one partition at work, with what the allocator keeps of freed memory."""
+        sizes, parts = self.sizes, self.sizes.num_parts
+        options = self.config.options()
+        writing = max(form.memory(self.partition_size, options) for form in self.formats)
+        streamed = min(BLOCK_BYTES, (sizes.node_feature_bytes + sizes.edge_feature_bytes) // parts + 4 * MIB)
+        nodes = (sizes.nodes + self.halo.nodes) // parts
+        return 5 * sizes.nodes + node_bytes * nodes + writing + streamed
+
+    def _workers(self, task_bytes: int) -> int:
+        possible = (self.limit - 12 * self.sizes.nodes) // max(task_bytes, 1)
+        return max(1, min(self.machine.cores, self.sizes.num_parts, possible))
+
+    def _graph_bytes(self) -> int:
+        """Return the bytes of the graph files in all formats; on a disk, some formats share them."""
+        formats = self.formats
+        if not self.machine.remote_destination:
+            formats = list({form.graph_files or form.name: form for form in formats}.values())
+        options = self.config.options()
+        return self.sizes.num_parts * sum(form.disk(self.partition_size, options) for form in formats)
+
+    def _feature_bytes(self) -> int:
+        """Return the bytes of features and original IDs; on a disk, some formats share their files."""
+        sizes, formats = self.sizes, self.formats
+        shared = {form.feature_files or form.name for form in formats}
+        trainers = 9 if sizes.trainers > 1 else 0
+        once = sizes.node_feature_bytes + sizes.edge_feature_bytes
+        once += (8 + trainers) * (sizes.nodes + sizes.edges)
+        return once * len(formats if self.machine.remote_destination else shared)
+
+    def _bucket_bytes(self) -> int:
+        """Return the bytes of edges, and of the node features that go through buckets."""
+        sizes, features = self.sizes, 0
+        if sizes.num_parts > READS_WORTH_IT:
+            features = sum(
+                sizes.decoded(one)
+                for one in sizes.metadata.node_features
+                if self.machine.remote_source or one.data.format.name != "numpy"
+            )
+        return 3 * sizes.bucket_id_bytes * sizes.edges + features

@@ -1,0 +1,50 @@
+"""What ``partition`` takes: an engine and its assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate
+from partition_ops.errors import UsageError
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.engine_cost import engine_cost
+from partition_ops.stages.partition.options import PartitionConfig
+
+
+def cost(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
+    """Estimate ``partition``."""
+    found = _estimate(config, sizes, machine)
+    if found.held <= machine.memory:
+        return found
+    others = _other_engines(config, sizes, machine)
+    return replace(found, remedies=(*others, "Use --engine parmetis over several machines."))
+
+
+def _estimate(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
+    engine = engine_cost(config, sizes, machine)
+    graph = sizes.prepared_bytes if find_engine(config.engine).needs_graph else 0
+    degrees = 8 * sizes.nodes if config.balance == "edges" else 0
+    assignment = (5 + len(str(config.num_parts - 1))) * sizes.nodes
+    return StageEstimate(
+        stage="partition",
+        memory=machine.base + engine.held + degrees + engine.mapped,
+        mapped=LIBRARIES + engine.mapped,
+        output=assignment,
+        cache=machine.fetched_back(graph + degrees + assignment),
+        seconds=0.7 + engine.seconds,
+        note=engine.note,
+        warnings=engine.warnings,
+    )
+
+
+def _other_engines(config: PartitionConfig, sizes: Sizes, machine: Machine) -> Iterator[str]:
+    """Yield engines for the same options that need no more memory than there is."""
+    for name in ("two-level", "random"):
+        try:
+            find_engine(name).check(config)
+        except UsageError:
+            continue
+        needed = _estimate(replace(config, engine=name), sizes, machine).held
+        if name != config.engine and needed <= machine.memory:
+            yield f"Use --engine {name}, which needs about {needed / 2**30:.1f} GiB."
