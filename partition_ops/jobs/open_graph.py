@@ -133,7 +133,7 @@ def ingest_graph_file(
         try:
             return _ingestion(config, source, name, target, opened, previous, progress).run()
         except RejectedTablesError as error:
-            from partition_ops.stages.validate.rejected_tables import report_rejected_tables
+            from partition_ops.stages.validate.validation_report import report_rejected_tables
 
             report_rejected_tables(error.counts, error.findings(), target, data_docs=data_docs)
             raise

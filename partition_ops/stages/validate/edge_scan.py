@@ -22,11 +22,9 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
 from partition_ops.chunked.table_files import column_numbers, csv_layout, text_lines
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.validate.check import Check, example
+from partition_ops.stages.validate.check import EXAMPLES, Check, Defects, example
 from partition_ops.stages.validate.checks import CHECKS
-from partition_ops.stages.validate.checks.non_integer_rows import parse_integer
 from partition_ops.stages.validate.connectivity import Connectivity
-from partition_ops.stages.validate.defects import EXAMPLES, Defects
 from partition_ops.stages.validate.graph_facts import EdgeFile, EdgeRows, Mask, Numbers
 from partition_ops.storage import Store
 from partition_ops.system.progress import Advance
@@ -37,11 +35,6 @@ SCANNED_ROWS = 1 << 16  # few enough that they stay in the cache from check to c
 TEXT_ROWS_AT_ONCE = 1 << 16
 LONGEST_TEXT = 100  # of a row in an example
 ROW_BITS = 40  # a million million rows in a file, and eight million files
-
-
-def positions_of(chunk: EdgeChunk, rows: Ids) -> Ids:
-    """Return a number for each row of a file; the order is that of the type-wise edge IDs."""
-    return rows + (chunk.index << ROW_BITS)
 
 
 class EdgePositions:
@@ -86,22 +79,6 @@ def _expected_rows(metadata: GraphMetadata, chunk: EdgeChunk) -> int:
     return counts[chunk.index] if counts is not None and known else 0
 
 
-@dataclass
-class EdgePositionsFound:
-    """Positions of the edges that checks have found, if a user can exclude or drop them; for several threads.
-
-    Attributes:
-        by_check: By name of the check and edge type ID, blocks of positions in any order.
-    """
-
-    by_check: dict[str, dict[int, list[Ids]]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, check: str, type_id: int, positions: Ids) -> None:
-        with self._lock:
-            self.by_check.setdefault(check, {}).setdefault(type_id, []).append(positions)
-
-
 @dataclass(frozen=True)
 class EdgeScan:
     """Scans edge files; usable from several threads, a file for each.
@@ -113,7 +90,8 @@ class EdgeScan:
         defects: Takes the findings.
         pairs: Takes the ends of every edge, with its position.
         connectivity: Takes the ends of every edge.
-        positions: Takes the positions of edges that can be excluded or dropped.
+        found: Takes, by name of the check and edge type ID, positions of edges that can be excluded or
+            dropped, in any order.
     """
 
     source: Store
@@ -122,7 +100,8 @@ class EdgeScan:
     defects: Defects
     pairs: DuplicateSearch
     connectivity: Connectivity
-    positions: EdgePositionsFound = field(default_factory=EdgePositionsFound)
+    found: dict[str, dict[int, list[Ids]]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def scan(self, chunk: EdgeChunk, advance: Advance) -> EdgeFile:
         """Scan one file.
@@ -137,20 +116,16 @@ class EdgeScan:
         row = 0
         try:
             for batch in self.reader.batches(chunk, rows=SCANNED_ROWS):
-                self._scan_batch(chunk, batch, row)
+                rows, (src, dst) = np.arange(row, row + batch.num_rows), batch.columns
+                missing = None
+                if src.null_count or dst.null_count:
+                    missing = np.asarray(src.is_null()), np.asarray(dst.is_null())
+                self._scan_rows(chunk, rows, _numbers(src), _numbers(dst), missing)
                 row += batch.num_rows
                 advance(batch.num_rows)
         except InvalidInputError as error:
             return self._scan_text(chunk, row, error)
         return EdgeFile(chunk, row)
-
-    def _scan_batch(self, chunk: EdgeChunk, batch: pa.RecordBatch, first_row: int) -> None:
-        src, dst = batch.column(0), batch.column(1)
-        missing = None
-        if src.null_count or dst.null_count:
-            missing = np.asarray(src.is_null()), np.asarray(dst.is_null())
-        rows = np.arange(first_row, first_row + batch.num_rows)
-        self._scan_rows(chunk, rows, _numbers(src), _numbers(dst), missing)
 
     def _scan_rows(
         self,
@@ -162,8 +137,7 @@ class EdgeScan:
     ) -> None:
         """Call the checks of rows, take out what is no edge, and call the checks of edges with the rest."""
         edge_type = self.metadata.edge_types[chunk.edge_type_id]
-        src_type = self.metadata.node_type_id(edge_type.src)
-        dst_type = self.metadata.node_type_id(edge_type.dst)
+        src_type, dst_type = map(self.metadata.node_type_id, (edge_type.src, edge_type.dst))
         num_src, num_dst = self.metadata.num_nodes[src_type], self.metadata.num_nodes[dst_type]
         block = EdgeRows(edge_type, chunk, rows, src, dst, num_src, num_dst, missing)
         wrong = [
@@ -173,11 +147,13 @@ class EdgeScan:
             block = block.without(np.logical_or.reduce(wrong))
         ends = block.src.astype(np.int64, copy=False), block.dst.astype(np.int64, copy=False)
         block = EdgeRows(edge_type, chunk, block.rows, *ends, num_src, num_dst)
-        positions = positions_of(chunk, block.rows)
+        positions = block.rows + (chunk.index << ROW_BITS)
         for check in CHECKS.values():
             found = self._ask(check, check.edges, block)
             if found is not None and check.affects_edges:
-                self.positions.add(check.name, chunk.edge_type_id, positions[found])
+                with self._lock:
+                    by_type = self.found.setdefault(check.name, {})
+                    by_type.setdefault(chunk.edge_type_id, []).append(positions[found])
         self.pairs.add(chunk.edge_type_id, positions, *ends)
         offsets = self.metadata.node_offsets
         self.connectivity.add(*ends, offsets[src_type], offsets[dst_type])
@@ -224,20 +200,14 @@ def _edge_example(block: EdgeRows, place: int) -> dict[str, Any]:
     src = None if no_src else int(block.src[place])
     dst = None if no_dst else int(block.dst[place])
     row, file = int(block.rows[place]), block.chunk.key
-    ends = "".join(
-        f", {role} {'missing' if end is None else end} of {_range(node_type, count)}"
-        for role, end, node_type, count in (
-            ("source", src, block.edge_type.src, block.num_src),
-            ("destination", dst, block.edge_type.dst, block.num_dst),
-        )
-    )
-    return example(
-        f"in row {row} of {file}{ends}", file=file, chunk=block.chunk.index, row=row, src=src, dst=dst
-    )
-
-
-def _range(node_type: str, count: int) -> str:
-    return f"{node_type!r} (0 to {count - 1})" if count else f"{node_type!r} (which has no nodes)"
+    sentence = f"in row {row} of {file}"
+    for role, end, node_type, count in (
+        ("source", src, block.edge_type.src, block.num_src),
+        ("destination", dst, block.edge_type.dst, block.num_dst),
+    ):
+        ids = f"0 to {count - 1}" if count else "which has no nodes"
+        sentence += f", {role} {'missing' if end is None else end} of {node_type!r} ({ids})"
+    return example(sentence, file=file, chunk=block.chunk.index, row=row, src=src, dst=dst)
 
 
 class _TextRows:
@@ -266,8 +236,8 @@ class _TextRows:
         edges: list[tuple[int, int, int]] = []
         try:
             for line, fields in self._lines():
-                if not self._note_if_wrong(line, fields):
-                    edges.append((self.rows, parse_integer(fields[0]), parse_integer(fields[1])))
+                if not self._is_wrong(line, fields):
+                    edges.append((self.rows, int(fields[0]), int(fields[1])))
                 self.rows += 1
                 if len(edges) == TEXT_ROWS_AT_ONCE:
                     yield _arrays(edges)
@@ -281,34 +251,29 @@ class _TextRows:
         """Yield number, from 1, and fields of every line that is neither blank nor a header."""
         path = self._source.local_copy(self._chunk.key)
         _, header = csv_layout(path, self._format, self._source.uri_of(self._chunk.key))
-        lines = csv.reader(_without_nul(text_lines(path, "utf-8-sig")), delimiter=self._format.delimiter)
+        # Python's csv module refuses NUL characters; no number has one
+        texts = (text.replace("\0", "\ufffd") for text in text_lines(path, "utf-8-sig"))
+        lines = csv.reader(texts, delimiter=self._format.delimiter)
         for index, fields in enumerate(filter(None, lines)):
             if index >= int(header):
                 yield lines.line_num, fields
 
-    def _note_if_wrong(self, line: int, fields: list[str]) -> bool:
-        wrong = False
-        for check in self._checks:
-            if check.text_row is not None and check.text_row(fields):
-                self._note(check.name, line, fields)
-                wrong = True
-        return wrong
-
-    def _note(self, check: str, line: int, fields: list[str]) -> None:
-        count, examples = self.found.get(check, (0, []))
-        if len(examples) < EXAMPLES:
-            text = self._format.delimiter.join(fields)[:LONGEST_TEXT]
-            key, index, row = self._chunk.key, self._chunk.index, self.rows
-            sentence = f"{text!r} in row {row} (line {line}) of {key}"
-            examples.append(example(sentence, file=key, chunk=index, row=row, line=line))
-        self.found[check] = count + 1, examples
+    def _is_wrong(self, line: int, fields: list[str]) -> bool:
+        """Return whether a check finds something in a row, and note it."""
+        wrong = [
+            check.name for check in self._checks if check.text_row is not None and check.text_row(fields)
+        ]
+        for check in wrong:
+            count, examples = self.found.get(check, (0, []))
+            if len(examples) < EXAMPLES:
+                text = self._format.delimiter.join(fields)[:LONGEST_TEXT]
+                key, index, row = self._chunk.key, self._chunk.index, self.rows
+                sentence = f"{text!r} in row {row} (line {line}) of {key}"
+                examples.append(example(sentence, file=key, chunk=index, row=row, line=line))
+            self.found[check] = count + 1, examples
+        return bool(wrong)
 
 
 def _arrays(rows: list[tuple[int, int, int]]) -> tuple[Ids, Ids, Ids]:
     table = np.array(rows, np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1].copy(), table[:, 2].copy()
-
-
-def _without_nul(lines: Iterable[str]) -> Iterator[str]:
-    """Replace NUL characters, which Python's csv module refuses; no number has one."""
-    return (line.replace("\0", "\ufffd") for line in lines)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -22,10 +22,9 @@ from partition_ops.chunked.feature_reader import ChunkLayout, FeatureReader, fea
 from partition_ops.chunked.metadata import METADATA, Feature, GraphMetadata, read_metadata_document
 from partition_ops.chunked.table_files import PARQUET_BATCH
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.validate.check import Check, example
+from partition_ops.stages.validate.check import EXAMPLES, Defects, example
 from partition_ops.stages.validate.checks import CHECKS
 from partition_ops.stages.validate.connectivity import Connectivity
-from partition_ops.stages.validate.defects import EXAMPLES, Defects
 from partition_ops.stages.validate.edge_scan import EdgePositions, EdgeScan
 from partition_ops.stages.validate.graph_facts import (
     DuplicateEdges,
@@ -127,7 +126,7 @@ class _Reading:
             check: {
                 type_id: positions.edge_ids(type_id, _ascending(found)) for type_id, found in types.items()
             }
-            for check, types in self.scan.positions.by_check.items()
+            for check, types in self.scan.found.items()
         }
         return Measurement(facts, self.defects, edge_ids)
 
@@ -147,8 +146,7 @@ class _Reading:
 
     def _scan_edges(self, chunk: EdgeChunk, advance: Advance) -> None:
         excess = self._excess_rows(chunk)
-        file = self.scan.scan(chunk, advance) if excess is None else EdgeFile(chunk, excess)
-        self.edge_files[chunk] = file
+        self.edge_files[chunk] = self.scan.scan(chunk, advance) if excess is None else EdgeFile(chunk, excess)
 
     def _excess_rows(self, chunk: EdgeChunk) -> int | None:
         """Return the number of rows of a Parquet file if it is far above that of the metadata, else None.
@@ -168,7 +166,16 @@ class _Reading:
         return rows if rows > expected + PARQUET_BATCH else None
 
     def _scan_feature(self, feature: Feature, reader: FeatureReader) -> None:
-        self.facts.features[feature.key] = scan_feature(feature, reader, self.missing, self.defects)
+        """Scan every file of a feature, one at a time.
+
+        Peak memory: one file that cannot be mapped, and some MB.
+        """
+        facts = FeatureFacts(feature, reader.rows, reader.rows_per_chunk, [])
+        for index, key in enumerate(feature.data.files):
+            missing = key in self.missing
+            file = FeatureFile(index, key) if missing else _scan_file(facts, index, reader, self.defects)
+            facts.files.append(file)
+        self.facts.features[feature.key] = facts
 
     def _identify(self, key: str) -> None:
         path = self.facts.source.local_copy(key)
@@ -208,27 +215,6 @@ def _ascending(blocks: list[Ids]) -> Ids:
     return np.sort(np.concatenate([np.empty(0, np.int64), *blocks]))
 
 
-def scan_feature(
-    feature: Feature, reader: FeatureReader, missing: Set[str], defects: Defects
-) -> FeatureFacts:
-    """Scan every file of a feature, one at a time.
-
-    Args:
-        feature: Which feature.
-        reader: Reads it.
-        missing: Keys of files that do not exist.
-        defects: Takes the findings among the values.
-
-    Returns:
-        What the files are. Peak memory: one file that cannot be mapped, and some MB.
-    """
-    facts = FeatureFacts(feature, reader.rows, reader.rows_per_chunk, [])
-    for index, key in enumerate(feature.data.files):
-        file = FeatureFile(index, key) if key in missing else _scan_file(facts, index, reader, defects)
-        facts.files.append(file)
-    return facts
-
-
 def _scan_file(facts: FeatureFacts, index: int, reader: FeatureReader, defects: Defects) -> FeatureFile:
     key = facts.feature.data.files[index]
     try:
@@ -263,24 +249,18 @@ def _check_booleans(values: Values, where: str) -> None:
 
 
 def _scan_values(facts: FeatureFacts, index: int, values: Values, defects: Defects) -> None:
-    checks = [check for check in CHECKS.values() if check.feature_values is not None]
+    """Ask every check about the values of a file, block by block."""
     rows = max(VALUES_AT_ONCE * len(values) // values.size, 1)
     for start in range(0, len(values), rows):
         block = FeatureValues(facts.feature, index, start, values[start : start + rows])
-        for check in checks:
-            _ask(check, facts, block, defects)
-
-
-def _ask(check: Check, facts: FeatureFacts, block: FeatureValues, defects: Defects) -> None:
-    """Report the findings of a check among some values."""
-    found = check.feature_values(block) if check.feature_values is not None else None
-    if found is None or not found.any():
-        return
-    places = np.argwhere(found)
-    examples = []
-    for place in map(tuple, places[:EXAMPLES].tolist()):
-        row = block.first_row + place[0]
-        sentence = f"{block.values[place]} at {[row, *place[1:]]} of {facts.where(block.chunk)}"
-        key = facts.feature.data.files[block.chunk]
-        examples.append(example(sentence, file=key, chunk=block.chunk, row=row))
-    defects.add(check.name, facts.feature.key, len(places), examples)
+        for check in CHECKS.values():
+            found = check.feature_values(block) if check.feature_values is not None else None
+            if found is None or not found.any():
+                continue
+            places, examples = np.argwhere(found), []
+            for place in map(tuple, places[:EXAMPLES].tolist()):
+                row = start + place[0]
+                sentence = f"{block.values[place]} at {[row, *place[1:]]} of {facts.where(index)}"
+                key = facts.feature.data.files[index]
+                examples.append(example(sentence, file=key, chunk=index, row=row))
+            defects.add(check.name, facts.feature.key, len(places), examples)

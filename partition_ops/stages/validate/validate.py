@@ -9,7 +9,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import remove_leftovers
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
 from partition_ops.chunked.metadata import METADATA, load_metadata
-from partition_ops.stages.validate.expectations import Evaluation, Evaluator, Suite, read_suites
+from partition_ops.stages.validate.expectations import Evaluator, Suite, read_suites
 from partition_ops.stages.validate.measurement import measure_graph
 from partition_ops.stages.validate.metrics import metrics
 from partition_ops.stages.validate.options import ValidateConfig
@@ -19,6 +19,7 @@ from partition_ops.stages.validate.validation_report import (
     defects_of,
     rejection,
     report_document,
+    write_data_docs,
 )
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -59,19 +60,6 @@ def validate_graph(
     Peak memory: ``config.memory`` (default: a quarter of what the machine or its cgroup allows), 24 bytes
     a node, a block of edges for each core, and one chunk of a feature that cannot be mapped.
     """
-    task = validate_task(config, source, destination, expectations=expectations, progress=progress)
-    return task.run()
-
-
-def validate_task(
-    config: ValidateConfig,
-    source: Store,
-    destination: Store,
-    *,
-    expectations: Store | None = None,
-    progress: Progress | None = None,
-) -> Task:
-    """Return the task of `validate_graph`, which has the same arguments."""
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
     suites = [] if expectations is None else read_suites(expectations)
@@ -104,7 +92,8 @@ def validate_task(
     options.pop("memory")  # it changes how the result is reached, not the result
     options["expectations"] = [suite.document for suite in suites]
     exist = [entry for entry in source.stat_all([METADATA, *metadata.files()]) if entry is not None]
-    return Task("validate", destination, work, options=options, inputs=exist, outputs=["validation/"])
+    task = Task("validate", destination, work, options=options, inputs=exist, outputs=["validation/"])
+    return task.run()
 
 
 @contextmanager
@@ -120,11 +109,3 @@ def _started_evaluator(config: ValidateConfig, suites: Sequence[Suite]) -> Itera
         if suites:
             evaluator.wait_until_ready()
         yield evaluator
-
-
-def write_data_docs(writer: ArtifactWriter, evaluation: Evaluation) -> None:
-    """Write the Data Docs to ``validation/data_docs/``."""
-    for path in sorted(evaluation.data_docs.rglob("*")):
-        if path.is_file():
-            key = layout.data_docs(path.relative_to(evaluation.data_docs).as_posix())
-            writer.wrote(writer.destination.write_bytes(key, path.read_bytes()))

@@ -1,4 +1,7 @@
-"""The report of validation, the error that rejects a graph, and lists of the edges to exclude or drop."""
+"""The report of validation, the error that rejects a graph, and lists of the edges to exclude or drop.
+
+`report_rejected_tables` writes the report of tables that ``ingest`` has rejected.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,16 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
+from partition_ops.stages.validate.check import EXAMPLES, Defect
 from partition_ops.stages.validate.checks import CHECKS
-from partition_ops.stages.validate.defects import EXAMPLES, Defect
-from partition_ops.stages.validate.expectations import Evaluation, Outcome
+from partition_ops.stages.validate.expectations import Evaluation, Evaluator
 from partition_ops.stages.validate.measurement import Measurement
-from partition_ops.stages.validate.metrics import Tables, degree_distribution
+from partition_ops.stages.validate.metrics import METRICS, Tables, degree_distribution
 from partition_ops.storage import Store
 
 REPORT_VERSION = 1
 SHOWN = 5
+INGEST = "ingest"  # the check of tables that the graph is made from
 NO_LISTS: dict[str, dict[str, str]] = {
     kind: {} for kind in (layout.DROPPED, layout.DROPPED_SELF_LOOPS, layout.EXCLUDED)
 }
@@ -42,19 +46,17 @@ def defects_of(found: Measurement, evaluation: Evaluation | None, actions: Mappi
 
 def unmet_expectations(evaluation: Evaluation) -> list[Defect]:
     """Return the expectations that are not met; ours about checks are left out, which have defects."""
-    known = [one for one in evaluation.failures if one.ours and one.check in CHECKS]
-    return [_defect(one) for one in evaluation.failures if one not in known and one.action != "info"]
-
-
-def _defect(outcome: Outcome) -> Defect:
-    names = outcome.rows or [outcome.table]
-    return Defect(
-        check="expectations",
-        name=outcome.table,
-        count=max(outcome.failed_rows, 1),
-        examples=[{"sentence": outcome.sentence, "rows": names[:EXAMPLES]}],
-        action="fail" if outcome.action in (None, "fail") else "warn",
-    )
+    return [
+        Defect(
+            check="expectations",
+            name=outcome.table,
+            count=max(outcome.failed_rows, 1),
+            examples=[{"sentence": outcome.sentence, "rows": (outcome.rows or [outcome.table])[:EXAMPLES]}],
+            action="fail" if outcome.action in (None, "fail") else "warn",
+        )
+        for outcome in evaluation.failures
+        if outcome.action != "info" and not (outcome.ours and outcome.check in CHECKS)
+    ]
 
 
 def report_document(
@@ -77,28 +79,50 @@ def report_document(
         lists: By kind and edge type, the SHA-256 of each list of edges that was written.
     """
     metadata = found.facts.metadata
-    return {
-        "version": REPORT_VERSION,
+    counts: dict[str, Any] = {
         "graph_name": metadata.graph_name,
         "num_nodes": dict(zip(metadata.node_types, metadata.num_nodes, strict=True)),
         "num_edges": dict(zip(map(str, metadata.edge_types), metadata.num_edges, strict=True)),
-        "passed": not any(defect.action == "fail" for defect in defects),
-        "actions": dict(actions),
-        "defects": [{**defect.to_json(), "severity": CHECKS[defect.check].severity} for defect in defects],
-        "metrics": tables,
+    }
+    measured: dict[str, Any] = {
         "degree_distribution": degree_distribution(found),
         "files": sorted(found.facts.files, key=lambda entry: str(entry["path"])),
         **lists,
-        "expectations": outcomes_of(evaluation),
+    }
+    passed = not any(defect.action == "fail" for defect in defects)
+    return _document(counts, tables, defects, evaluation, measured, actions=actions, passed=passed)
+
+
+def _document(
+    counts: Mapping[str, Any],
+    tables: Tables,
+    defects: Sequence[Defect],
+    evaluation: Evaluation | None,
+    measured: Mapping[str, Any],
+    *,
+    actions: Mapping[str, str],
+    passed: bool,
+) -> dict[str, Any]:
+    keys = ("table", "expectation", "column", "check", "success", "sentence")
+    outcomes = evaluation.outcomes if evaluation is not None else []
+    return {
+        "version": REPORT_VERSION,
+        **counts,
+        "passed": passed,
+        "actions": dict(actions),
+        "defects": [{**defect.to_json(), "severity": CHECKS[defect.check].severity} for defect in defects],
+        "metrics": tables,
+        **measured,
+        "expectations": [{key: getattr(outcome, key) for key in keys} for outcome in outcomes],
     }
 
 
-def outcomes_of(evaluation: Evaluation | None) -> list[dict[str, Any]]:
-    """Return all expectations, the user's and ours, and whether they are met."""
-    if evaluation is None:
-        return []
-    keys = ("table", "expectation", "column", "check", "success", "sentence")
-    return [{key: getattr(outcome, key) for key in keys} for outcome in evaluation.outcomes]
+def write_data_docs(writer: ArtifactWriter, evaluation: Evaluation) -> None:
+    """Write the Data Docs to ``validation/data_docs/``."""
+    for path in sorted(evaluation.data_docs.rglob("*")):
+        if path.is_file():
+            key = layout.data_docs(path.relative_to(evaluation.data_docs).as_posix())
+            writer.wrote(writer.destination.write_bytes(key, path.read_bytes()))
 
 
 def rejection(fatal: Sequence[Defect], destination: Store) -> InvalidInputError:
@@ -198,3 +222,55 @@ def _write(writer: ArtifactWriter, metadata: GraphMetadata, kind: str, types: By
         edge_type = str(metadata.edge_types[type_id])
         digests[edge_type] = writer.write_array(layout.edge_list(kind, edge_type), ids).sha256
     return digests
+
+
+def report_rejected_tables(
+    counts: Mapping[str, Any], findings: Sequence[Mapping[str, Any]], destination: Store, *, data_docs: bool
+) -> None:
+    """Write ``validation/report.json``, in the format of `validate_graph`, with what is known.
+
+    Args:
+        counts: ``graph_name``, and ``num_nodes`` and ``num_edges`` by type.
+        findings: What is wrong: ``about`` (a type), ``sentence``, ``examples``, ``count``, ``action``.
+        destination: Root of the graph.
+        data_docs: Also write Great Expectations' Data Docs, which takes some seconds.
+    """
+    defects = [
+        Defect(
+            INGEST,
+            one["about"],
+            one["count"],
+            [{"sentence": f"{one['sentence']}: {text}"} for text in one["examples"][:EXAMPLES]]
+            or [{"sentence": one["sentence"]}],
+            "fail" if one["action"] == "fail" else "warn",
+        )
+        for one in findings
+    ]
+    tables = _rejected_metrics(counts, defects)
+    writer = ArtifactWriter(destination)
+    evaluation = None
+    if data_docs:
+        with Evaluator(columns=[INGEST]) as evaluator:
+            evaluation = evaluator.evaluate(tables)
+            write_data_docs(writer, evaluation)
+    measured = {"degree_distribution": {}, "files": [], **NO_LISTS}
+    actions = {INGEST: "fail"}
+    report = _document(counts, tables, defects, evaluation, measured, actions=actions, passed=False)
+    writer.write_json(layout.VALIDATION_REPORT, report)
+
+
+def _rejected_metrics(counts: Mapping[str, Any], defects: Sequence[Defect]) -> Tables:
+    """Return the tables of metrics; what was not measured is None."""
+
+    def row(table: str, name: str, **known: Any) -> dict[str, Any]:
+        found = sum(defect.count for defect in defects if defect.name == name)
+        given = {"name": name, INGEST: found, **known}
+        return {column: given.get(column) for column in METRICS[table]}
+
+    nodes, edges = counts["num_nodes"], counts["num_edges"]
+    return {
+        "graph": [row("graph", counts["graph_name"], nodes=sum(nodes.values()), edges=sum(edges.values()))],
+        "node_types": [row("node_types", name, nodes=count) for name, count in nodes.items()],
+        "edge_types": [row("edge_types", name, edges=count) for name, count in edges.items()],
+        "features": [],
+    }

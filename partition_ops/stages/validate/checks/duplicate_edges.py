@@ -1,17 +1,9 @@
 """Edges that repeat an earlier edge of their type."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check, Finding, example
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.graph_facts import GraphFacts
+from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 
-def find(facts: GraphFacts) -> Iterable[Finding]:
+def find(facts: GraphFacts) -> Findings:
     for type_id, edges in facts.duplicates.items():
         examples = [
             example(

@@ -1,7 +1,5 @@
 """The user's own expectations, which Great Expectations checks."""
 
-from __future__ import annotations
-
 from partition_ops.stages.validate.check import Check
 
 CHECK = Check(

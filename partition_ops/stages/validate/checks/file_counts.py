@@ -1,17 +1,9 @@
 """Edge types whose files and counts differ in number."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check, Finding, example
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.graph_facts import GraphFacts
+from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 
-def find(facts: GraphFacts) -> Iterable[Finding]:
+def find(facts: GraphFacts) -> Findings:
     for edge_type, data, counts in zip(
         facts.metadata.edge_types, facts.metadata.edges, facts.metadata.num_edges_per_chunk, strict=True
     ):

@@ -1,17 +1,9 @@
 """What ``ingest`` found in the tables that the graph was made from, and did not reject."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check, Finding, example
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.graph_facts import GraphFacts
+from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 
-def find(facts: GraphFacts) -> Iterable[Finding]:
+def find(facts: GraphFacts) -> Findings:
     made = facts.document.get("ingest")
     for found in facts.source.read_json(made["data"])["findings"] if made else ():
         sentence = f"{found['check']} ({found['action']}): {found['sentence']}"

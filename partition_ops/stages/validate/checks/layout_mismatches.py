@@ -1,17 +1,9 @@
 """Chunks of a feature that do not fit together."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check, Finding, example
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.graph_facts import GraphFacts
+from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 
-def find(facts: GraphFacts) -> Iterable[Finding]:
+def find(facts: GraphFacts) -> Findings:
     for name, feature in facts.features.items():
         first = feature.first_layout
         for index, layout in feature.comparable_layouts.items():

@@ -1,7 +1,5 @@
 """Documents that cannot be used; the reader of ``metadata.json`` rejects them."""
 
-from __future__ import annotations
-
 from partition_ops.stages.validate.check import Check
 
 CHECK = Check(

@@ -1,7 +1,5 @@
 """Rows of edges with an ID that is not an integer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -11,17 +9,9 @@ INTEGER = re.compile(r"\s*-?[0-9]{1,25}\s*")
 
 
 def find(fields: Sequence[str]) -> bool:
-    two_ids = len(fields) == 2 and all(field.strip() for field in fields)  # other checks find the others
-    return two_ids and not all(map(_is_integer, fields))
-
-
-def parse_integer(field: str) -> int:
-    """Return the integer in a field in which the check finds nothing."""
-    return int(field)
-
-
-def _is_integer(field: str) -> bool:
-    return INTEGER.fullmatch(field) is not None and -(2**63) <= parse_integer(field) < 2**63
+    if len(fields) != 2 or not all(field.strip() for field in fields):
+        return False  # other checks find these rows
+    return not all(INTEGER.fullmatch(field) and -(2**63) <= int(field) < 2**63 for field in fields)
 
 
 CHECK = Check(

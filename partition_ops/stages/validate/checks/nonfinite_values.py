@@ -1,14 +1,6 @@
 """Features that hold NaN or infinity."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.check import Mask
-    from partition_ops.stages.validate.graph_facts import FeatureValues
+from partition_ops.stages.validate.check import Check, FeatureValues, Mask
 
 
 def find(block: FeatureValues) -> Mask | None:

@@ -1,14 +1,6 @@
 """Edges that end outside the nodes of their types."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.check import Mask
-    from partition_ops.stages.validate.graph_facts import EdgeRows
+from partition_ops.stages.validate.check import Check, EdgeRows, Mask
 
 
 def find(rows: EdgeRows) -> Mask | None:

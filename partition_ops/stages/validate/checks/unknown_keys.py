@@ -1,17 +1,9 @@
 """Parts of ``metadata.json`` that no stage reads."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check, Finding, example
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.graph_facts import GraphFacts
+from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 
-def find(facts: GraphFacts) -> Iterable[Finding]:
+def find(facts: GraphFacts) -> Findings:
     from partition_ops.chunked.metadata import known_metadata_keys
 
     keys = sorted(set(facts.document) - known_metadata_keys())

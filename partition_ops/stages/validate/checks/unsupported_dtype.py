@@ -1,17 +1,9 @@
 """Features that are not made of numbers."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from partition_ops.stages.validate.check import Check, Finding, example
-
-if TYPE_CHECKING:
-    from partition_ops.stages.validate.graph_facts import GraphFacts
+from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 
-def find(facts: GraphFacts) -> Iterable[Finding]:
+def find(facts: GraphFacts) -> Findings:
     for name, feature in facts.features.items():
         for file in feature.files:
             if file.layout is not None and file.index not in feature.layouts:

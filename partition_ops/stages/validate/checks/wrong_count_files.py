@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from partition_ops.stages.validate.check import Check, Finding, example
+from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 if TYPE_CHECKING:
-    from partition_ops.stages.validate.graph_facts import EdgeFile, FeatureFacts, GraphFacts
+    from partition_ops.stages.validate.graph_facts import EdgeFile, FeatureFacts
 
 
-def find(facts: GraphFacts) -> Iterable[Finding]:
+def find(facts: GraphFacts) -> Findings:
     for type_id, name, files in facts.edge_files_by_type():
         yield from _in_edges(facts, type_id, name, files)
     for feature in facts.features.values():
         yield from _in_feature(facts, feature)
 
 
-def _in_edges(facts: GraphFacts, type_id: int, name: str, files: list[EdgeFile]) -> Iterable[Finding]:
+def _in_edges(facts: GraphFacts, type_id: int, name: str, files: list[EdgeFile]) -> Findings:
     counts, total = facts.metadata.num_edges_per_chunk[type_id], facts.metadata.num_edges[type_id]
     if counts is None:
         rows = [file.rows for file in files if file.rows is not None]
@@ -37,7 +36,7 @@ def _in_edges(facts: GraphFacts, type_id: int, name: str, files: list[EdgeFile])
                 yield Finding(name, [example(found, file=key, chunk=index)])
 
 
-def _in_feature(facts: GraphFacts, feature: FeatureFacts) -> Iterable[Finding]:
+def _in_feature(facts: GraphFacts, feature: FeatureFacts) -> Findings:
     expected, total = feature.expected_rows_per_chunk, feature.expected_rows
     name, files = feature.feature.key, feature.files
     if expected is not None and len(expected) == len(files):

@@ -18,8 +18,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
+import partition_ops
 from partition_ops.errors import InvalidInputError, PartitionOpsError
 from partition_ops.stages.validate.expectations.suites import Suite, all_suites, merge_suites
 from partition_ops.stages.validate.metrics import METRICS, Tables
@@ -178,13 +179,15 @@ class Evaluator:
                 evaluated on its table.
             EvaluatorError: The child has died.
         """
-        _check_tables(tables)
+        for table, rows in tables.items():
+            for row in rows:
+                if set(row) != set(METRICS.get(table, ())):  # a bug in our code
+                    raise ValueError(f"table {table!r} has columns {sorted(row)}, not those of METRICS")
         self.wait_until_ready()
         self._evaluations += 1
         folder = Path(self._scratch.name) / f"evaluation-{self._evaluations}"
-        self._child.send(
-            {"tables": {table: _plain(tables.get(table, [])) for table in METRICS}, "folder": str(folder)}
-        )
+        plain = {table: _plain(tables.get(table, [])) for table in METRICS}
+        self._child.send({"tables": plain, "folder": str(folder)})
         answer = self._receive()
         outcomes = [Outcome(**outcome) for outcome in answer["outcomes"]]
         return Evaluation(outcomes, folder / "data_docs")
@@ -198,14 +201,6 @@ class Evaluator:
 
 def _column(expectation: Mapping[str, Any]) -> object:
     return expectation["config"].get("kwargs", {}).get("column")
-
-
-def _check_tables(tables: Tables) -> None:
-    """Raise ValueError if tables do not have the columns of `METRICS`, which is a bug in our code."""
-    for table, rows in tables.items():
-        for row in rows:
-            if set(row) != set(METRICS.get(table, ())):
-                raise ValueError(f"table {table!r} has columns {sorted(row)}, not those of METRICS")
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -237,10 +232,9 @@ class _Worker:
                 env=_environment(folder),
                 cwd=folder,
             )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        self.pid = self._process.pid
+        self._stdin: Any = self._process.stdin  # IO[bytes]: the child has both pipes
+        self._stdout: Any = self._process.stdout
 
     def send(self, message: dict[str, Any]) -> None:
         """Send one message.
@@ -290,7 +284,8 @@ class _Worker:
     def _death(self) -> EvaluatorError:
         code = self._process.wait()
         if code < 0:
-            return self._error(f"was ended by {_signal_name(-code)}", transient=True)
+            name = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
+            return self._error(f"was ended by {name}", transient=True)
         return self._error(f"ended with exit code {code}", transient=False)
 
     def _error(self, what: str, *, transient: bool) -> EvaluatorError:
@@ -303,34 +298,17 @@ class _Worker:
                 remedy="Free some space there, or set TMPDIR to a folder on a disk with more room.",
                 transient=transient,
             )
+        remedy = "This is a bug: please report it, with the suites."
+        if transient:
+            remedy = "Try again; the machine may be short of memory."
+        elif "No module named" in text:
+            remedy = "Install the dependencies as constraints.txt says."
         return EvaluatorError(
             f"The process of Great Expectations {what}",
             found="at the end of its log: " + text[-LONGEST_LOG:] if text else "nothing in its log",
-            remedy=_remedy(text, transient),
+            remedy=remedy,
             transient=transient,
         )
-
-    @property
-    def _stdin(self) -> IO[bytes]:
-        return _opened(self._process.stdin)
-
-    @property
-    def _stdout(self) -> IO[bytes]:
-        return _opened(self._process.stdout)
-
-
-def _remedy(log: str, transient: bool) -> str:
-    if transient:
-        return "Try again; the machine may be short of memory."
-    if "No module named" in log:
-        return "Install the dependencies as constraints.txt says."
-    return "This is a bug: please report it, with the suites."
-
-
-def _opened(stream: IO[bytes] | None) -> IO[bytes]:
-    if stream is None:
-        raise RuntimeError("the child was started without its pipes")
-    return stream
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -338,7 +316,8 @@ def _environment(home: Path) -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if name in KEPT_VARIABLES or name.startswith("LC_")
     }
-    paths = [_library(), os.environ.get("PYTHONPATH", "")]
+    library = str(Path(partition_ops.__file__).parent.parent)
+    paths = [library, os.environ.get("PYTHONPATH", "")]
     return {
         **kept,
         "HOME": str(home),
@@ -346,16 +325,3 @@ def _environment(home: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PYTHONSAFEPATH": "1",
     }
-
-
-def _library() -> str:
-    import partition_ops
-
-    return str(Path(partition_ops.__file__).parent.parent)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
