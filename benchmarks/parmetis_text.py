@@ -1,4 +1,4 @@
-"""Write and read ParMETIS's text, and compare with pyarrow and DGL.
+"""Write and read ParMETIS's text, and compare the writing with pyarrow.
 
     python -m benchmarks.parmetis_text [--scale 1] [--times 3] [--graph FOLDER] [--output FILE.json]
 
@@ -6,8 +6,8 @@ Writing: ``prepare --format parmetis`` beside pyarrow alone writing a CSV of the
 chunks twice, searches for duplicates and writes nodes, edges and statistics, in its own process, start
 included. pyarrow writes columns that are in memory, and only this is timed.
 
-Reading: ``convert-partition``, to all files that DGL loads, beside `benchmarks.parmetis_with_dgl`, each in a
-process of its own. Our ``pm-dglpart`` on two ranks makes four partitions, which is not timed.
+Reading: ``convert-partition``, to all files that DGL loads, in a process of its own. Our ``pm-dglpart`` on
+two ranks makes four partitions, which is not timed.
 
 The graph is that of `benchmarks.mag_graph`, generated unless ``--graph`` names it. Prints medians and their
 ratios as JSON.
@@ -82,20 +82,11 @@ def measure_reading(graph: Path, root: Path, times: int) -> dict[str, Any]:
     measure([*OURS, "schema", str(graph), "--output", schema])
     arguments = ["--input-dir", str(text), "--graph-name", name, "--schema", schema]
     arguments += ["--num-parts", str(PARTS), "--num-node-weights", weights, "--output"]
-    dgl = [sys.executable, "-m", "benchmarks.parmetis_with_dgl", str(text), name, weights]
-    ours, theirs = [], []
-    for i in range(times):  # alternately, so that changes of the machine's speed affect both
-        ours.append(measure([*OURS, "convert-partition", *arguments, str(root / f"ours{i}")]))
-        theirs.append(measure([*dgl, str(root / "theirs")]))
+    found = []
+    for i in range(times):
+        found.append(measure([*OURS, "convert-partition", *arguments, str(root / f"ours{i}")]))
         shutil.rmtree(root / f"ours{i}")
-    a, b = median(ours), median(theirs)
-    ratios = {"times_as_fast": round(b.wall / a.wall, 2), "share_of_memory": round(a.peak / b.peak, 3)}
-    return {
-        "ours": a.to_json(),
-        "dgl": b.to_json(),
-        **ratios,
-        "wanted": {"times_as_fast": 3, "share_of_memory": 0.5},
-    }
+    return {"ours": median(found).to_json()}
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ lock() {
     scratch=$(mktemp -d)
     make_venv "$scratch/venv"
     say "Installing the newest dependencies that fit pyproject.toml into a temporary environment"
-    run_pip "$scratch/venv/bin/python" -m pip install --progress-bar off '.[airflow,bench,cluster,dev,docs,mpi]'
+    run_pip "$scratch/venv/bin/python" -m pip install --progress-bar off '.[airflow,cluster,dev,docs,mpi]'
     {
         say "# Every version that 'make' installs. Renewed by 'make lock'; do not edit by hand."
         say "# A build such as '+cpu' is left out, so that the machine decides which one it takes."

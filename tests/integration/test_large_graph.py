@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import billion, gap_coding
+from benchmarks import billion
 from benchmarks.large_graph import write_large_graph
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import open_parhip
@@ -31,8 +31,6 @@ def test_the_same_arguments_give_the_same_graph(tmp_path: Path) -> None:
     run = open_store(str(tmp_path / "run"))
     prepare_graph(PrepareConfig(), open_store(str(folders[0])), run)  # every ID is in its range
     graph = open_parhip(run.local_copy(layout.PREPARED_GRAPH))
-    size, _, _ = gap_coding.measure(graph)  # raises an error if the code gives other neighbours
-    assert 1 <= size <= 3
     degrees = np.sort(np.diff(graph.offsets))
     assert degrees[-len(degrees) // 10 :].sum() > 0.3 * degrees.sum()  # skewed
 
