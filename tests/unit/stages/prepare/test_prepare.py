@@ -9,10 +9,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 
-from partition_ops.artifacts import layout
+from partition_ops.artifacts import layout, parhip
 from partition_ops.artifacts.parhip import NARROW_VERSION, open_parhip, read_degrees, read_parhip_slice
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.prepare import options
 from partition_ops.stages.prepare.half_edges import GROUP_HALF_EDGES, digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
@@ -82,8 +81,8 @@ def test_a_large_graph_has_neighbours_of_32_bits(tmp_path: Path, monkeypatch: py
     graph = library()
     source = open_store(str(graph.write(tmp_path / "g")))
     found = []
-    for name, most in (("wide", options.MOST_WIDE_EDGES), ("narrow", 0)):
-        monkeypatch.setattr(options, "MOST_WIDE_EDGES", most)
+    for name, most in (("wide", parhip.MOST_WIDE_EDGES), ("narrow", 0)):
+        monkeypatch.setattr(parhip, "MOST_WIDE_EDGES", most)
         store = open_store(str(tmp_path / name))
         prepare_graph(PrepareConfig(), source, store)
         found.append(store)
