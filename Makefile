@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
+.PHONY: help install demo up down status test test-long release-check test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -33,6 +33,9 @@ test: $(READY) ## Run the tests (about ten minutes), all but the long ones
 
 test-long: $(READY) ## Run the long tests: over many graphs, and with servers that train (about ten minutes)
 	@$(PYTHON) -m pytest -n 2 -m long tests/long tests/e2e tests/guide tests/integration
+
+release-check: docs ## Check Korean pages, error messages, and the site and Airflow's pages in Chromium
+	@$(PYTHON) -m pytest tests/release
 
 test-compose: $(READY) ## Bring docker-compose.yaml up with Docker or Podman and run a job on two workers
 	@$(PYTHON) -m pytest -m "not long" tests/compose

@@ -1,4 +1,4 @@
-"""Spark with two executors makes the same graph as DuckDB, to the byte. ``.ci/test_spark`` runs this file."""
+"""Spark with two executors makes the same graph as DuckDB, to the byte. ``.ci/run`` runs this file."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.pages import NOT_RUN, commands_to_run, indented_commands
 RUN_BY = {
     "CONTRIBUTING.md": ["tests/contributing.py", "tests/integration/test_adding_a_check.py"],
     "README.md": ["tests/integration/test_readme.py", "tests/integration/test_documentation.py"],
-    "docs/airflow.md": ["tests/unit/dags/test_dags.py", "tests/browser/test_pages_of_the_docs.py"],
+    "docs/airflow.md": ["tests/unit/dags/test_dags.py", "tests/release/test_pages_of_the_docs.py"],
     "docs/distributed.md": ["tests/guide/test_servers.py"],
     "docs/expectations.md": ["tests/integration/test_expectations.py"],
     "docs/graphbolt.md": ["tests/compat/test_dgl2.py"],
@@ -57,26 +57,6 @@ MENU = set(re.findall(r"([\w-]+\.md)$", (PROJECT / "mkdocs.yml").read_text(), re
 
 def test_every_page_is_in_the_menu() -> None:
     assert {path.name for path in (PROJECT / "docs").glob("*.md")} | {"README.md"} == MENU
-
-
-def test_the_messages_are_those_of_the_code() -> None:
-    found = BUILT["messages"]()
-    assert sum(map(len, found.values())) > 500
-    assert {"RejectedTablesError", "InvalidIdError", "EvaluatorError"} <= set(found)  # not of errors.py
-    assert "There are more partitions than nodes" in dict(found["UsageError"])
-    assert "| There are more partitions than nodes |" in BUILT["messages_by_class"]()
-
-
-def test_every_error_has_its_message_on_the_page() -> None:
-    """All but those that pass on the message of another error."""
-    assert BUILT["read_messages"]().unknown == [
-        "UsageError(f'{option.option_string}: {error}', found=repr(value))",
-        "UsageError(error.problem, found=error.found, expected=error.expected)",
-        "InvalidInputError(error.problem, found=error.found, expected=error.expected, remedy=remedy)",
-        "InvalidInputError(**answer['rejected'])",
-        "InvalidInputError(first.title, found=first.found + rows, expected=first.expected)",
-        "_Finding(error.problem, error.problem, None, found, expected)",
-    ]
 
 
 @pytest.fixture(scope="module")

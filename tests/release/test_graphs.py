@@ -16,11 +16,11 @@ from benchmarks.graphs_page import name, write_dag_runs, write_indexes
 from local_stack.airflow import BUCKET, DATABASE
 from partition_ops.artifacts.latest import latest_run
 from partition_ops.storage import Store, open_store
-from tests.browser.conftest import HOME, Save
 from tests.e2e.airflow_site import CONNECTION, DAG_ID, MANAGE, VIEWER, Run, Site, wait_until
 from tests.e2e.browser import Browser
 from tests.graphs import library
 from tests.growth import grown
+from tests.release.conftest import HOME, Save
 
 pytestmark = pytest.mark.e2e
 INPUT = f"s3://{BUCKET}/input/of-graphs"

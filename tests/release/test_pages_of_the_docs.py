@@ -13,11 +13,11 @@ import pytest
 from local_stack.airflow import airflow_environment
 from local_stack.folders import PROJECT, load_secrets
 from partition_ops.cli import main
-from tests.browser.conftest import Save
 from tests.e2e.airflow_site import CONNECTION, DAG_ID, OUTPUT, Run, Site, wait_until
 from tests.e2e.browser import PROGRAM, Browser
 from tests.e2e.guide import tools_on_path
 from tests.pages import commands_to_run
+from tests.release.conftest import Save
 
 pytestmark = pytest.mark.e2e
 AT_AMAZON = "https://s3.example.org"

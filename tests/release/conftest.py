@@ -1,8 +1,9 @@
-"""Tests in a browser that take minutes; ``.ci/run`` runs them, ``make test`` does not.
+"""Tests of what a release shows: translations, messages, and all pages in a browser.
 
-With the environment variable ``PICTURES``, a folder, they also write the pictures of the docs there::
+``make release-check`` runs them, and ``make test`` does not. With the environment variable ``PICTURES``, a
+folder, they also write the pictures of the docs there::
 
-    PICTURES=docs/images .venv/bin/python -m pytest tests/browser
+    PICTURES=docs/images .venv/bin/python -m pytest tests/release
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors that users get are found on the page of errors by their message."""
+"""The page of errors has the messages of the code, and users find the errors that they get on it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,33 @@ from local_stack.folders import PROJECT
 from tests.command_line import Called
 from tests.graphs import Edges, library
 
+BUILT = runpy.run_path(str(PROJECT / "docs/built_tables.py"))
+
+
+def test_the_messages_are_those_of_the_code() -> None:
+    found = BUILT["messages"]()
+    assert sum(map(len, found.values())) > 500
+    assert {"RejectedTablesError", "InvalidIdError", "EvaluatorError"} <= set(found)  # not of errors.py
+    assert "There are more partitions than nodes" in dict(found["UsageError"])
+    assert "| There are more partitions than nodes |" in BUILT["messages_by_class"]()
+
+
+def test_every_error_has_its_message_on_the_page() -> None:
+    """All but those that pass on the message of another error."""
+    assert BUILT["read_messages"]().unknown == [
+        "UsageError(f'{option.option_string}: {error}', found=repr(value))",
+        "UsageError(error.problem, found=error.found, expected=error.expected)",
+        "InvalidInputError(error.problem, found=error.found, expected=error.expected, remedy=remedy)",
+        "InvalidInputError(**answer['rejected'])",
+        "InvalidInputError(first.title, found=first.found + rows, expected=first.expected)",
+        "_Finding(error.problem, error.problem, None, found, expected)",
+    ]
+
 
 @pytest.fixture(scope="module")
 def rows() -> list[re.Pattern[str]]:
     """The messages of the page, with anything in place of what they fill in."""
-    found = runpy.run_path(str(PROJECT / "docs/built_tables.py"))["messages"]()
-    texts = [text for messages in found.values() for text, _ in messages]
+    texts = [text for messages in BUILT["messages"]().values() for text, _ in messages]
     return [
         re.compile(".*".join(map(re.escape, text.split("…"))), re.DOTALL)
         for text in texts
