@@ -16,7 +16,7 @@ from tests.e2e.airflow_site import INPUT, OUTPUT, TEXT_DAG_ID, Site
 from tests.graphs import library
 from tests.mpi import needs_parmetis
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 PARTS, PAPERS = 4, 120
 TASKS = ["convert_partition", "pm_dglpart", "publish", "text"]
 

@@ -17,7 +17,7 @@ from tests.e2e.airflow_site import CONNECTION, REPARTITION, Run, Site
 from tests.graphs import library
 from tests.growth import grown
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 INPUT = f"s3://{BUCKET}/input/growing"
 OUTPUT = f"s3://{BUCKET}/output-of-growing"
 LIST = f"s3://{BUCKET}/lists/graphs.yaml"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.contributing import Checkout
 from tests.graphs import library
 
@@ -23,6 +25,7 @@ print(largest_type_task(out).status().reason)
 """
 
 
+@pytest.mark.long
 def test_the_task_of_contributing(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path / "checkout")
     checkout.add(TASK)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.campaign.frame import DEFECT, all_cases, missing_cases, run_campaign
 
 SEED = "short"
 
 
+@pytest.mark.long
 def test_a_short_campaign_finds_no_defects_and_its_journal_goes_on(tmp_path: Path) -> None:
     cases = [case for case in all_cases().values() if case.short]
     without = missing_cases(cases)

@@ -56,6 +56,7 @@ def files_below(output: Store, prefix: str) -> dict[str, bytes]:
     return {entry.key: output.read_bytes(entry.key) for entry in output.list(prefix)}
 
 
+@pytest.mark.long
 @pytest.mark.charts
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(

@@ -133,6 +133,7 @@ def test_auto_cuts_no_more_than_metis_within_the_limits(
     assert task.notes["chosen"].startswith("best of ")
 
 
+@pytest.mark.long
 def test_any_number_of_cores_gives_the_same_tries(
     graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
