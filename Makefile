@@ -28,10 +28,10 @@ down: $(READY) ## Stop what 'make up' started
 status: $(READY) ## Show which services run, and their addresses
 	@$(PYTHON) -m local_stack status || true
 
-test: $(READY) ## Run the tests (about ten minutes), all but the long ones
+test: $(READY) ## Run the tests, all but the long ones (target: ten minutes on two cores)
 	@$(PYTHON) -m pytest -n 2 -m "not long"
 
-test-long: $(READY) ## Run the long tests: over many graphs, and with servers that train (about ten minutes)
+test-long: $(READY) ## Run the long tests: over many graphs, and with servers that train
 	@$(PYTHON) -m pytest -n 2 -m long tests/long tests/e2e tests/guide tests/integration
 
 release-check: docs ## Check Korean pages, error messages, and the site and Airflow's pages in Chromium
