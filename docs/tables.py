@@ -21,6 +21,7 @@ from partition_ops.options.declare import options_of
 from partition_ops.options.table import option_table
 from partition_ops.stages.convert.options import ForeignAssignment
 from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
+from partition_ops.stages.ingest import sources
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PreviousOptions, ProgramOptions
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -51,6 +52,7 @@ def verification_table() -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "checks": docs_table,
+    "sources": sources.docs_table,
     "verification": verification_table,
     "options-run": partial(options_table, PreviousOptions, RunConfig, ExpectationSuites, form=True),
     "options-airflow": partial(

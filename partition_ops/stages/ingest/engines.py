@@ -20,6 +20,14 @@ from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageEr
 from partition_ops.stages.ingest.memory_shares import MemoryShares
 
 BATCH = 1 << 14  # rows
+TYPES = {  # of graph.yaml, in DuckDB's words
+    "text": "VARCHAR",
+    "int64": "BIGINT",
+    "float64": "DOUBLE",
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
 FILE_INDEX, ROW_INDEX = "file index", "row index"  # columns beside those of a table
 STAGED_ROWS = 1 << 15  # in a row group: each thread has one in memory
 SPARK_SQL = {

@@ -19,7 +19,7 @@ from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.graph_file import PARTS, FeatureColumn, Split
 from partition_ops.stages.ingest.numbering import KEY
 from partition_ops.stages.ingest.problems import SHOWN, Problem, count_of, shown
-from partition_ops.stages.ingest.sources import Source
+from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import Transform, hashes_of, numbers_of, texts_of, transform_of
 
 BLOCK = 1 << 16  # rows that transforms are fitted to at a time, fewer if they are wide
@@ -52,7 +52,7 @@ class Columns:
 
     type_name: str
     where: str
-    source: Source
+    source: ParquetTable
     features: Sequence[FeatureColumn]
     label: str = ""
     task: str = "classification"
@@ -384,7 +384,7 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
 
 
-def _width(source: Source, column: str) -> int:
+def _width(source: ParquetTable, column: str) -> int:
     """Return how many numbers a value of a column has, from the first row that has one."""
     if not pa.types.is_list(source.schema.field(column).type):
         return 1

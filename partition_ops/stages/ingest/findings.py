@@ -16,7 +16,7 @@ from partition_ops.stages.ingest.features import Columns
 from partition_ops.stages.ingest.graph_file import EdgeTable
 from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of
 from partition_ops.stages.ingest.problems import Problem, count_of, rows_where, sentences
-from partition_ops.stages.ingest.sources import Source
+from partition_ops.stages.ingest.tables import ParquetTable
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Findings:
 
     engine: TableEngine
     duckdb: DuckDB
-    sources: Mapping[str, Source]
+    sources: Mapping[str, ParquetTable]
     tables: Mapping[str, ibis.Table]
     problems: list[Problem]
 

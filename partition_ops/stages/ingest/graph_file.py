@@ -69,7 +69,7 @@ class TableFile:
 
     Attributes:
         paths: Paths, patterns or folders as they are written.
-        format: ``parquet``, ``csv``, ``json`` or ``arrow``; None if names of files say so.
+        format: Name of the `TableSource` that reads the files; None if their names say so.
         delimiter: Of CSV; None for the one that the header has most of: a comma, tab, semicolon or ``|``.
         quote: Around values of CSV, and twice inside of them; empty for none.
         sql: A query, instead of paths.

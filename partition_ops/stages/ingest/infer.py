@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.ingest.delta_tables import LOG
 from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted
-from partition_ops.stages.ingest.find_tables import FORMATS, FoundTable, find_table
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.memory_shares import share_memory
 from partition_ops.stages.ingest.problems import count_of
-from partition_ops.stages.ingest.sources import Source, open_table, text_columns
+from partition_ops.stages.ingest.sources import file_suffixes, table_sources
+from partition_ops.stages.ingest.tables import ParquetTable, find_table, open_table
 from partition_ops.storage import Store, open_store
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -51,7 +49,7 @@ class Table:
 
     name: str
     path: str
-    source: Source
+    source: ParquetTable
     distinct: dict[str, int] = field(default_factory=dict)
     nulls: dict[str, int] = field(default_factory=dict)
     splits: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -86,9 +84,9 @@ def infer_graph_file(folder: Store) -> str:
         finally:
             duckdb.close()
     if not tables:
-        suffixes = ", ".join(suffix for several in FORMATS.values() for suffix in several)
         raise InvalidInputError(
-            f"There are no tables below {folder.uri}", expected=f"files whose names end with {suffixes}"
+            f"There are no tables below {folder.uri}",
+            expected=f"files whose names end with {', '.join(file_suffixes())}",
         )
     edges = [table for table in tables if _is_edges(table)]
     nodes = [table for table in tables if table.key and table not in edges]
@@ -107,40 +105,28 @@ def _tables(folder: Store, scratch: Path, duckdb: DuckDB) -> list[Table]:
     groups: dict[str, list[str]] = {}
     keys = [entry.key for entry in folder.list()]
     graphs = tuple(f"{key.removesuffix(METADATA)}" for key in keys if key.endswith(f"/{METADATA}"))
-    deltas = tuple({key.partition(LOG)[0] for key in keys if f"/{LOG}" in key})
+    marks = [f"/{kind.mark}" for kind in table_sources() if kind.mark]
+    whole = {key.partition(mark)[0] for mark in marks for key in keys if mark in key}
+    suffixes = file_suffixes()
     for key in keys:
         if key.startswith(graphs) or re.search(r"(^|/)[._]", key):  # of a graph that was made here, or hidden
             continue
-        if key.startswith(deltas):
-            delta = next(root for root in deltas if key.startswith(root)).rstrip("/")
-            groups.setdefault(delta, []).append(delta)
-        elif key.lower().endswith(tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes)):
+        root = next((root for root in whole if key.startswith(f"{root}/")), None)
+        if root is not None:
+            groups.setdefault(root, []).append(root)
+        elif key.lower().endswith(suffixes):
             groups.setdefault(_pattern(key), []).append(key)
     found = []
     for index, (pattern, keys) in enumerate(sorted(groups.items())):
         path = pattern if len(keys) > 1 else keys[0]
         place = scratch / f"table{index}"
         place.mkdir()
-        spec = find_table(TableFile((path,)), folder, open_store, path)
-        table = Table(_name(path), path, _open(spec, place, duckdb))
+        files = find_table(TableFile((path,)), folder, open_store, path)
+        table = Table(_name(path), path, open_table(files, None, [], place, duckdb, path))
         _measure(table, duckdb)
         _find_splits(table, duckdb)
         found.append(table)
     return found
-
-
-def _open(found: FoundTable, scratch: Path, duckdb: DuckDB) -> Source:
-    """Open a table with all of its columns; keys of CSV stay text if they are not plain numbers."""
-    first = found.files[0]
-    path = first.store.local_copy(first.entry.key)
-    if found.format == "parquet":
-        columns = [*pq.read_schema(path).names, *first.folders]
-    elif found.format == "arrow":
-        with pa.memory_map(str(path)) as stream:
-            columns = pa.ipc.open_file(stream).schema.names
-    else:
-        columns = text_columns(found, duckdb)
-    return open_table(found, columns, [], scratch, duckdb, found.name)
 
 
 def _pattern(key: str) -> str:
@@ -156,7 +142,10 @@ def _pattern(key: str) -> str:
 def _name(path: str) -> str:
     """Return the name of a table, from its path."""
     head, _, name = path.rpartition("/")
-    plain = re.sub(r"[^A-Za-z0-9_]+$", "", re.split(r"[*.]", name)[0]) or head.rpartition("/")[2]
+    plain = (
+        re.sub(r"[^A-Za-z0-9_]+$", "", re.split(r"[*.]", name)[0])
+        or head.removesuffix("/**").rpartition("/")[2]
+    )
     if plain.endswith("ies"):
         return f"{plain[:-3]}y"
     return plain[:-1] if plain.endswith("s") and not plain.endswith("ss") else plain

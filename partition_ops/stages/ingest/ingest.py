@@ -23,7 +23,6 @@ from partition_ops.errors import UsageError
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
 from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
-from partition_ops.stages.ingest.find_tables import FoundTable, OpenRoot, find_table
 from partition_ops.stages.ingest.findings import Findings
 from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
 from partition_ops.stages.ingest.memory_shares import share_memory
@@ -32,7 +31,8 @@ from partition_ops.stages.ingest.numbering import KEY, Ends, Numbered, Numbering
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.ingest.previous_graph import MANIFEST, key_files, read_manifest
 from partition_ops.stages.ingest.problems import Problem, reject
-from partition_ops.stages.ingest.sources import Source, open_table
+from partition_ops.stages.ingest.table_source import OpenRoot
+from partition_ops.stages.ingest.tables import FoundTable, ParquetTable, find_table, open_table
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.store import StoredObject, json_bytes
 from partition_ops.system.json_documents import check_document
@@ -175,7 +175,7 @@ class _Ingestion:
         self.writer = GraphWriter(writer.destination, graph.graph_name, writer.wrote)
         self.destination = destination
         self.problems: list[Problem] = []
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, ParquetTable] = {}
         self.tables: dict[str, ibis.Table] = {}
         self.states: dict[str, dict[str, Any]] = {"node_types": {}, "edge_types": {}}
         self.memory = share_memory(config.memory)
@@ -374,7 +374,7 @@ class _Ingestion:
             partial(found.rows_of, columns, keys, numbered),
         ).write()
 
-    def _schema(self, names: list[str], source: Source, as_text: bool) -> pa.Schema:
+    def _schema(self, names: list[str], source: ParquetTable, as_text: bool) -> pa.Schema:
         own = {ORIG_ID: pa.int64(), KEY: pa.string() if as_text else pa.int64()}
         return pa.schema([(n, own[n] if n in own else source.schema.field(n).type) for n in names])
 

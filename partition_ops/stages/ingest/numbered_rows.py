@@ -17,7 +17,7 @@ from partition_ops.stages.ingest.features import BLOCK, Columns
 from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable
 from partition_ops.stages.ingest.memory_shares import MemoryShares
 from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of
-from partition_ops.stages.ingest.sources import Source
+from partition_ops.stages.ingest.tables import ParquetTable
 
 JOINED_SHARE = 0.6  # of the engine's memory for the keys of both ends of edges, beside what sorts them
 
@@ -109,7 +109,7 @@ class _Rows:
         return table.slice(0, count)
 
 
-def _batches(source: Source, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
+def _batches(source: ParquetTable, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
     """Yield columns of a table in the order of its files and rows, about ``size`` bytes at a time."""
     for path in source.paths:
         with pq.ParquetFile(path, memory_map=True) as file:

@@ -22,7 +22,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, TableEngine
 from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable
 from partition_ops.stages.ingest.problems import Problem, count_of, rows_where, sentences, shown
-from partition_ops.stages.ingest.sources import Source
+from partition_ops.stages.ingest.tables import ParquetTable
 
 KEY = "key"
 JOINED_ROW = 64  # bytes of a row of a hash table, without its key
@@ -34,7 +34,7 @@ SEPARATOR, ESCAPES = "|", (("%", "%25"), ("|", "%7C"))
 class Ends:
     """Columns of a table with keys of a node type."""
 
-    source: Source
+    source: ParquetTable
     table: ibis.Table
     columns: tuple[str, ...]
     about: str
@@ -278,7 +278,7 @@ class Numbering:
 
 
 def ends_of(
-    graph: GraphFile, sources: Mapping[str, Source], tables: Mapping[str, ibis.Table]
+    graph: GraphFile, sources: Mapping[str, ParquetTable], tables: Mapping[str, ibis.Table]
 ) -> dict[str, list[Ends]]:
     """Return, by node type, the columns of all edge tables that name its keys."""
     found: dict[str, list[Ends]] = {node.name: [] for node in graph.nodes}

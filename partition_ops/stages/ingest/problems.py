@@ -10,7 +10,7 @@ import ibis
 
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.engines import DuckDB, ibis_types, parquet, quoted
-from partition_ops.stages.ingest.sources import Source
+from partition_ops.stages.ingest.tables import ParquetTable
 
 SHOWN = 10
 LONGEST = 60  # characters of a value in a message
@@ -86,7 +86,11 @@ def reject(problems: Sequence[Problem], where: str, counts: Mapping[str, Any]) -
 
 
 def rows_where(
-    source: Source, condition: ibis.Deferred | Any, columns: Sequence[str], duckdb: DuckDB, limit: int = SHOWN
+    source: ParquetTable,
+    condition: ibis.Deferred | Any,
+    columns: Sequence[str],
+    duckdb: DuckDB,
+    limit: int = SHOWN,
 ) -> list[dict[str, Any]]:
     """Return the first rows of a table that fulfil a condition, with `FILE` and `ROW` (from 0).
 
@@ -109,7 +113,7 @@ def rows_where(
     return duckdb.rows(chosen.order_by(FILE, ROW).limit(limit))
 
 
-def sentences(source: Source, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[str]:
+def sentences(source: ParquetTable, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[str]:
     """Return a sentence for each row of `rows_where`: values of columns, file and row."""
     return [
         f"{', '.join(f'{name} {shown(row[name])}' for name in columns)}"

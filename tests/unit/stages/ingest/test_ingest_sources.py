@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import fastavro
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -17,6 +18,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.stages.ingest.infer import infer_graph_file
+from partition_ops.storage import open_store
 from tests.tables import edges, feature, ingest, keys, write_csv, write_json_lines
 
 PLACES = [{"id": n, "name": f"place {n}", "size": float(n * n)} for n in (30, 4, 200)]
@@ -76,6 +79,14 @@ def as_arrow_stream(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
     return f"{name}.arrows"
 
 
+def as_avro(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    kinds = {int: "long", float: "double", str: "string"}
+    fields = [{"name": key, "type": kinds[type(value)]} for key, value in rows[0].items()]
+    with (folder / f"{name}.avro").open("wb") as stream:
+        fastavro.writer(stream, {"type": "record", "name": name, "fields": fields}, rows)
+    return f"{name}.avro"
+
+
 def as_duckdb(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
     table = pa.Table.from_pylist(rows)
     with duckdb.connect(str(folder / "all.duckdb")) as connection:
@@ -115,6 +126,7 @@ FORMATS: list[Callable[[Path, str, list[dict[str, Any]]], str]] = [
     as_json,
     as_arrow,
     as_arrow_stream,
+    as_avro,
     as_duckdb,
     as_sqlite,
 ]
@@ -129,6 +141,20 @@ def test_formats(tmp_path: Path, write: Callable[..., str]) -> None:
     assert feature(tmp_path / "graph", "place", "size").tolist() == [16.0, 900.0, 40000.0]
     assert edges(tmp_path / "graph", "place:road:place") == [(0, 2), (1, 0), (2, 1)]
     assert feature(tmp_path / "graph", "place:road:place", "weight", edges=True).tolist() == [1.0, 7.5, 2.0]
+
+
+@pytest.mark.parametrize("write", [one for one in FORMATS if one not in (as_duckdb, as_sqlite)])
+def test_every_kind_of_files_can_be_proposed(tmp_path: Path, write: Callable[..., str]) -> None:
+    write(tmp_path, "places", PLACES)
+    write(tmp_path, "roads", ROADS)
+    proposal = infer_graph_file(open_store(str(tmp_path)))
+    assert "\n  place:\n    table: places" in proposal and "    table: roads" in proposal
+
+
+def test_an_unknown_format_names_the_known_ones(tmp_path: Path) -> None:
+    write_graph(tmp_path, "{path: places.xml, format: xml}")
+    with pytest.raises(InvalidInputError, match=r"no format 'xml' of tables.*'parquet', 'csv', 'json'"):
+        ingest(tmp_path, tmp_path / "graph")
 
 
 def write_graph(folder: Path, places: str, **changes: str) -> None:

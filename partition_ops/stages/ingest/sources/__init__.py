@@ -1,0 +1,44 @@
+"""The kinds of tables: a file for each, which names its class in ``SOURCE``, and entry points of packages."""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+from partition_ops.stages.ingest.table_source import TableSource
+
+ENTRY_POINTS = "partition_ops.sources"
+FIRST = ("parquet", "csv", "json_lines", "arrow")  # in lists; the others follow in alphabetical order
+
+
+def table_sources() -> list[type[TableSource]]:
+    """Return all kinds of tables, those of this folder first. This imports none of their libraries."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    names = [*FIRST, *(name for name in names if name not in FIRST)]
+    built_in = [import_module(f"{__name__}.{name}").SOURCE for name in names]
+    return [*built_in, *(entry.load() for entry in _installed(tuple(sys.path)))]
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the plug-ins on the module path; the search reads the metadata of all installed packages."""
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def file_suffixes() -> tuple[str, ...]:
+    """Return how the names of files end that are tables."""
+    return tuple(suffix for kind in table_sources() for suffix in kind.suffixes)
+
+
+def docs_table() -> list[str]:
+    """Return the lines of the table of formats in docs/tables.md."""
+    rows = [
+        f"| {kind.title} | `{kind.name}` | {', '.join(f'`{suffix}`' for suffix in kind.suffixes)}"
+        f" | {kind.value_types} |"
+        for kind in table_sources()
+        if kind.suffixes
+    ]
+    return ["| Files | `format` | Names | Types |", "|---|---|---|---|", *rows]

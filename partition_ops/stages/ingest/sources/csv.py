@@ -1,0 +1,212 @@
+"""CSV files with a header, and `TextSource`: files whose types DuckDB finds from their values."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from abc import abstractmethod
+from codecs import getincrementaldecoder
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from io import BufferedReader
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.ingest.engines import TYPES, literal, quoted
+from partition_ops.stages.ingest.table_source import FoundFile, TableSource
+
+SHOWN_VALUES = 3
+DELIMITERS = ",\t;|"
+LONGEST_HEADER = 1 << 20  # bytes
+SHOWN_BYTES = 16
+UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column without values
+
+
+class TextSource(TableSource):
+    """Text with values: a column has one type in all files."""
+
+    value_types = "found from the values"
+    errors = (EOFError, zlib.error)  # by gzip
+
+    def columns(self, file: FoundFile) -> list[str]:
+        return list(self._described[file.name])
+
+    def read(self, file: FoundFile, columns: Sequence[str]) -> str:
+        return self.reader(file, {**self._described[file.name], **self._types})
+
+    @abstractmethod
+    def reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
+        """Return an expression of DuckDB that reads a file; without types, it finds them."""
+
+    def check(self, file: FoundFile) -> None:
+        """Raise `InvalidInputError` if a file is not text of this kind."""
+
+    @cached_property
+    def _described(self) -> dict[str, dict[str, str]]:
+        """DuckDB's types of all columns, from the first rows, by the names of files."""
+        found = {}
+        for file in self.files:
+            self.check(file)
+            rows = self.duckdb.query(f"DESCRIBE SELECT * FROM {self.reader(file, None)}")
+            found[file.name] = {str(row[0]): str(row[1]) for row in rows}
+        return found
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        """The types in all files of the columns that are used."""
+        names = [name for name in self.used if name in self._described[self.files[0].name]]
+        return {name: self._type(name) for name in names}
+
+    def _type(self, name: str) -> str:
+        """Return the type of a column in all files.
+
+        Raises:
+            InvalidInputError: The files do not agree.
+        """
+        if name in self.types:
+            return TYPES[self.types[name]]
+        if name in self.keys and self.name == "csv":
+            return "VARCHAR"
+        kinds: dict[str, FoundFile] = {}  # the first file of each type
+        for file in self.files:
+            kinds.setdefault(self._described[file.name][name], file)
+        if set(kinds) == {"BIGINT", "DOUBLE"}:
+            return "DOUBLE"
+        for empty in UNKNOWN & kinds.keys():
+            files = [file for file in self.files if self._described[file.name][name] == empty]
+            if len(kinds) > 1 and not any(self._has_values(file, name) for file in files):
+                del kinds[empty]
+        if len(kinds) > 1:
+            raise self.mixed_types(
+                name, [(kind, file.name + self._texts(name, kind, kinds)) for kind, file in kinds.items()]
+            )
+        return next(iter(kinds))
+
+    def _texts(self, column: str, kind: str, kinds: Mapping[str, FoundFile]) -> str:
+        """Return, for the file with text, the first values that are none of the other type, as a clause."""
+        other = next((one for one in kinds if one != "VARCHAR"), "VARCHAR")
+        if kind != "VARCHAR" or other in UNKNOWN:
+            return ""
+        value = quoted(column)
+        rows = self.duckdb.query(
+            f"SELECT {value} FROM {self.reader(kinds[kind], None)}"
+            f" WHERE {value} IS NOT NULL AND TRY_CAST({value} AS {other}) IS NULL LIMIT {SHOWN_VALUES}"
+        )
+        return f", such as {', '.join(repr(row[0]) for row in rows)}" if rows else ""
+
+    def _has_values(self, file: FoundFile, name: str) -> bool:
+        return bool(self.duckdb.query(f"SELECT count({quoted(name)}) FROM {self.reader(file, None)}")[0][0])
+
+
+class CSVSource(TextSource):
+    name, title = "csv", "CSV, with a header"
+    suffixes = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+    value_types = "found from the values; **keys are text**, because `007` is not `7`"
+
+    def check(self, file: FoundFile) -> None:
+        self._header(file)
+
+    def reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
+        return self._reader(file, f", types = {struct(types)}" if types else "")
+
+    def _reader(self, file: FoundFile, more: str) -> str:
+        """Return a call of DuckDB that reads a file.
+
+        DuckDB does not guess how the file is written: it could skip all lines before a broken one.
+        """
+        quote = literal(self.spec.quote)
+        dialect = f"delim = {literal(self._delimiter(file))}, quote = {quote}, escape = {quote}"
+        always = "header = true, skip = 0, hive_partitioning = false"
+        return f"read_csv({literal(str(file.path))}, {always}, {dialect}{compression(file)}{more})"
+
+    def _header(self, file: FoundFile) -> str:
+        """Return the first line.
+
+        Raises:
+            InvalidInputError: It is missing, or is not text.
+        """
+        with _binary(file) as stream:
+            line = stream.readline(LONGEST_HEADER)
+        if not line:
+            raise InvalidInputError(
+                f"{self.about}{file.name} is empty", expected="a line with the names of its columns"
+            )
+        try:
+            text = getincrementaldecoder("utf-8-sig")().decode(line)
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise InvalidInputError(
+                f"{self.about}{file.name} is not text in UTF-8",
+                found=f"it begins with {line[:SHOWN_BYTES]!r}",
+                expected="a line with the names of its columns",
+                remedy="Write it again in UTF-8, or set the 'format' of the table in graph.yaml.",
+            )
+        return text
+
+    def _delimiter(self, file: FoundFile) -> str:
+        """Return the delimiter: by default, what the header has most of."""
+        if self.spec.delimiter or ".tsv" in file.name:
+            return self.spec.delimiter or "\t"
+        return max(DELIMITERS, key=self._header(file).count)
+
+    def explain(self, error: Exception) -> Exception:
+        """Return DuckDB's error about the first line of a file that has other columns than the header.
+
+        With the types unknown, DuckDB says only that it cannot detect how a file is written.
+
+        Raises:
+            InvalidInputError: A line ends with other characters than the first one.
+        """
+        if isinstance(error, self.duckdb.errors):
+            with suppress(csv.Error, OSError, *self.errors):
+                return next(filter(None, map(self._broken_line, self.files)), error)
+        return error
+
+    def _broken_line(self, file: FoundFile) -> Exception | None:
+        quote = self.spec.quote
+        quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+        names = next(csv.reader([self._header(file)], delimiter=self._delimiter(file), **quoting))
+        columns = ", ".join(f"'{place}': 'VARCHAR'" for place, _ in enumerate(names))
+        known = f", auto_detect = false, columns = {{{columns}}}"
+        try:
+            self.duckdb.query(f"SELECT count(*) FROM {self._reader(file, known)}")
+        except self.duckdb.errors as error:
+            if "state machine" in str(error):
+                self._check_line_ends(file)
+            return error
+        return None
+
+    def _check_line_ends(self, file: FoundFile) -> None:
+        with _binary(file) as stream:
+            end = _line_end(stream.readline())
+            for number, line in enumerate(stream, 2):
+                if _line_end(line) not in (end, ""):
+                    raise InvalidInputError(
+                        f"{self.about}{file.name} has lines with different ends",
+                        found=f"{end} after line 1, {_line_end(line)} after line {number}",
+                        expected="the same characters after every line",
+                        remedy="Write the file again with one of them.",
+                    )
+
+
+def struct(types: Mapping[str, str]) -> str:
+    """Return types by column in DuckDB's SQL."""
+    return f"{{{', '.join(f'{literal(name)}: {literal(kind)}' for name, kind in types.items())}}}"
+
+
+def compression(file: FoundFile) -> str:
+    """Return the argument of DuckDB's functions for a file that gzip has packed; empty for others."""
+    return ", compression = 'gzip'" if file.name.endswith(".gz") else ""
+
+
+def _binary(file: FoundFile) -> gzip.GzipFile | BufferedReader:
+    return gzip.open(file.path) if compression(file) else file.path.open("rb")
+
+
+def _line_end(line: bytes) -> str:
+    return "CRLF" if line.endswith(b"\r\n") else "LF" if line.endswith(b"\n") else ""
+
+
+SOURCE = CSVSource

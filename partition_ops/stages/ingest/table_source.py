@@ -1,0 +1,288 @@
+"""`TableSource`: how a kind of table is found and read. `Place`: where ``graph.yaml`` says that a table is.
+
+A kind is a class in a file of ``sources/``, or an entry point of the group ``partition_ops.sources``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.ingest.engines import DuckDB
+from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.storage import Store, StoredObject
+from partition_ops.storage.local_store import LocalStore
+
+OpenRoot = Callable[[str], Store]
+GLOB = r"[*?\[]"
+ROWS = 1 << 13  # in memory as Python's values
+WORDS = {  # of DuckDB, Arrow and SQLite for types, in those of graph.yaml
+    **dict.fromkeys(("VARCHAR", "string"), "text"),
+    **dict.fromkeys(("BIGINT", "integer"), "int64"),
+    **dict.fromkeys(("DOUBLE", "double", "real"), "float64"),
+    **dict.fromkeys(("BOOLEAN",), "bool"),
+    **dict.fromkeys(("DATE", "date32[day]"), "date"),
+    **dict.fromkeys(("TIMESTAMP", "timestamp[us]"), "timestamp"),
+}
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file of a table, where it is stored.
+
+    Attributes:
+        store: Its root.
+        entry: Its key below the root, size and tag.
+        name: As messages name it.
+        folders: Columns in the names of folders, such as ``year=2024``, or in the log of a Delta table.
+        types: Types of these columns, if they are known.
+    """
+
+    store: Store
+    entry: StoredObject
+    name: str
+    folders: Mapping[str, str | None]
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> StoredObject:
+        """The file for the record of a task, with its URI as the key."""
+        return StoredObject(self.store.uri_of(self.entry.key), self.entry.size, self.entry.tag)
+
+    @property
+    def path(self) -> Path:
+        """The file on the local disk; an object on S3 is downloaded once."""
+        return self.store.local_copy(self.entry.key)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What ``graph.yaml`` says about where a table, or a part of it, is.
+
+    Attributes:
+        spec: The table.
+        source: Folder of ``graph.yaml``.
+        store: Root of the path; ``source`` for a connection.
+        pattern: A path, a pattern or a folder below the root; empty for the root itself.
+        where: What the table is for, for messages.
+    """
+
+    spec: TableFile
+    source: Store
+    store: Store
+    pattern: str
+    where: str
+
+    @classmethod
+    def of(cls, path: str, spec: TableFile, source: Store, open_root: OpenRoot, where: str) -> Place:
+        """Return the place of a path or pattern."""
+        if "://" not in path and not path.startswith("/"):
+            plain = posixpath.normpath(path) + ("/" if path.endswith("/") else "")
+            if not plain.startswith(".."):
+                return cls(spec, source, source, "" if plain in (".", "./") else plain, where)
+            path = posixpath.normpath(f"{source.uri}/{path}") if isinstance(source, LocalStore) else path
+        fixed = re.split(GLOB, path)[0]
+        root = fixed[: fixed.rfind("/")] if "/" in fixed else "."
+        if root.endswith(":/"):  # s3://bucket
+            return cls(spec, source, open_root(path), "", where)
+        return cls(spec, source, open_root(root or "/"), path[len(root) + 1 :], where)
+
+    @cached_property
+    def file(self) -> StoredObject | None:
+        """The object that the path names; None if it names a folder or is a pattern."""
+        plain = self.pattern and not self.pattern.endswith("/") and not re.search(GLOB, self.pattern)
+        return self.store.stat(self.pattern) if plain else None
+
+    @cached_property
+    def folder(self) -> str | None:
+        """The folder that the path names: ``""`` or a key that ends with ``/``; None otherwise."""
+        if self.spec.connection or re.search(GLOB, self.pattern) or self.file is not None:
+            return None
+        return f"{self.pattern.rstrip('/')}/" if self.pattern else ""
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Yield the keys that begin with a prefix in the folder that the path names."""
+        if self.folder is not None:
+            yield from (entry.key for entry in self.store.list(self.folder + prefix))
+
+    @cached_property
+    def files(self) -> list[FoundFile]:
+        """The file, or those in the folder or of the pattern, in the order of their keys; not hidden ones."""
+        if self.file is not None:
+            return [self.found(self.file)]
+        pattern = self.pattern if self.folder is None else f"{self.folder}**"
+        prefix = re.split(GLOB, pattern)[0]
+        prefix = prefix[: prefix.rfind("/") + 1]
+        matches = re.compile(_regular_expression(pattern)).fullmatch
+        return [
+            self.found(entry)
+            for entry in self.store.list(prefix)
+            if matches(entry.key) and not re.search(r"(^|/)[._]", entry.key.removeprefix(prefix))
+        ]
+
+    def found(self, entry: StoredObject) -> FoundFile:
+        """Return an object below the root as a file, with columns from the names of its folders."""
+        name = entry.key if self.store is self.source else f"{self.store.uri}/{entry.key}"
+        parts = [part.partition("=") for part in entry.key.split("/")[:-1]]
+        folders = {name: value for name, equals, value in parts if equals and name}
+        return FoundFile(self.store, entry, name, folders)
+
+
+def _regular_expression(pattern: str) -> str:
+    """Return the regular expression of a pattern: ``*`` stays in a folder, ``**`` goes through folders."""
+    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]]+\])", pattern)
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(known.get(p) or (p if p.startswith("[") else re.escape(p)) for p in parts if p)
+
+
+@dataclass
+class TableSource(ABC):
+    """A kind of table; an instance reads one table.
+
+    Class attributes:
+        name: The kind, which a table of files can have as its ``format`` in ``graph.yaml``.
+        title: The same for readers.
+        suffixes: How the names of its files end.
+        value_types: Which types the columns have, for readers.
+        mark: How keys in a folder begin that is one table of this kind.
+        connection: An example of the URL of a server; empty for files.
+        errors: What its library raises if it cannot read a file, beside DuckDB's and Arrow's errors.
+
+    Attributes:
+        spec: The table in ``graph.yaml``.
+        files: Its files, as `find` has returned them.
+        where: What the table is for, for messages.
+        duckdb: Reads files for kinds without a reader of their own.
+        scratch: Folder for files that are written.
+        used: Columns that are used.
+        keys: Those of them that are keys.
+        types: Types of columns in the words of ``graph.yaml``. They are set later, unless the kind does it.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    value_types: ClassVar[str] = "those of the file"
+    mark: ClassVar[str] = ""
+    connection: ClassVar[str] = ""
+    errors: ClassVar[tuple[type[Exception], ...]] = ()
+
+    spec: TableFile
+    files: Sequence[FoundFile]
+    where: str
+    duckdb: DuckDB
+    scratch: Path
+    used: Sequence[str] = ()
+    keys: Collection[str] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, place: Place) -> list[FoundFile]:
+        """Return the files of this kind in a place, without reading rows; none if it has another kind.
+
+        Raises:
+            InvalidInputError: The table is of this kind, but cannot be used.
+        """
+        named = place.spec.format
+        if place.spec.sql or not cls.suffixes or named not in (None, cls.name):
+            return []
+        return [file for file in place.files if named or file.name.lower().endswith(cls.suffixes)]
+
+    @abstractmethod
+    def columns(self, file: FoundFile) -> list[str]:
+        """Return the names of the columns of a file."""
+
+    @abstractmethod
+    def read(self, file: FoundFile, columns: Sequence[str]) -> Path | str:
+        """Return a Parquet file with some columns of a file, or an expression of DuckDB that reads them."""
+
+    def explain(self, error: Exception) -> Exception:
+        """Return a more exact error of the library for one that it has raised, if there is one."""
+        return error
+
+    @property
+    def about(self) -> str:
+        """What the table is for, as the beginning of a message that names the table."""
+        return "" if self.where == self.spec.name else f"{self.where}: "
+
+    def write_parquet(
+        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], columns: Sequence[str]
+    ) -> Path:
+        """Write columns of batches to a new Parquet file, and return it."""
+        path = self.scratch / f"read{len([*self.scratch.glob('read*')])}.parquet"
+        kept = pa.schema([(name, schema.field(name).type) for name in columns])
+        with pq.ParquetWriter(path, kept) as writer:
+            for batch in batches:
+                writer.write_table(pa.Table.from_batches([batch]).select(columns).cast(kept))
+        return path
+
+    def mixed_types(self, column: str, kinds: Sequence[tuple[str, str]]) -> InvalidInputError:
+        """Return the error about a column of several types, each with the first file that has it."""
+        return InvalidInputError(
+            f"{self.where}: the column {column!r} of {self.spec.name} has values of several types",
+            found=[f"{WORDS.get(kind, kind)} in {name}" for kind, name in kinds[:5]],
+            expected="one type",
+            remedy=f"Correct the table, or set the type in graph.yaml: types: {{{column}: text}}.",
+        )
+
+
+class QuerySource(TableSource):
+    """A kind of database. The result of the query is written once, with all of its columns."""
+
+    def columns(self, file: FoundFile) -> list[str]:
+        return list(pq.read_schema(self._result).names)
+
+    def read(self, file: FoundFile, columns: Sequence[str]) -> Path:
+        return self._result
+
+    @cached_property
+    def _result(self) -> Path:
+        return self.write_result(self.files[0])
+
+    @abstractmethod
+    def write_result(self, file: FoundFile) -> Path:
+        """Write the result of the query to a Parquet file, and return it.
+
+        Raises:
+            InvalidInputError: The query fails, or a column has values of several types.
+        """
+
+    @property
+    def sql(self) -> str:
+        return self.spec.sql.rstrip().rstrip(";")
+
+    def write_rows(self, cursor: Any, schema: pa.Schema) -> Path:
+        """Write all rows of a cursor."""
+        return self.write_parquet(schema, _batches(cursor, schema), schema.names)
+
+    def fails(self, found: str) -> InvalidInputError:
+        """Return the error about a query that the database rejects."""
+        return InvalidInputError(f"{self.where}: {self.spec.name} fails", found=found, expected="a SELECT")
+
+
+def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while rows := cursor.fetchmany(ROWS):
+        columns = zip(zip(*rows, strict=True), schema, strict=True)
+        yield pa.RecordBatch.from_arrays(
+            [array_of(values, one.type) for values, one in columns], schema=schema
+        )
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return Python's values as an array; whatever should be text or float64 is converted."""
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    convert = str if pa.types.is_string(kind) else float if pa.types.is_float64(kind) else None
+    if convert is not None:
+        values = [None if value is None else convert(value) for value in values]
+    return pa.array(values, kind)

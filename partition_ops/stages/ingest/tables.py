@@ -1,0 +1,272 @@
+"""Find tables, and make each of them Parquet files of the columns that are used.
+
+Parquet is read where it is; objects on S3 are downloaded once. Other kinds are written as Parquet first, so
+that every engine reads the same values, and a row of any table has a file and a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from partition_ops.chunked.table_files import first_sentence
+from partition_ops.errors import InvalidInputError, one_of, some_of
+from partition_ops.stages.ingest.engines import TYPES, DuckDB, literal, parquet, plain_type, quoted
+from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
+from partition_ops.stages.ingest.table_source import FoundFile, OpenRoot, Place, TableSource
+from partition_ops.storage import Store
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """The files of a table, in the order of their names.
+
+    Attributes:
+        spec: The table in ``graph.yaml``.
+        kind: How it is read.
+        files: The files.
+    """
+
+    spec: TableFile
+    kind: type[TableSource]
+    files: tuple[FoundFile, ...]
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """A table as Parquet files of one schema.
+
+    Attributes:
+        name: The table, for messages.
+        paths: The files.
+        names: Their names for messages, in the same order.
+        schema: The columns that are used, with their types as engines see them.
+        rows: Number of rows.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    schema: pa.Schema
+    rows: int
+
+    def name_of(self, path: str) -> str:
+        """Return the name of a file for messages."""
+        return self.names[[str(one) for one in self.paths].index(path)]
+
+
+def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) -> FoundTable:
+    """Find the files of a table; no rows are read.
+
+    Args:
+        spec: The table.
+        source: Folder of ``graph.yaml``, to which paths are relative.
+        open_root: Opens other folders.
+        where: What the table is for, for messages.
+
+    Raises:
+        InvalidInputError: There is no such file, its kind is unknown, or its kind rejects it.
+    """
+    kinds = table_sources()
+    formats = [kind.name for kind in kinds if kind.suffixes]
+    if spec.format not in (None, *formats):
+        raise InvalidInputError(
+            f"{where}: there is no format {spec.format!r} of tables",
+            expected=one_of(formats),
+            remedy=f"Install the package that has it as an entry point of the group {ENTRY_POINTS!r}.",
+        )
+    if spec.connection:
+        places = [Place(spec, source, source, "", where)]
+    else:
+        paths = [spec.database] if spec.sql else spec.paths
+        places = [Place.of(path, spec, source, open_root, where) for path in paths]
+    found: list[tuple[type[TableSource], FoundFile]] = []
+    for place in places:
+        marked = [kind for kind in kinds if kind.mark and next(place.keys(kind.mark), None) is not None]
+        if not marked:
+            _check_not_iceberg(place)
+        for kind in marked or kinds:
+            found += [(kind, file) for file in kind.find(place)]
+        known = {file.name for _, file in found}
+        lost = [] if marked or spec.connection else [f.name for f in place.files if f.name not in known]
+        if lost:
+            raise InvalidInputError(
+                f"{where}: the name of {lost[0]} does not say its format",
+                expected=f"a name that ends with {', '.join(file_suffixes())}",
+                remedy="Add 'format' to the table in graph.yaml.",
+            )
+    if not found:
+        raise _nothing_found(spec, source, where)
+    several = {kind for kind, _ in found}
+    common = [kind for kind in several if all(issubclass(other, kind) for other in several)]
+    if not common:
+        raise InvalidInputError(
+            f"{where}: the files of {spec.name} have several formats",
+            found=", ".join(sorted(kind.name for kind in several)),
+            expected="files of one format",
+        )
+    return FoundTable(spec, common[0], tuple(file for _, file in found))
+
+
+def _check_not_iceberg(place: Place) -> None:
+    """Reject the folder of an Iceberg table, whose files may have rows that it does not have any more.
+
+    Raises:
+        InvalidInputError: It is one.
+    """
+    if any(key.endswith(".metadata.json") for key in place.keys("metadata/")):
+        raise InvalidInputError(
+            f"{place.store.uri_of((place.folder or '').rstrip('/'))} is an Iceberg table, which ingest does"
+            " not read",
+            found="metadata/*.metadata.json",
+            expected="a folder of files, or a Delta table",
+            remedy="Export it to Parquet with the engine that owns it.",
+        )
+
+
+def _nothing_found(spec: TableFile, source: Store, where: str) -> InvalidInputError:
+    if spec.connection:
+        servers = [kind for kind in table_sources() if kind.connection]
+        return InvalidInputError(
+            f"{where}: 'connection' is no URL of {' or '.join(kind.title for kind in servers)}",
+            expected=f"{', '.join(kind.connection for kind in servers)}, or $NAME of an environment variable"
+            " that has a URL",
+        )
+    return InvalidInputError(
+        f"{where}: there is no table {spec.database or ', '.join(spec.paths)}",
+        found=f"no file that matches below {source.uri}",
+        remedy="Correct the path in graph.yaml; it is relative to that file.",
+    )
+
+
+def open_table(
+    found: FoundTable,
+    columns: Sequence[str] | None,
+    keys: Collection[str],
+    scratch: Path,
+    duckdb: DuckDB,
+    where: str,
+) -> ParquetTable:
+    """Make a table Parquet files of one schema.
+
+    Args:
+        found: The files.
+        columns: Names of the columns that are used; None for all columns of the first file.
+        keys: Those of them that are keys; in CSV they are text, because ``007`` is not ``7``.
+        scratch: An empty folder for files that are written.
+        duckdb: Reads CSV and JSON.
+        where: What the table is for, for messages.
+
+    Raises:
+        InvalidInputError: A file cannot be read, a column is missing, or a column has other types in other
+            files or rows.
+
+    Peak memory: that of ``duckdb``.
+    """
+    spec = found.spec
+    source = found.kind(spec, found.files, where, duckdb, scratch, keys=keys)
+    with _explained(source):
+        if columns is None:
+            columns = [*dict.fromkeys([*source.columns(found.files[0]), *found.files[0].folders])]
+        unused = [name for name in spec.types if name not in columns]
+        if unused:
+            raise InvalidInputError(
+                f"{where}: 'types' names a column of {spec.name} that is not used",
+                found=repr(unused[0]),
+                expected=one_of(columns),
+            )
+        of_folders = {name: kind for name, kind in found.files[0].types.items() if name in columns}
+        source.used, source.types = columns, {**of_folders, **spec.types}
+        have = [_columns_of(source, file) for file in found.files]
+        paths = [_parquet_file(source, index, names) for index, names in enumerate(have)]
+    schemas = [pq.read_schema(path) for path in paths]
+    rows = sum(pq.read_metadata(path).num_rows for path in paths)
+    names = tuple(file.name for file in found.files)
+    return ParquetTable(spec.name, tuple(paths), names, _one_schema(source, schemas), rows)
+
+
+@contextmanager
+def _explained(source: TableSource) -> Iterator[None]:
+    """Replace errors of libraries that cannot read a table."""
+    try:
+        yield
+    except (source.duckdb.errors, pa.ArrowException, OSError, *source.errors) as raised:
+        error = source.explain(raised)
+        raise InvalidInputError(
+            f"{source.about}{source.spec.name} cannot be read",
+            found=_first_lines(error),
+            remedy="Correct the file, or set 'format', 'delimiter', 'quote' or 'types' of the table in"
+            " graph.yaml.",
+        ) from error
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    kept = [line for line in lines if not line.startswith(("Possible", "*", "LINE", "^", "file ="))]
+    return first_sentence(error) if len(kept) < 2 else "; ".join(kept[:4])
+
+
+def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
+    """Return the columns that are used and that a file has, and not only the names of its folders.
+
+    Raises:
+        InvalidInputError: A column is neither in the file nor in the names of its folders.
+    """
+    names = source.columns(file)
+    have = [*names, *file.folders]
+    missing = [name for name in source.used if name not in have]
+    if missing:
+        near = get_close_matches(missing[0], have, n=1)
+        about = source.spec.name if source.spec.sql else file.name
+        raise InvalidInputError(
+            f"{source.about}{about} has no column {missing[0]!r}",
+            found=f"the columns {some_of([repr(name) for name in have], 20)}",
+            remedy=f"Did you mean {near[0]!r}?" if near else "Correct the column in graph.yaml.",
+        )
+    return [name for name in source.used if name in names]
+
+
+def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
+    """Return a Parquet file of the columns of a file, with their types and the columns of folders."""
+    file = source.files[index]
+    read = source.read(file, have)
+    if isinstance(read, Path):
+        if not source.types and len(have) == len(source.used):
+            return read
+        read = parquet([read])
+    columns = []
+    for name in source.used:
+        folder = file.folders.get(name)
+        value = quoted(name) if name in have else "NULL" if folder is None else literal(folder)
+        if name in source.types:
+            value = f"CAST({value} AS {TYPES[source.types[name]]})"
+        elif name not in have and all((one.folders[name] or "").isdecimal() for one in source.files):
+            value = f"CAST({value} AS BIGINT)"
+        columns.append(f"{value} AS {quoted(name)}")
+    path = source.scratch / f"{index}.parquet"
+    source.duckdb.query(
+        f"COPY (SELECT {', '.join(columns)} FROM {read}) TO {literal(str(path))} (FORMAT parquet)"
+    )
+    return path
+
+
+def _one_schema(source: TableSource, schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return the types of the columns that are used.
+
+    Raises:
+        InvalidInputError: The files do not agree on one.
+    """
+    for name in source.used:
+        kinds: dict[str, str] = {}
+        for file, schema in zip(source.files, schemas, strict=True):
+            kinds.setdefault(str(plain_type(schema.field(name).type)), file.name)
+        if len(kinds) > 1:
+            raise source.mixed_types(name, [*kinds.items()])
+    return pa.schema([(name, plain_type(schemas[0].field(name).type)) for name in source.used])
