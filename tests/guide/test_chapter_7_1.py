@@ -119,7 +119,7 @@ def test_node_map_and_edge_map(output: Path) -> None:
         assert edge_map.tolist() == np.concatenate(expected).tolist()
 
 
-@pytest.mark.parametrize("engine", ["auto", "metis"])
+@pytest.mark.parametrize("engine", [pytest.param("auto", marks=pytest.mark.long), "metis"])
 def test_balance_ntypes(engine: str, tmp_path: Path) -> None:
     """``balance_ntypes=g.ndata['train_mask']``, and validation and test set as types of their own."""
     graph = labelled()
