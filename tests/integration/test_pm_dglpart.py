@@ -17,10 +17,9 @@ from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.convert_partition import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
+from partition_ops.formats.parmetis.text_table import TextTable
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
 from partition_ops.stages.partition.options import MpiOptions
-from partition_ops.stages.partition.pm_dglpart import text_graph
-from partition_ops.stages.partition.pm_dglpart.text_graph import TextSlice
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
@@ -324,17 +323,17 @@ def test_the_program_on_the_path_is_used_when_asked_for(
 
 @pytest.mark.parametrize("ranks", [1, 3, 7])
 def test_slices_together_are_the_file(ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_graph, "BLOCK_BYTES", 40)
+    monkeypatch.setattr("partition_ops.formats.parmetis.text_table.CSV_BLOCK", 40)
     path = tmp_path / "edges.txt"
     lines = [f"{i}{' ' if i % 5 else chr(9)}{i * i}" + " more" * (i % 3) for i in range(50)]
     path.write_text("\n".join(lines).replace("\n7 ", "\n\n7 "))
-    blocks = [
-        block
-        for rank in range(ranks)
-        for block in TextSlice(path, ("a", "b"), rank=rank, ranks=ranks).blocks()
+    tables = [TextTable(path, "edges", ("a", "b"), share=(rank, ranks)) for rank in range(ranks)]
+    blocks = [(table, block) for table in tables for block in table.blocks()]
+    assert np.concatenate([block.columns["b"] for _, block in blocks]).tolist() == [i * i for i in range(50)]
+    texts = [text for table, block in blocks for text in table.lines(block).to_pylist()]
+    assert b"".join(texts).decode().split("\n")[:-1] == lines
+    places = [table.line(block.start) for table, block in blocks]
+    blank = path.read_text().split("\n").index("")
+    assert places == [
+        int(block.columns["a"][0]) + 1 + (block.columns["a"][0] >= blank) for _, block in blocks
     ]
-    assert np.concatenate([block.columns["b"] for block in blocks]).tolist() == [i * i for i in range(50)]
-    assert (
-        b"".join(text for block in blocks for text in block.text.to_pylist()).decode().split("\n")[:-1]
-        == lines
-    )

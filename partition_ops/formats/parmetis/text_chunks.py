@@ -165,7 +165,7 @@ class TextChunks:
             )
             self._note_weights(block, ranges)
             advance(len(types))
-        _check_count(table, int(counts.sum()), self.stats[0], "nodes")
+        table.check_count(int(counts.sum()), self.stats[0], "nodes")
         varying = self.attributes.weights and {
             int(i) for least, most in ranges.values() for i in np.flatnonzero(least != most)
         }
@@ -287,7 +287,7 @@ class TextChunks:
                 rows += len(src)
                 advance(len(src))
             if table is tables[0]:
-                _check_count(table, rows, self.stats[1], "edges")
+                table.check_count(rows, self.stats[1], "edges")
         if checks.missing():
             raise InvalidInputError(
                 f"{checks.missing()} edges of the schema are in no file",
@@ -350,12 +350,3 @@ class TextChunks:
             **self.features,
         }
         (self.folder / METADATA).write_text(json.dumps(document, indent=2) + "\n")
-
-
-def _check_count(table: TextTable, found: int, expected: int, what: str) -> None:
-    if found != expected:
-        raise InvalidInputError(
-            f"{table.where} has another number of rows than the stats file counts {what}",
-            found=found,
-            expected=expected,
-        )

@@ -1,7 +1,7 @@
 """Read tables of numbers in text with any white space between the fields, block by block.
 
-Lines are read at the speed of pyarrow's CSV reader while exactly one space separates the fields; from the
-first line with other white space on, the text is converted to that form first.
+A block is read at the speed of pyarrow's CSV reader if exactly one space separates the fields; a block with
+other white space is converted to that form first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from partition_ops.errors import InvalidInputError
 
 Ids = npt.NDArray[np.int64]
 INT64 = np.dtype(np.int64)
+NEWLINE = 10
+PARSED_AT_ONCE = 1 << 20  # bytes in one thread
 
 
 @dataclass(frozen=True)
@@ -29,18 +31,20 @@ class TextBlock:
     """Some consecutive rows.
 
     Attributes:
-        start: Number of the first row; blank lines do not count.
+        start: Number of the first row in the table; blank lines do not count.
         columns: (n,) int64 each, by name.
         attributes: (n, attributes) of the table's attribute dtype; None if they are not read.
+        text: The lines as they are in the file.
     """
 
     start: int
     columns: dict[str, Ids]
     attributes: npt.NDArray[Any] | None
+    text: bytes
 
 
 class TextTable:
-    """A file with rows of named integers, followed by attributes.
+    """A file, or a share of it, with rows of named integers, followed by attributes.
 
     About 16 MiB of text are in memory at a time. Usable from one thread.
 
@@ -49,9 +53,11 @@ class TextTable:
         where: Its URI, for messages.
         columns: Names of the integers at the beginning of every row.
         attributes: Dtype of the attributes; None skips them.
+        share: Number of a share, and of all shares; each has the lines that begin in its equal part of the
+            bytes of the file.
 
     Attributes:
-        longest: After `blocks`: if the first row has no attributes, the largest number of them in a row.
+        longest: After `blocks`: the largest number of attributes in a row.
     """
 
     def __init__(
@@ -61,12 +67,14 @@ class TextTable:
         columns: Sequence[str],
         *,
         attributes: np.dtype[Any] | None = None,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
         self.where = where
         self.dtype = attributes
         self.longest = 0
         self._path = path
         self._columns = tuple(columns)
+        self._share = share
 
     @property
     def width(self) -> int | None:
@@ -95,22 +103,26 @@ class TextTable:
         Raises:
             InvalidInputError: A row has too few or too many fields, or one that is no number; names the line.
         """
-        if self.width is None:
-            return
-        done = 0
-        try:
-            for block in self._parsed(pa.OSFile(str(self._path)), 0):
+        row = 0
+        for text in self._texts():
+            block = self._block(text, row)
+            if block is not None:
                 yield block
-                done += len(next(iter(block.columns.values())))
-            return
-        except pa.ArrowInvalid:
-            pass  # other white space, other numbers of attributes that are skipped, or an error
-        text = _PlainText(self._path, self._kept)
-        try:
-            yield from self._parsed(pa.PythonFile(text, "r"), done)
-        except pa.ArrowInvalid as error:
-            raise self._bad_line(error) from error
-        self.longest = text.longest - len(self._columns)
+                row += len(next(iter(block.columns.values())))
+
+    def lines(self, block: TextBlock) -> pa.LargeBinaryArray:
+        """Return (n,) rows of a block as they are in the file, each with its line end."""
+        ends = np.flatnonzero(np.frombuffer(block.text, np.uint8) == NEWLINE) + 1
+        offsets = np.concatenate([np.zeros(1, np.int64), ends])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block.text)]
+        lines = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends), buffers)
+        short = np.flatnonzero(np.diff(offsets) < 2 * len(self._columns))  # too short for a row
+        blank = [row for row in short.tolist() if not lines[row].as_py().strip()]
+        if blank:
+            lines = lines.take(pa.array(np.delete(np.arange(len(ends)), blank)))
+        if len(lines) != len(block.columns[self._columns[0]]):
+            raise InvalidInputError(f"{self.where} cannot be read")
+        return lines
 
     def samples(self, count: int) -> Iterator[TextBlock]:
         """Yield rows from ``count`` places as one block without row numbers; nothing if one is malformed.
@@ -128,13 +140,15 @@ class TextTable:
             rows = np.array([fields for fields in lines if fields], np.int64).reshape(-1, len(self._columns))
         except (ValueError, OverflowError):
             return
-        yield TextBlock(0, dict(zip(self._columns, rows.T, strict=True)), None)
+        yield TextBlock(0, dict(zip(self._columns, rows.T, strict=True)), None, b"")
 
     def line(self, row: int) -> int:
         """Return the number of the line, from 1, of a row."""
+        place, begin = 0, self._range[0]
         with self._path.open("rb") as stream:
             for number, line in enumerate(stream, 1):
-                row -= bool(line.strip())
+                row -= place >= begin and bool(line.strip())
+                place += len(line)
                 if row < 0:
                     return number
         raise IndexError(row)
@@ -166,38 +180,83 @@ class TextTable:
         found = ", ".join(f"<{name}> {int(values[bad])}" for name, values in block.columns.items())
         raise self.wrong(block.start + bad, problem, found=found, expected=expected(bad))
 
-    @property
-    def _kept(self) -> int | None:
-        """Number of fields of a line to keep; None for all."""
-        return len(self._columns) if self.dtype is None else None
+    def check_count(self, found: int, expected: int, what: str) -> None:
+        """Raise an error if the number of rows is not the one of the stats file."""
+        if found != expected:
+            raise InvalidInputError(
+                f"{self.where} has another number of rows than the stats file counts {what}",
+                found=found,
+                expected=expected,
+            )
 
-    def _parsed(self, file: Any, skip: int) -> Iterator[TextBlock]:
-        width = self.width or 0
-        extra = 0 if isinstance(file, pa.PythonFile) and self.dtype is None else width
+    @cached_property
+    def _range(self) -> tuple[int, int]:
+        """Offsets of the first line of the share, and of the first one after it."""
+        size = self._path.stat().st_size
+        number, shares = self._share
+        begin, end = (self._line_begin(size * share // shares) for share in (number, number + 1))
+        return begin, end
+
+    def _line_begin(self, place: int) -> int:
+        """Return the offset of the first line that starts at or after ``place``."""
+        if place == 0:
+            return 0
+        with self._path.open("rb") as stream:
+            stream.seek(place - 1)
+            stream.readline()
+            return stream.tell()
+
+    def _texts(self) -> Iterator[bytes]:
+        """Yield whole lines, each with its line end, in pieces of about `CSV_BLOCK` bytes."""
+        place, end = self._range
+        with self._path.open("rb") as stream:
+            while place < end:
+                stream.seek(place)
+                place = min(end, self._line_begin(place + CSV_BLOCK))
+                text = stream.read(place - stream.tell())
+                yield text if text.endswith(b"\n") else text + b"\n"
+
+    def _block(self, text: bytes, start: int) -> TextBlock | None:
+        """Return the rows of some lines; None if all are blank."""
+        fixed, width = len(self._columns), self.width or 0
+        first = len(text[: text.find(b"\n")].split())
+        try:
+            return self._parsed(text, width if self.dtype else max(0, first - fixed), start, text)
+        except pa.ArrowInvalid:
+            pass  # other white space, other numbers of attributes that are skipped, or an error
+        rows = [fields for line in text.split(b"\n") if (fields := line.split())]
+        if not rows:
+            return None
+        self.longest = max(self.longest, max(map(len, rows)) - fixed)
+        kept, extra = (None, width) if self.dtype else (fixed, 0)
+        plain = b"".join(b" ".join(fields[:kept]) + b"\n" for fields in rows)
+        try:
+            return self._parsed(plain, extra, start, text)
+        except pa.ArrowInvalid as error:
+            raise self._bad_line(error) from error
+
+    def _parsed(self, plain: bytes, extra: int, start: int, text: bytes) -> TextBlock:
+        """Parse rows with single spaces and ``extra`` attributes."""
+        fixed = len(self._columns)
+        self.longest = max(self.longest, extra)
         names = [*self._columns, *(f"attribute {i}" for i in range(extra))]
-        wanted = names if self.dtype is not None else list(self._columns)
-        kinds = [*([INT64] * len(self._columns)), *([self.dtype] * extra if self.dtype else [])]
-        types = {name: _arrow_type(kind) for name, kind in zip(wanted, kinds, strict=True)}
-        read = pa_csv.ReadOptions(column_names=names, block_size=CSV_BLOCK)
-        parse = pa_csv.ParseOptions(delimiter=" ", quote_char=False)
-        convert = pa_csv.ConvertOptions(column_types=types, include_columns=wanted, null_values=[])
-        row = 0
-        with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert) as reader:
-            for batch in reader:
-                fresh = batch.slice(max(0, skip - row))
-                if fresh.num_rows:
-                    yield self._block(fresh, row + batch.num_rows - fresh.num_rows)
-                row += batch.num_rows
-
-    def _block(self, batch: pa.RecordBatch, start: int) -> TextBlock:
-        arrays = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-        count = len(self._columns)
+        kinds = [*([INT64] * fixed), *([self.dtype] * extra if self.dtype else [])]
+        types = {name: _arrow_type(kind) for name, kind in zip(names, kinds, strict=False)}
+        block_size = PARSED_AT_ONCE if plain is text else CSV_BLOCK  # a longer line is an error
+        table = pa_csv.read_csv(
+            pa.BufferReader(plain),
+            read_options=pa_csv.ReadOptions(column_names=names, block_size=block_size),
+            parse_options=pa_csv.ParseOptions(delimiter=" ", quote_char=False),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=types, include_columns=[*types], null_values=[]
+            ),
+        )
         attributes = None
         if self.dtype is not None:
-            attributes = np.empty((batch.num_rows, len(arrays) - count), self.dtype)
-            for index, array in enumerate(arrays[count:]):
-                attributes[:, index] = array
-        return TextBlock(start, dict(zip(self._columns, arrays[:count], strict=True)), attributes)
+            attributes = np.empty((table.num_rows, extra), self.dtype)
+            for index in range(extra):
+                attributes[:, index] = table[fixed + index].to_numpy()
+        return TextBlock(start, {name: table[name].to_numpy() for name in self._columns}, attributes, text)
 
     def _bad_line(self, error: BaseException) -> InvalidInputError:
         """Read the file again, slowly, to find the line that pyarrow could not parse."""
@@ -235,27 +294,3 @@ class TextTable:
 def _arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
     # pyarrow reads no 16-bit floating-point numbers from text; numpy rounds them afterwards
     return pa.float32() if dtype == np.float16 else pa.from_numpy_dtype(dtype)
-
-
-class _PlainText:
-    """A file object for pyarrow, with one space between the fields and none around them."""
-
-    closed = False
-
-    def __init__(self, path: Path, kept: int | None) -> None:
-        self._stream = path.open("rb")
-        self._kept = kept
-        self._rest = b""
-        self.longest = 0
-
-    def read(self, size: int) -> bytes:
-        if not self._rest:
-            rows = [line.split() for line in self._stream.readlines(CSV_BLOCK)]
-            self.longest = max(self.longest, *map(len, rows)) if rows else self.longest
-            self._rest = b"".join(b" ".join(fields[: self._kept]) + b"\n" for fields in rows)
-        data, self._rest = self._rest[:size], self._rest[size:]
-        return data
-
-    def close(self) -> None:
-        self.closed = True
-        self._stream.close()

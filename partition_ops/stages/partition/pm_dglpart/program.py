@@ -130,11 +130,11 @@ class _Writer:
         pieces: dict[int, list[tuple[Ids, pa.Array]]] = {part: [] for part in self.parts}
         row = first_node
         for block in in_step(text.nodes.blocks(), self.comm):
-            count = 0 if block is None else len(block.text)
+            count = 0 if block is None else len(block.columns["node_type"])
             old = np.arange(row, row + count)
             row += count
             new = self.numbering.new_ids[old]
-            lines = _lines([new], block.text if block else None)
+            lines = _lines([new], text.nodes.lines(block) if block else None)
             for part, keys, received in self._exchange(self.numbering.part_of(old), new, lines):
                 pieces[part].append((keys, received))
         for part, of_part in pieces.items():
@@ -156,7 +156,7 @@ class _Writer:
                 owners = self.numbering.part_of(dst)
                 cut += int((self.numbering.part_of(src) != owners).sum())
                 ids = [self.numbering.new_ids[src], self.numbering.new_ids[dst]]
-                lines = _lines(ids, block.text if block else None)
+                lines = _lines(ids, text.edges.lines(block) if block else None)
                 for part, keys, received in self._exchange(owners, ids[0], lines):
                     counts[part] += len(keys)
                     _write(files[part], received)
