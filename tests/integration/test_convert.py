@@ -19,7 +19,6 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.formats.dgl.file_names import partition_config, partition_file
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.convert import feature_buckets, plan
@@ -165,7 +164,7 @@ def test_only_a_lost_partition_is_made_again(source: Store, published: Store) ->
         tags(published),
         partitions(published),
     )
-    lost = partition_file(1, "node_feat.dgl")
+    lost = "partitions/part1/node_feat.dgl"
     published.delete([lost])
     again = done_again(ConvertConfig(memory=TINY), source, published)
     assert not published.exists(layout.MANIFEST)
@@ -180,7 +179,7 @@ def test_only_a_lost_partition_is_made_again(source: Store, published: Store) ->
 
 def test_a_lost_partition_config_needs_no_buckets(source: Store, published: Store) -> None:
     expected = partitions(published)
-    published.delete([partition_config("small")])
+    published.delete(["partitions/small.json"])
     assert done_again(ConvertConfig(), source, published) == ["convert-config"]
     assert partitions(published) == expected
 
@@ -225,7 +224,7 @@ def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
     source.write_json(METADATA, {**metadata, "graph_name": "other"})
     convert_graph(ConvertConfig(), source, destination)
     configs = [key for key in partitions(destination) if key.count("/") == 1]
-    assert configs == [partition_config("other")]
+    assert configs == ["partitions/other.json"]
 
 
 def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[Store], Any]]:
@@ -325,7 +324,7 @@ def test_every_format_is_the_same_graph(
     assert verify_output(source, asked).passed
     for part in range(NUM_PARTS):
         graphs = [
-            import_dgl().load_graphs(str(store.local_copy(partition_file(part, "graph.dgl"))))[0][0]
+            import_dgl().load_graphs(str(store.local_copy(f"partitions/part{part}/graph.dgl")))[0][0]
             for store in (as_coo, asked)
         ]
         assert set(graphs[1].formats()["created"]) == set(formats)
@@ -354,7 +353,7 @@ def test_out_edges(hops: int, engine: str, source: Store, tmp_path: Path) -> Non
     missed = 0
     for part in range(NUM_PARTS):
         graph, without = (
-            import_dgl().load_graphs(str(store.local_copy(partition_file(part, "graph.dgl"))))[0][0]
+            import_dgl().load_graphs(str(store.local_copy(f"partitions/part{part}/graph.dgl")))[0][0]
             for store in (found, plain)
         )
         inner = int(graph.ndata["inner_node"].sum())

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
-from partition_ops.formats.dgl.file_names import partition_config, partition_file
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.idmap.export import export_id_maps
@@ -56,13 +55,13 @@ def same_bytes(one: Store, other: Store, *prefixes: str) -> None:
 
 
 def tensors(store: Store, part: int, name: str) -> dict[str, Any]:
-    path = store.local_copy(partition_file(part, name))
+    path = store.local_copy(f"partitions/part{part}/{name}")
     return {key: t.numpy() for key, t in import_dgl().data.utils.load_tensors(str(path)).items()}
 
 
 def same_graphs(one: Store, clean: Store, part: int, kept: dict[str, list[int]]) -> None:
     """Compare ``graph.dgl`` and its original edge IDs; ``kept`` translates those of the clean graph."""
-    dgl, key = import_dgl(), partition_file(part, "graph.dgl")
+    dgl, key = import_dgl(), f"partitions/part{part}/graph.dgl"
     found, expected = (dgl.load_graphs(str(store.local_copy(key)))[0][0] for store in (one, clean))
     fields = [(end.tolist(), g.ndata, g.edata) for g in (found, expected) for end in g.edges(order="eid")]
     assert fields[0][0] == fields[2][0]
@@ -147,7 +146,7 @@ def test_the_partitioner_does_not_see_excluded_edges(name: str) -> None:
     ):
         same_bytes(one, clean, "prepare/", "assignment/")
         total = sum(len(ends.src) for ends in graph.edges.values())
-        assert one.read_json(partition_config("small"))["num_edges"] == total
+        assert one.read_json("partitions/small.json")["num_edges"] == total
         assert not list(one.list(f"{layout.IDMAP}/{layout.DROPPED}/"))
 
 

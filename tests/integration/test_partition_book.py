@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.dgl.file_names import partition_config, partition_file
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.idmap.export import export_id_maps
@@ -41,7 +40,7 @@ def partitioned(graph: SmallGraph, num_parts: int, engine: str = "random") -> It
 
 def compare_with_dgl(output: Path, graph: SmallGraph, num_parts: int) -> None:
     """Every method, for every ID, from every partition's book."""
-    config = output / partition_config(graph.name)
+    config = output / "partitions" / f"{graph.name}.json"
     with PartitionBook(open_store(str(output))) as ours:
         for part in range(num_parts):
             theirs = import_dgl().distributed.load_partition_book(str(config), part)[0]
@@ -141,7 +140,7 @@ def check_original_ids(output: Path, graph: SmallGraph) -> None:
             every = np.arange(len(edges.src))
             assert book.eid_new2orig(book.eid_orig2new(every, name), name).tolist() == every.tolist()
         for part in range(book.num_partitions()):
-            path = output / partition_file(part, "graph.dgl")
+            path = output / f"partitions/part{part}/graph.dgl"
             stored = import_dgl().load_graphs(str(path))[0][0]
             _check_fields(book, stored.ndata, book.map_to_per_ntype, book.nid_new2orig)
             _check_fields(book, stored.edata, book.map_to_per_etype, book.eid_new2orig)

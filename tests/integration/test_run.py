@@ -14,7 +14,6 @@ from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.dgl.file_names import partition_config
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
@@ -210,7 +209,7 @@ def test_an_input_that_changes_meanwhile_is_not_published(after: str, source: St
 
 def test_what_dgl_would_load_goes_before_another_partitioning(source: Store, tmp_path: Path) -> None:
     run_job(CONFIG, source, open_store(str(tmp_path / "out")))
-    config = partition_config(source.read_json(METADATA)["graph_name"])
+    config = f"partitions/{source.read_json(METADATA)['graph_name']}.json"
     assert (tmp_path / "out" / config).exists()
 
     def stop(result: StageResult) -> None:

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts.book import Book
-from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
-from partition_ops.formats.dgl.array_places import ArrayPlace, graph_places, read_file_at, tensor_places
-from partition_ops.formats.dgl.file_names import GRAPH, PARTITION_FILES
+from partition_ops.formats.dgl.array_places import GRAPH, PARTITION_FILES, complete_copy
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
 from partition_ops.storage import Store
@@ -34,25 +32,6 @@ CONFIG_FILES = {"part_graph": "graph.dgl", "node_feats": "node_feat.dgl", "edge_
 NODE_FIELDS = {"_ID": "int64", "part_id": "int64", "inner_node": "uint8", "orig_id": "int64"}
 EDGE_FIELDS = {"_ID": "int64", "inner_edge": "uint8", "orig_id": "int64"}
 TYPE_FIELD = {"_TYPE": "int32"}  # only if there are several types, as in DGL
-
-
-def check_complete(path: Path, name: str, where: str) -> None:
-    """Raise an error if a file is damaged, or ends before its arrays do. Only headers are read.
-
-    Args:
-        path: The file.
-        name: Its name in the output: ``graph.dgl`` is a graph file, every other one a tensor file.
-        where: Its URI, for messages.
-
-    Raises:
-        InvalidInputError: The file is not complete.
-    """
-    size = path.stat().st_size
-    end = max((array.offset + array.num_bytes for array in _arrays(path, name, where)), default=0)
-    if end > size:
-        raise InvalidInputError(
-            f"{where} is cut short", found=f"{size:,} bytes", expected=f"{end:,}, as its arrays say"
-        )
 
 
 def check_config(findings: Findings, output: Store, key: str, expected: Book) -> None:
@@ -119,9 +98,8 @@ class _Files:
 
     def complete(self, name: str) -> str:
         key = f"{self._part_folder}/{name}"
-        path = self._link(key)
-        check_complete(path, name, self._output.uri_of(key))
-        return str(path)
+        complete_copy(self._output, key)
+        return str(self._link(key))
 
     def _link(self, key: str) -> Path:
         link = self._folder / key
@@ -129,15 +107,6 @@ class _Files:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(self._output.local_copy(key))
         return link
-
-
-def _arrays(path: Path, name: str, where: str) -> list[ArrayPlace]:
-    read = read_file_at(path)
-    if name != GRAPH:
-        return list(tensor_places(read, where).values())
-    places = graph_places(read, where)
-    ends = [array for arrays in places.formats.values() for array in arrays]
-    return [*ends, *places.nodes.values(), *places.edges.values()]
 
 
 def config_values(expected: Book) -> dict[str, Any]:

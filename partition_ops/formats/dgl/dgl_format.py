@@ -12,13 +12,12 @@ from typing import Any, BinaryIO
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book
-from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array, Column, StoredArray
 from partition_ops.formats.dgl.array_places import (
-    ArrayPlace,
-    ReadAt,
+    GRAPH,
+    TENSOR_FILES,
+    complete_copy,
     graph_places,
-    read_object_at,
     tensor_places,
 )
 from partition_ops.formats.dgl.binary_format import (
@@ -28,8 +27,7 @@ from partition_ops.formats.dgl.binary_format import (
     write_graph_file,
     write_tensor_file,
 )
-from partition_ops.formats.dgl.checks import CHECKS, check_complete, check_config, check_partition
-from partition_ops.formats.dgl.file_names import GRAPH, TENSOR_FILES
+from partition_ops.formats.dgl.checks import CHECKS, check_config, check_partition
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format, PartitionSize
 from partition_ops.formats.neutral_partition import GRAPH_GROUPS, Partition
@@ -88,10 +86,7 @@ class DGL(Format):
         found: dict[str, Array] = {}
         if not {*groups}.isdisjoint(GRAPH_GROUPS):
             found |= self._load_graph(output, part)
-        for group, name in TENSOR_FILES.items():
-            if group in groups:
-                found |= load_tensor_file(output, f"{self.part_folder(part)}/{name}", group)
-        return found
+        return {**found, **load_tensor_files(output, self.part_folder(part), groups)}
 
     def check_config(self, findings: Findings, output: Store, expected: Book) -> None:
         """Check the partition config."""
@@ -104,7 +99,9 @@ class DGL(Format):
         check_partition(self, findings, output, part, expected, options)
 
     def _load_graph(self, output: Store, part: int) -> dict[str, Array]:
-        (graph,), _ = import_dgl().load_graphs(_complete(output, f"{self.part_folder(part)}/{GRAPH}"))
+        (graph,), _ = import_dgl().load_graphs(
+            str(complete_copy(output, f"{self.part_folder(part)}/{GRAPH}"))
+        )
         src, dst = graph.edges(order="eid")
         found = {"edges/src": src.numpy(), "edges/dst": dst.numpy()}
         for kind, data in (("nodes", graph.ndata), ("edges", graph.edata)):
@@ -113,10 +110,8 @@ class DGL(Format):
         return found
 
     def _graph_arrays(self, output: Store, part: int) -> dict[str, StoredArray]:
-        key = f"{self.part_folder(part)}/{GRAPH}"
-        read, where = _open(output, key)
-        places = graph_places(read, where)
-        found: dict[str, ArrayPlace] = {}
+        places = graph_places(output, f"{self.part_folder(part)}/{GRAPH}")
+        found: dict[str, StoredArray] = {}
         for kind, fields in (("nodes", places.nodes), ("edges", places.edges)):
             found |= {f"{kind}/{FIELDS[name]}": fields[name] for name in fields if name in FIELDS}
         for sparse, arrays in places.formats.items():
@@ -124,7 +119,7 @@ class DGL(Format):
                 found |= {"edges/src": arrays[0], "edges/dst": arrays[1]}
             else:
                 found |= {f"edges/{sparse}/{name}": a for name, a in zip(SPARSE, arrays, strict=True)}
-        return {name: _stored(key, place) for name, place in found.items()}
+        return found
 
 
 class DGLAtRoot(DGL):
@@ -150,30 +145,23 @@ def tensor_arrays(output: Store, folder: str, group: str = "") -> dict[str, Stor
     found: dict[str, StoredArray] = {}
     for name, file in TENSOR_FILES.items():
         if group in ("", name):
-            key = f"{folder}/{file}"
-            places = tensor_places(*_open(output, key))
-            found |= {f"{name}/{column}": _stored(key, place) for column, place in places.items()}
+            places = tensor_places(output, f"{folder}/{file}")
+            found |= {f"{name}/{column}": place for column, place in places.items()}
     return found
 
 
-def load_tensor_file(output: Store, key: str, group: str) -> dict[str, Array]:
-    """Load a tensor file with DGL's own loader, as columns of a group."""
-    tensors = import_dgl().data.utils.load_tensors(_complete(output, key))
-    return {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
+def load_tensor_files(output: Store, folder: str, groups: Collection[str]) -> dict[str, Array]:
+    """Load the tensor files of groups of columns, in the folder of a partition, with DGL's own loader.
 
-
-def _complete(output: Store, key: str) -> str:
-    """Return the local copy of a file, once it is known to be complete: DGL crashes if it is not."""
-    path = output.local_copy(key)
-    check_complete(path, key.rpartition("/")[2], output.uri_of(key))
-    return str(path)
-
-
-def _open(output: Store, key: str) -> tuple[ReadAt, str]:
-    where, entry = output.uri_of(key), output.stat(key)
-    if entry is None:
-        raise InvalidInputError(f"There is no {where}", remedy="Run convert again.")
-    return read_object_at(output, key, entry.size), where
+    Raises:
+        InvalidInputError: A file is missing or incomplete; DGL crashes on incomplete ones.
+    """
+    found: dict[str, Array] = {}
+    for group, file in TENSOR_FILES.items():
+        if group in groups:
+            tensors = import_dgl().data.utils.load_tensors(str(complete_copy(output, f"{folder}/{file}")))
+            found |= {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
+    return found
 
 
 def graph_columns(partition: Partition) -> GraphColumns:
@@ -241,7 +229,3 @@ def _sparse(name: str, partition: Partition) -> Sparse:
     from partition_ops.formats.dgl.sparse import sparse_format  # brings numba
 
     return sparse_format(name, src, dst, partition.num_nodes)
-
-
-def _stored(key: str, place: ArrayPlace) -> StoredArray:
-    return StoredArray(key, place.offset, place.dtype, place.shape)

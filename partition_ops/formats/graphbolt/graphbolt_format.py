@@ -17,12 +17,11 @@ import numpy as np
 from partition_ops.artifacts.book import Book
 from partition_ops.formats.columns import Array, Column, StoredArray
 from partition_ops.formats.dgl.dgl_format import (
-    load_tensor_file,
+    load_tensor_files,
     partition_config,
     tensor_arrays,
     tensor_files,
 )
-from partition_ops.formats.dgl.file_names import TENSOR_FILES
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format, PartitionSize
 from partition_ops.formats.graphbolt.checks import CHECKS, check_config, check_graph, load_graph
@@ -78,10 +77,7 @@ class GraphBolt(Format):
         found: dict[str, Array] = {}
         if not {*groups}.isdisjoint(GRAPH_GROUPS):
             found |= load_graph(output, f"{self.part_folder(part)}/{GRAPH}")
-        for group, name in TENSOR_FILES.items():
-            if group in groups:
-                found |= load_tensor_file(output, f"{self.part_folder(part)}/{name}", group)
-        return found
+        return {**found, **load_tensor_files(output, self.part_folder(part), groups)}
 
     def check_config(self, findings: Findings, output: Store, expected: Book) -> None:
         """Check the partition config."""

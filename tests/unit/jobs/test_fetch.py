@@ -10,7 +10,7 @@ import pytest
 from partition_ops.artifacts import layout
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
-from partition_ops.formats.dgl.file_names import PARTITION_FILES, partition_file
+from partition_ops.formats.dgl.array_places import PARTITION_FILES
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -78,7 +78,7 @@ def test_a_damaged_copy_is_fetched_again(whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PARTITION_FILES)
 def test_what_the_manifest_does_not_list_never_arrives(output: Store, tmp_path: Path, name: str) -> None:
-    path = output.local_copy(partition_file(1, name))
+    path = output.local_copy(f"partitions/part1/{name}")
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(bytes(data))
@@ -90,7 +90,7 @@ def test_what_the_manifest_does_not_list_never_arrives(output: Store, tmp_path: 
 
 
 def test_a_missing_file_and_an_unfinished_output(output: Store, tmp_path: Path) -> None:
-    output.delete([partition_file(0, "orig_eids.dgl")])
+    output.delete(["partitions/part0/orig_eids.dgl"])
     with pytest.raises(InvalidInputError, match=r"orig_eids\.dgl"):
         fetch_partitions(output, [0], tmp_path / "to")
     assert not content(tmp_path / "to")
