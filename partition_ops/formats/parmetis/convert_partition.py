@@ -20,7 +20,7 @@ from partition_ops.formats.format import get_format
 from partition_ops.formats.neutral_partition import Partition
 from partition_ops.formats.parmetis import LAYOUT
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
-from partition_ops.formats.parmetis.output_edges import EdgeLoader, EdgeRows, raise_missing
+from partition_ops.formats.parmetis.output_edges import EdgeLoader, EdgeRows
 from partition_ops.formats.parmetis.output_nodes import read_node_attributes, read_node_order
 from partition_ops.formats.parmetis.schema_metadata import metadata_of, node_types_of
 from partition_ops.formats.parmetis.text_files import OutputFiles, common_width
@@ -127,9 +127,13 @@ class _Conversion:
         # those of a conversion that left no record: they must not name partitions that are being replaced
         self.writer.destination.delete([layout.BOOK, *self.format.config_files(self._book(counts))])
         self._write_parts(counts, progress)
+        if self.config.missing_edges == "fail":
+            self.loader.checks.require_all(
+                remedy=f"If they were removed before ParMETIS ran, put {self.files.removed_edges} into"
+                " --input-dir; if you accept that they are lost (ParMETIS drops duplicates), use"
+                " --missing-edges accept."
+            )
         missing = self.loader.checks.missing()
-        if missing and self.config.missing_edges == "fail":
-            raise_missing(self.loader.checks, self.files.removed_edges)
         self._write_neutral(missing)
         book = self._book(counts)
         self.writer.write_json(layout.BOOK, book.to_json())

@@ -71,11 +71,19 @@ class EdgeRowChecks:
         """Return the number of edges of the graph that no block had."""
         return int(len(self._seen) - np.count_nonzero(self._seen))
 
-    def first_missing(self) -> str:
-        """Return the name of the first of these edges, for a message."""
+    def require_all(self, *, expected: str | None = None, remedy: str) -> None:
+        """Raise an error if an edge of the graph was in no block; it names the first one."""
+        if self._seen.all():
+            return
         edge = int(np.flatnonzero(~self._seen)[0])
         type_id = int(np.searchsorted(self._edge_offsets, edge, side="right")) - 1
-        return f"edge {edge - self._edge_offsets[type_id]} of type {str(self.metadata.edge_types[type_id])!r}"
+        name = f"edge {edge - self._edge_offsets[type_id]} of type {str(self.metadata.edge_types[type_id])!r}"
+        raise InvalidInputError(
+            f"{self.missing()} edges of the schema are in no file",
+            found=f"for example, no {name}",
+            expected=expected,
+            remedy=remedy,
+        )
 
     def homogeneous(self, rows: Ids) -> Ids:
         """Return (n,) int64, homogeneous edge IDs of the input graph."""
@@ -195,16 +203,6 @@ class EdgeLoader:
             f"<{new}> and <{old}> contradict the node files",
             lambda row: f"<{new}> {known[row]}",
         )
-
-
-def raise_missing(checks: EdgeRowChecks, removed_file: str) -> None:
-    """Raise the error about edges that the schema counts and no file has."""
-    raise InvalidInputError(
-        f"{checks.missing()} edges of the schema are in no file",
-        found=f"for example, no {checks.first_missing()}",
-        remedy=f"If they were removed before ParMETIS ran, put {removed_file} into --input-dir; if you accept"
-        " that they are lost (ParMETIS drops duplicates), use --missing-edges accept.",
-    )
 
 
 @compiled

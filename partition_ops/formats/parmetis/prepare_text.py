@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,11 +88,13 @@ def prepare_text_task(
 
 
 @dataclass(frozen=True)
-class _NodeBlock:
-    """Consecutive nodes of one type, and their attributes."""
+class _EdgePiece:
+    """Some edges of one type, which of them stay, and their attributes."""
 
     type_id: int
-    ids: Ids
+    edges: EdgeBlock
+    loops: npt.NDArray[np.bool_]
+    keep: npt.NDArray[np.bool_]
     attributes: list[Values]
 
 
@@ -117,14 +119,14 @@ class _TextFiles:
 
     def write(self) -> Counters:
         self._write_nodes()
-        edges = self._write_edges()
-        stats = (sum(self.metadata.num_nodes), edges.kept, self.weights.count)
+        kept, self_loops, duplicates = self._write_edges()
+        stats = (sum(self.metadata.num_nodes), kept, self.weights.count)
         line = " ".join(map(str, stats)) + "\n"
         self.writer.wrote(self.writer.destination.write_bytes(self._key(stats_file), line.encode()))
         return {
             **dict(zip(("num_nodes", "num_edges", "num_node_weights"), stats, strict=True)),
-            "self_loops_removed": edges.self_loops,
-            "duplicates_removed": edges.duplicates,
+            "self_loops_removed": self_loops,
+            "duplicates_removed": duplicates,
         }
 
     def _key(self, name_of: Callable[[str], str]) -> str:
@@ -143,83 +145,44 @@ class _TextFiles:
                 advance(rows)
         self.writer.wrote(new.get_artifact())
 
-    def _node_blocks(self) -> Iterator[_NodeBlock]:
+    def _node_blocks(self) -> Iterator[tuple[int, Ids, list[Values]]]:
+        """Yield consecutive nodes of one type: type ID, type-wise IDs, attributes."""
         step = rows_at_once(self.attributes.width)
         for type_id, count in enumerate(self.metadata.num_nodes):
             rows = self.attributes.of_type(type_id)
             for start in range(0, count, step):
                 ids = np.arange(start, min(count, start + step))
-                yield _NodeBlock(type_id, ids, rows.take(ids))
+                yield type_id, ids, rows.take(ids)
 
-    def _node_text(self, block: _NodeBlock) -> tuple[pa.Buffer, int]:
-        begin = self.metadata.node_offsets[block.type_id] + int(block.ids[0])
-        weights = self.weights.columns(block.type_id, begin, begin + len(block.ids))
-        columns = [np.full(len(block.ids), block.type_id), *weights, block.ids]
-        return text_rows(columns, block.attributes), len(block.ids)
+    def _node_text(self, block: tuple[int, Ids, list[Values]]) -> tuple[pa.Buffer, int]:
+        type_id, ids, attributes = block
+        begin = self.metadata.node_offsets[type_id] + int(ids[0])
+        weights = self.weights.columns(type_id, begin, begin + len(ids))
+        return text_rows([np.full(len(ids), type_id), *weights, ids], attributes), len(ids)
 
-    def _write_edges(self) -> _EdgeCounts:
+    def _write_edges(self) -> tuple[int, int, int]:
+        """Write the edges type after type, in the order of their IDs; they are read twice.
+
+        Returns:
+            Numbers of edges in the edge file, of self-loops, and of duplicates.
+        """
         create = self.writer.destination.create
+        counts = np.zeros(3, np.int64)
         with (
             self.progress.step("Writing edges", 2 * sum(self.metadata.num_edges), "edges") as advance,
-            create(self._key(edges_file)) as kept,
-            create(self._key(removed_edges_file)) as removed,
-            kept.path.open("wb") as kept_stream,
-            removed.path.open("wb") as removed_stream,
+            create(self._key(edges_file)) as kept_file,
+            create(self._key(removed_edges_file)) as removed_file,
+            kept_file.path.open("wb") as kept_stream,
+            removed_file.path.open("wb") as removed_stream,
         ):
-            text = _EdgeText(self.metadata, self.reader, self.edge_attributes)
-            counts = text.write(kept_stream, removed_stream, advance)
-        self.writer.wrote(kept.get_artifact())
-        self.writer.wrote(removed.get_artifact())
-        return counts
-
-
-@dataclass(frozen=True)
-class _EdgeCounts:
-    """Numbers of edges in the edge file, and of those left out of it."""
-
-    kept: int = 0
-    self_loops: int = 0
-    duplicates: int = 0
-
-    def __add__(self, other: _EdgeCounts) -> _EdgeCounts:
-        return _EdgeCounts(
-            self.kept + other.kept, self.self_loops + other.self_loops, self.duplicates + other.duplicates
-        )
-
-
-@dataclass(frozen=True)
-class _EdgePiece:
-    """Some edges of one type, which of them stay, and their attributes."""
-
-    type_id: int
-    edges: EdgeBlock
-    loops: npt.NDArray[np.bool_]
-    keep: npt.NDArray[np.bool_]
-    attributes: list[npt.NDArray[Any]]
-
-
-class _EdgeText:
-    """Writes the edges of a graph, type after type, in the order of their IDs.
-
-    Args:
-        metadata: The graph's metadata.
-        reader: Its edges; they are read twice.
-        attributes: Attributes that follow the columns of the edge file.
-    """
-
-    def __init__(self, metadata: GraphMetadata, reader: EdgeReader, attributes: Attributes) -> None:
-        self.metadata = metadata
-        self.reader = reader
-        self.attributes = attributes
-
-    def write(self, kept: BinaryIO, removed: BinaryIO, advance: Advance) -> _EdgeCounts:
-        """Write all edges to one stream or the other; ``advance`` counts each edge twice."""
-        counts = _EdgeCounts()
-        for kept_text, removed_text, figures in map_in_threads(self._texts, self._pieces(advance)):
-            kept.write(kept_text)
-            removed.write(removed_text)
-            counts += figures
-        return counts
+            for kept_text, removed_text, figures in map_in_threads(self._edge_text, self._pieces(advance)):
+                kept_stream.write(kept_text)
+                removed_stream.write(removed_text)
+                counts += figures
+        self.writer.wrote(kept_file.get_artifact())
+        self.writer.wrote(removed_file.get_artifact())
+        kept, self_loops, duplicates = counts.tolist()
+        return kept, self_loops, duplicates
 
     def _repeated(self, advance: Advance) -> Ids:
         """Return the homogeneous IDs of edges that repeat an earlier one, ascending, without self-loops."""
@@ -239,15 +202,18 @@ class _EdgeText:
 
     def _pieces(self, advance: Advance) -> Iterator[_EdgePiece]:
         repeated = self._repeated(advance)
-        step = rows_at_once(self.attributes.width)
+        step = rows_at_once(self.edge_attributes.width)
         for type_id, chunks in groupby(self.reader.chunks(), lambda chunk: chunk.edge_type_id):
-            rows = self.attributes.of_type(type_id)
+            rows = self.edge_attributes.of_type(type_id)
             for block in (block for chunk in chunks for block in self.reader.blocks(chunk)):
                 for begin in range(0, len(block.src), step):
-                    piece = _slice(block, begin, begin + step)
+                    end = begin + step
+                    piece = EdgeBlock(block.edge_ids[begin:end], block.src[begin:end], block.dst[begin:end])
                     loops = self._self_loops(type_id, piece)
                     keep = ~loops
-                    keep[_rows_of(repeated, self.metadata.edge_offsets[type_id] + piece.edge_ids)] = False
+                    ids = self.metadata.edge_offsets[type_id] + piece.edge_ids  # ascending
+                    here = repeated[slice(*np.searchsorted(repeated, [ids[0], ids[-1] + 1]))]
+                    keep[np.searchsorted(ids, here)] = False
                     yield _EdgePiece(type_id, piece, loops, keep, rows.take(piece.edge_ids))
                 advance(len(block.src))
 
@@ -260,7 +226,8 @@ class _EdgeText:
         edge_type = self.metadata.edge_types[type_id]
         return self.metadata.node_type_id(edge_type.src), self.metadata.node_type_id(edge_type.dst)
 
-    def _texts(self, piece: _EdgePiece) -> tuple[pa.Buffer, pa.Buffer, _EdgeCounts]:
+    def _edge_text(self, piece: _EdgePiece) -> tuple[pa.Buffer, pa.Buffer, Ids]:
+        """Return the text for either file, and the numbers that `_write_edges` returns."""
         src_offset, dst_offset = (self.metadata.node_offsets[end] for end in self._ends(piece.type_id))
         edges = piece.edges
         type_ids = np.full(len(edges.src), piece.type_id)
@@ -269,16 +236,5 @@ class _EdgeText:
             text_rows([column[which] for column in columns], [block[which] for block in piece.attributes])
             for which in (piece.keep, ~piece.keep)
         )
-        stay, self_loops = int(piece.keep.sum()), int(piece.loops.sum())
-        return kept, removed, _EdgeCounts(stay, self_loops, len(type_ids) - stay - self_loops)
-
-
-def _slice(block: EdgeBlock, begin: int, end: int) -> EdgeBlock:
-    return EdgeBlock(block.edge_ids[begin:end], block.src[begin:end], block.dst[begin:end])
-
-
-def _rows_of(wanted: Ids, ids: Ids) -> Ids:
-    """Return the rows of ascending IDs that are also wanted."""
-    here = wanted[slice(*np.searchsorted(wanted, [ids[0], ids[-1] + 1]))]
-    rows: Ids = np.searchsorted(ids, here)
-    return rows
+        stay, loops = int(piece.keep.sum()), int(piece.loops.sum())
+        return kept, removed, np.array([stay, loops, len(type_ids) - stay - loops])

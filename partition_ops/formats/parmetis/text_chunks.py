@@ -288,13 +288,10 @@ class TextChunks:
                 advance(len(src))
             if table is tables[0]:
                 table.check_count(rows, self.stats[1], "edges")
-        if checks.missing():
-            raise InvalidInputError(
-                f"{checks.missing()} edges of the schema are in no file",
-                found=f"for example, no {checks.first_missing()}",
-                expected="every <type_edge_id> of an edge type, from 0 on, once",
-                remedy=f"Put edges that were removed into {self.removed}, in the columns of the edge file.",
-            )
+        checks.require_all(
+            expected="every <type_edge_id> of an edge type, from 0 on, once",
+            remedy=f"Put edges that were removed into {self.removed}, in the columns of the edge file.",
+        )
         for kind, name in enumerate(names):
             self._write_edge_text(f"edges/{name}.csv", ends[kind], metadata, kind)
         for path in self.folder.glob("ends*"):
