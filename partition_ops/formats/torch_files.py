@@ -73,13 +73,10 @@ def write_torch_file(stream: BinaryIO, value: Any) -> None:
         _write(archive, "byteorder", [b"little"], 6)
         for number, column in enumerate(pickler.columns):
             little = _little(column)
-            blocks = (np.ascontiguousarray(block, little).data.cast("B") for block in _filled(column))
+            filled = (block for block in column.blocks() if block.size)
+            blocks = (np.ascontiguousarray(block, little).data.cast("B") for block in filled)
             _write(archive, f"data/{number}", blocks, column.nbytes)
         _write(archive, "version", [FORMAT_VERSION], len(FORMAT_VERSION))
-
-
-def _filled(column: Column) -> Iterable[Any]:
-    return (block for block in column.blocks() if block.size)
 
 
 def _little(column: Column) -> np.dtype[Any]:

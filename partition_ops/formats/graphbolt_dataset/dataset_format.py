@@ -249,14 +249,10 @@ def _write_feature(graph: WholeGraph, name: str, stream: BinaryIO) -> None:
             remedy="Store it as int64, or leave graphbolt-dataset out of --formats.",
         )
     shape = column.shape if len(column.shape) > 1 else (*column.shape, 1)
-    _write_header(stream, dtype, shape)
-    for block in column.blocks():
-        stream.write(np.ascontiguousarray(block, dtype).data)
-
-
-def _write_header(stream: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(stream, header)
+    for block in column.blocks():
+        stream.write(np.ascontiguousarray(block, dtype).data)
 
 
 def _ids(graph: WholeGraph, mask: str) -> npt.NDArray[np.int64]:

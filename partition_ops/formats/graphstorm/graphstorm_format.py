@@ -16,7 +16,6 @@ import numpy as np
 
 from partition_ops.artifacts.book import Book
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.columns import Column
 from partition_ops.formats.dgl.dgl_format import DGL
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import FileWriter
@@ -113,16 +112,12 @@ def _features(graph: WholeGraph, prefix: str) -> dict[str, Any]:
         {
             "feature_col": name.removeprefix(prefix),
             "feature_name": name.removeprefix(prefix),
-            "feature_dim": _shape(graph.columns[name]),
+            "feature_dim": list(graph.columns[name].shape[1:]) or [1],
         }
         for name in graph.columns
         if name.startswith(prefix)
     ]
     return {"features": found} if found else {}
-
-
-def _shape(column: Column) -> list[int]:
-    return list(column.shape[1:]) or [1]
 
 
 def _write_ids(begin: int, end: int, stream: BinaryIO) -> None:

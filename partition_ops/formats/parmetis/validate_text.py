@@ -122,16 +122,27 @@ class _TextChecks:
         self.findings[finding.where, finding.problem] = replace(known or finding, count=count)
 
     def _require(
-        self, table: TextTable, block: TextBlock, good: Mask, problem: str, expected: Callable[[int], str]
-    ) -> None:
-        """Enter a finding if a row of a block is not good."""
-        bad = np.flatnonzero(~good)
+        self,
+        table: TextTable,
+        block: TextBlock,
+        good: Mask,
+        problem: str,
+        expected: Callable[[int], str],
+        *,
+        checked: Mask | None = None,
+    ) -> Mask:
+        """Enter a finding if a row of a block is not good, and return which rows are.
+
+        Rows outside ``checked`` have a finding already, and get no other one.
+        """
+        bad = np.flatnonzero(~good if checked is None else ~good & checked)
         if len(bad):
             row = int(bad[0])
             known = (table.where, problem) in self.findings
             line = 0 if known else table.line(block.start + row)  # finding a line reads the file
             found = ", ".join(f"<{name}> {int(values[row])}" for name, values in block.columns.items())
             self._add(_Finding(table.where, problem, line, found, expected(row), len(bad)))
+        return good
 
     def _raise_findings(self) -> None:
         findings = [*self.findings.values()]
@@ -175,8 +186,7 @@ class _TextChecks:
         def right_type(bad: int) -> str:
             return f"node type {expected[bad]} for homogeneous ID {ids[bad]}" if inside[bad] else "no node"
 
-        self._require(table, block, good, problem, right_type)
-        return good
+        return self._require(table, block, good, problem, right_type)
 
     def _are_grouped(self, table: TextTable, block: TextBlock, last: int) -> Mask:
         types = block.columns["node_type"]
@@ -184,10 +194,9 @@ class _TextChecks:
         greatest = np.maximum.accumulate(np.maximum(np.where(known, types, 0), last))
         good: Mask = known & (types >= greatest)
         problem = "the nodes of a type are not grouped, in the order of the type IDs"
-        self._require(
+        return self._require(
             table, block, good, problem, lambda bad: f"<node_type> {greatest[bad]} to {LARGEST_TYPE_ID}"
         )
-        return good
 
     def _check_type_wise_ids(self, table: TextTable, block: TextBlock, good: Mask, counts: Ids) -> Ids:
         """Check the type-wise IDs of good rows; return the number of nodes of each type up to here."""
@@ -197,9 +206,10 @@ class _TextChecks:
         self._require(
             table,
             block,
-            ~good | (block.columns["orig_type_node_id"] == expected),
+            block.columns["orig_type_node_id"] == expected,
             "the type-wise IDs of a type do not run from 0 without a gap",
             lambda bad: f"<orig_type_node_id> {expected[bad]}",
+            checked=good,
         )
         return counts
 
@@ -213,13 +223,12 @@ class _TextChecks:
             good = np.ones(len(src), np.bool_)
             for name, column in (("src_id", src), ("dst_id", dst)):
                 joined = (column >= 0) & (column < nodes)
-                good &= self._are(
-                    table, block, good, joined, f"<{name}> is not a node", lambda _: f"0 to {nodes - 1}"
+                problem = f"<{name}> is not a node"
+                good &= self._require(
+                    table, block, joined, problem, lambda _: f"0 to {nodes - 1}", checked=good
                 )
-            loops = src != dst
-            good &= self._are(
-                table, block, good, loops, "a self-loop, which ParMETIS fails on", lambda _: "two nodes"
-            )
+            problem = "a self-loop, which ParMETIS fails on"
+            good &= self._require(table, block, src != dst, problem, lambda _: "two nodes", checked=good)
             pairs.append(_keys(src * nodes + dst, block, good))
             good &= self._check_types(table, block, good, ends)
             kind, wise = block.columns["edge_type"], block.columns["type_edge_id"]
@@ -242,19 +251,6 @@ class _TextChecks:
             "each <type_edge_id> of an edge type once",
         )
 
-    def _are(
-        self,
-        table: TextTable,
-        block: TextBlock,
-        checked: Mask,
-        good: Mask,
-        problem: str,
-        expected: Callable[[int], str],
-    ) -> Mask:
-        """Return whether rows are good; a row that has a finding already counts as good."""
-        self._require(table, block, ~checked | good, problem, expected)
-        return good
-
     def _check_types(
         self, table: TextTable, block: TextBlock, good: Mask, ends: dict[int, tuple[int, int]]
     ) -> Mask:
@@ -264,7 +260,7 @@ class _TextChecks:
             "not an edge type ID" if self.schema is None else "not in the schema"
         )
         known = (kind >= 0) & (kind < types)
-        fine = good & self._are(table, block, good, known, problem, lambda _: f"0 to {types - 1}")
+        fine = good & self._require(table, block, known, problem, lambda _: f"0 to {types - 1}", checked=good)
         if self.schema is None:
             limits = np.full(len(kind), LARGEST_EDGE_ID)
         else:
@@ -272,7 +268,9 @@ class _TextChecks:
             limits = np.array(counts, np.int64)[np.where(fine, kind, 0)]
         inside = (wise >= 0) & (wise < limits)
         problem = "<type_edge_id> is outside the range of its type"
-        fine &= self._are(table, block, fine, inside, problem, lambda bad: f"0 to {limits[bad] - 1}")
+        fine &= self._require(
+            table, block, inside, problem, lambda bad: f"0 to {limits[bad] - 1}", checked=fine
+        )
         return fine & self._check_ends(table, block, fine, ends)
 
     def _check_ends(
@@ -294,7 +292,7 @@ class _TextChecks:
             src, dst = ends.setdefault(kind, self._named_ends(kind) or tuple(joined[:, rows[0]].tolist()))
             fine[rows] = (joined[0, rows] == src) & (joined[1, rows] == dst)
         problem = "the edge joins other node types than its edge type"
-        self._require(
+        return self._require(
             table,
             block,
             fine,
@@ -303,7 +301,6 @@ class _TextChecks:
                 *ends[int(kinds[bad])]
             ),
         )
-        return fine
 
     def _named_ends(self, kind: int) -> tuple[int, int] | None:
         """Return the node type IDs in a canonical edge type of the schema."""

@@ -23,7 +23,7 @@ from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format, PartitionSize
 from partition_ops.formats.neutral_partition import GRAPH_GROUPS, Partition, WholeGraph
 from partition_ops.formats.pyg import checks
-from partition_ops.formats.pyg.in_edges import Ids, InEdges
+from partition_ops.formats.pyg.in_edges import InEdges
 from partition_ops.formats.pyg.names import (
     EDGE_FEATURES,
     EDGE_NAMES,
@@ -228,11 +228,8 @@ def _reordered(column: Column, edges: InEdges, edge_type: str) -> Column:
             stream.flush()
             if column.nbytes:
                 rows = np.memmap(stream, column.dtype, "r", shape=column.shape)
-                yield from _taken(rows, edges.order(edge_type))
+                order = edges.order(edge_type)
+                for begin, end in row_blocks(len(rows), rows.nbytes):
+                    yield rows[order[begin:end]]
 
     return Column(column.dtype, column.shape, blocks)
-
-
-def _taken(rows: Array, order: Ids) -> Iterator[Array]:
-    for begin, end in row_blocks(len(rows), rows.nbytes):
-        yield rows[order[begin:end]]
