@@ -4,7 +4,7 @@ DGL's data loaders and samplers take a `PartitionedGraph` as their graph. Import
 and torch, which takes seconds; other packages of ``partition_ops`` import it only when they need it.
 """
 
+from partition_ops.train.graph_data import AsyncMemmapStorage, MemmapStorage
 from partition_ops.train.partitioned_graph import PartitionedGraph
-from partition_ops.train.storages import AsyncMemmapStorage, MemmapStorage
 
 __all__ = ["AsyncMemmapStorage", "MemmapStorage", "PartitionedGraph"]

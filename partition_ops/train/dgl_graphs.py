@@ -17,8 +17,7 @@ import torch
 
 from partition_ops.chunked.id_converter import InvalidIdError, check_range
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.mapped_files import ResidentLimit
-from partition_ops.train.output_files import IdKind, OutputFiles
+from partition_ops.train.output_files import IdKind, OutputFiles, ResidentLimit
 from partition_ops.train.sorted_edges import EdgeFiles, Edges, SortedEdges
 
 dgl = import_dgl()
@@ -52,7 +51,11 @@ class DglGraphs:
     def get(self, direction: Direction) -> Any:
         """Return the ``DGLGraph`` with the edges sorted by destination (``in``) or by source (``out``)."""
         if direction not in self._graphs:
-            self._graphs[direction] = self._make(direction)
+            book, sparse = self._files.book, SPARSE_FORMATS[direction]
+            data = {etype: (sparse, self.tensors(direction, etype)) for etype in book.canonical_etypes}
+            nodes = {name: book.nodes.count(name) for name in book.ntypes}
+            made = dgl.heterograph(data, nodes, idtype=torch.int64).formats(sparse)
+            self._graphs[direction] = made
         return self._graphs[direction]
 
     def in_dgl_order(self, arrays: Sequence[Any]) -> list[Any]:
@@ -83,12 +86,11 @@ class DglGraphs:
 
     def has_edges(self, src: Any, dst: Any, etype: Any) -> Any:
         """Return whether an edge joins each pair, (n,) bool tensor."""
-        edges = self._by("in")[self._files.book.edges.names.id_of(etype)]
-        return torch.from_numpy(edges.contain(dst.numpy(), src.numpy()))
+        return torch.from_numpy(self._by("in", etype).contain(dst.numpy(), src.numpy()))
 
     def degrees(self, direction: Direction, nodes: Any, etype: Any) -> Any:
         """Return the number of edges of some nodes, or of all, (n,) int64 tensor."""
-        indptr = self._by(direction)[self._files.book.edges.names.id_of(etype)].indptr
+        indptr = self._by(direction, etype).indptr
         if nodes is None:
             return torch.from_numpy(np.diff(indptr))
         ids = torch.as_tensor(nodes).numpy()
@@ -97,7 +99,7 @@ class DglGraphs:
 
     def tensors(self, direction: Direction, etype: Any) -> tuple[Any, Any, Any]:
         """Return read-only tensors over the arrays of `SortedEdges` of a type."""
-        edges = self._by(direction)[self._files.book.edges.names.id_of(etype)]
+        edges = self._by(direction, etype)
         return _tensor(edges.indptr), _tensor(edges.indices), _tensor(edges.eids)
 
     def pairs_without_edge(
@@ -142,19 +144,10 @@ class DglGraphs:
     def _edges(self) -> list[Edges]:
         return self._edge_files.edges()
 
-    def _by(self, direction: Direction) -> list[SortedEdges]:
+    def _by(self, direction: Direction, etype: Any) -> SortedEdges:
         if direction not in self._sorted:
             self._sorted[direction] = self._edge_files.sort(direction, self._edges)
-        return self._sorted[direction]
-
-    def _make(self, direction: Direction) -> Any:
-        book, sparse = self._files.book, SPARSE_FORMATS[direction]
-        data = {
-            etype: (sparse, tuple(_tensor(a) for a in (edges.indptr, edges.indices, edges.eids)))
-            for etype, edges in zip(book.canonical_etypes, self._by(direction), strict=True)
-        }
-        nodes = {name: book.nodes.count(name) for name in book.ntypes}
-        return dgl.heterograph(data, nodes, idtype=torch.int64).formats(sparse)
+        return self._sorted[direction][self._files.book.edges.names.id_of(etype)]
 
 
 def _tensor(array: Any) -> Any:

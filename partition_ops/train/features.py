@@ -1,32 +1,48 @@
-"""Features of an output: their names, rows by ID, and scalar edge features as arrays by edge ID."""
+"""Features of an output: their names, scalar edge features as arrays by edge ID, and rows by ID.
+
+Rows are read from mapped files, by system calls, or by range requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
+from numpy.lib.stride_tricks import sliding_window_view
 
-from partition_ops.errors import UsageError, one_of
+from partition_ops.chunked.id_converter import InvalidIdError, check_range
+from partition_ops.errors import TransientStorageError, UsageError, one_of
 from partition_ops.formats.columns import StoredArray
-from partition_ops.train.block_cache import BlockCache
-from partition_ops.train.feature_rows import (
-    FeatureRows,
-    FileRows,
-    Locator,
-    MappedRows,
-    PartRows,
-    RangeRows,
+from partition_ops.system.compilation import compiled
+from partition_ops.system.parallel import map_in_threads
+from partition_ops.train.cache import BlockCache
+from partition_ops.train.output_files import (
+    MISSING,
+    NPY_HEADER,
+    IdKind,
+    Ids,
+    MappedFile,
+    OutputFiles,
+    ResidentLimit,
+    create_npy,
+    map_npy,
 )
-from partition_ops.train.mapped_files import NPY_HEADER, MappedFile, ResidentLimit, create_npy, map_npy
-from partition_ops.train.output_files import MISSING, IdKind, Ids, OutputFiles
 
 Access = Literal["read", "mapped", "ranges"]
 KERNEL_DTYPES = ("float32", "float64", "uint8", "int8")  # of probabilities in DGL's kernels
+SMALL_BYTES = 1 << 20  # below this size, several threads are slower
 Values = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+_pread: Any = types.ExternalFunction(
+    "pread", types.intp(types.int32, types.voidptr, types.uintp, types.int64)
+)
 
 
 class Features:
@@ -57,9 +73,9 @@ class Features:
         self._files = files
         self._kind = kind
         self._ids = ids
-        self._num_ids = num_ids
+        self.num_ids = num_ids
         self._access = access
-        self._resident = resident
+        self.resident = resident
         self._blocks = blocks
         self._ranges = files.book.nodes if kind == "node" else files.book.edges
         self._parts = tuple(range(files.book.num_partitions())) if kind == "node" else files.parts
@@ -114,26 +130,33 @@ class Features:
 
         Disk: the values, in the cache. Peak memory while it is made: a few MiB, in addition to mapped files.
         """
-        types = range(len(self._num_ids))
+        types = range(len(self.num_ids))
         have = [t for t in types if name in self.names(t)]
         if not have:
             raise UsageError(f"No {self._kind} type has the feature {name!r}", expected="a name in edge_data")
-        dtype = _kernel_dtype([self._scalar(name, t).dtype for t in have])
+        dtypes = [self._scalar(name, t).dtype for t in have]
+        if len(set(dtypes)) == 1 and dtypes[0].name in KERNEL_DTYPES:
+            dtype = dtypes[0]
+        else:
+            dtype = np.dtype(np.float64 if np.dtype(np.float64) in dtypes else np.float32)
 
         def num_bytes() -> int:
             stored = [self._stored(part, name, t) for part in self._parts for t in have]
-            size = sum(self._num_ids[t] * dtype.itemsize + NPY_HEADER for t in have)
+            size = sum(self.num_ids[t] * dtype.itemsize + NPY_HEADER for t in have)
             return size + self._files.scratch_bytes(stored)
 
         def make(folder: Path) -> None:
             for type_id in have:
-                values = create_npy(folder / f"{type_id}.npy", self._num_ids[type_id], dtype)
+                values = create_npy(folder / f"{type_id}.npy", self.num_ids[type_id], dtype)
                 for part in self._parts:
-                    self._enter(values, part, name, type_id, folder)
+                    with self._files.mapped(self._stored(part, name, type_id), folder) as found:
+                        begin, end = self._ranges.bounds(part, type_id)
+                        places = slice(begin, end) if self._ids == "new" else found["ids"]
+                        values[places] = found["values"].reshape(-1)
 
-        options = (self._kind, name, self._ids, self._num_ids)
+        options = (self._kind, name, self._ids, self.num_ids)
         folder = self._files.make_once("column", self._parts, options, num_bytes, make)
-        return [map_npy(folder / f"{t}.npy", self._resident) if t in have else None for t in types]
+        return [map_npy(folder / f"{t}.npy", self.resident) if t in have else None for t in types]
 
     def _type_name(self, type_id: int) -> str:
         return self._ranges.names.names[type_id]
@@ -153,10 +176,10 @@ class Features:
         stored = {part: self._files.arrays(part, f"{self._kind}_orig_ids") for part in self._parts}
 
         def num_bytes() -> int:
-            return self._files.scratch_bytes(stored.values()) + sum(8 * n + NPY_HEADER for n in self._num_ids)
+            return self._files.scratch_bytes(stored.values()) + sum(8 * n + NPY_HEADER for n in self.num_ids)
 
         def make(folder: Path) -> None:
-            vectors = [create_npy(folder / f"{t}.npy", n) for t, n in enumerate(self._num_ids)]
+            vectors = [create_npy(folder / f"{t}.npy", n) for t, n in enumerate(self.num_ids)]
             for vector in vectors:
                 vector[:] = MISSING
             for part, arrays in stored.items():
@@ -165,16 +188,16 @@ class Features:
                         begin, end = self._ranges.bounds(part, type_id)
                         vector[originals[self._type_name(type_id)]] = np.arange(begin, end)
 
-        options = (self._kind, self._num_ids)
+        options = (self._kind, self.num_ids)
         folder = self._files.make_once("new-ids", self._parts, options, num_bytes, make)
-        return [map_npy(folder / f"{t}.npy", self._resident) for t in range(len(self._num_ids))]
+        return [map_npy(folder / f"{t}.npy", self.resident) for t in range(len(self.num_ids))]
 
     def _part(self, part: int, key: str) -> PartRows | None:
         if part not in self._parts:
             return None
         array = self._arrays(part)[key]
         if self._access == "mapped":
-            return MappedRows(partial(self._map, array.key), array, self._resident)
+            return MappedRows(partial(self._map, array.key), array, self.resident)
         if self._access == "read":
             path = partial(self._files.keep_local, array.key)
             return FileRows(path, array, self._files.output.uri_of(array.key))
@@ -182,7 +205,7 @@ class Features:
 
     def _map(self, key: str) -> MappedFile:
         if key not in self._mapped:
-            self._mapped[key] = self._resident.watch(MappedFile(self._files.keep_local(key)))
+            self._mapped[key] = self.resident.watch(MappedFile(self._files.keep_local(key)))
         return self._mapped[key]
 
     def _scalar(self, name: str, type_id: int) -> StoredArray:
@@ -205,19 +228,224 @@ class Features:
             found["ids"] = self._files.arrays(part, f"{self._kind}_orig_ids")[type_name]
         return found
 
-    def _enter(self, values: Values, part: int, name: str, type_id: int, folder: Path) -> None:
-        """Enter the values of one partition into an array by ID."""
-        with self._files.mapped(self._stored(part, name, type_id), folder) as found:
-            rows = found["values"].reshape(-1)
-            if self._ids == "new":
-                begin, end = self._ranges.bounds(part, type_id)
-                values[begin:end] = rows
-            else:
-                values[found["ids"]] = rows
+
+@dataclass(frozen=True)
+class Locator:
+    """Finds the row of a node or an edge: the partition that owns it, and the position there.
+
+    Attributes:
+        ends: (partitions,) int64, the type-wise new ID after the last one of each partition.
+        new_ids: (IDs,) int64, type-wise new IDs by ID, -1 if there is none; None if the IDs are new IDs.
+        what: What the IDs are, for messages.
+    """
+
+    ends: Ids
+    new_ids: Ids | None
+    what: str
+
+    def find(self, ids: Ids) -> tuple[Ids, Ids]:
+        """Return the partition of each ID and the row there, (n,) int64.
+
+        Raises:
+            InvalidIdError: There is no such node or edge.
+        """
+        check_range(ids, int(self.ends[-1]) if self.new_ids is None else len(self.new_ids), self.what)
+        new = ids if self.new_ids is None else self.new_ids[ids]
+        if new.size and new.min() < 0:
+            wrong = int(ids[np.flatnonzero(new < 0)[0]])
+            raise InvalidIdError(
+                f"{self.what} {wrong} is not there: its partition is not open, or validation dropped it"
+            )
+        parts = np.searchsorted(self.ends, new, side="right").astype(np.int64)
+        starts = np.concatenate([[0], self.ends[:-1]])
+        return parts, new - starts[parts]
 
 
-def _kernel_dtype(dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
-    """Return a dtype that DGL's kernels take, the same for all types."""
-    if len(set(dtypes)) == 1 and dtypes[0].name in KERNEL_DTYPES:
-        return dtypes[0]
-    return np.dtype(np.float64 if np.dtype(np.float64) in dtypes else np.float32)
+class PartRows(Protocol):
+    """The rows of one feature in one partition."""
+
+    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
+        """Read some rows.
+
+        Args:
+            rows: (n,) int64, their positions in the partition.
+            places: (n,) int64, the row of ``out`` that each goes to.
+            out: (…, bytes of a row) uint8, written.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """A feature of a node type or edge type, by ID.
+
+    Attributes:
+        dtype: Dtype of the values.
+        shape: Shape of one row.
+        locator: Finds the row of an ID.
+        parts: The rows of each partition; None for a partition that is not open.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    locator: Locator
+    parts: Sequence[PartRows | None]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def take(self, ids: Ids) -> Values:
+        """Return the rows of some IDs.
+
+        Args:
+            ids: (n,) int64, type-wise, new or original as the IDs of the graph; in any order, also repeated.
+
+        Returns:
+            (n, ...) array of the feature's dtype.
+
+        Raises:
+            InvalidIdError: There is no such ID, or its partition is not open.
+
+        Peak memory: the result, and 48 bytes a row.
+        """
+        parts, rows = self.locator.find(ids)
+        found = np.empty((len(ids), self.row_bytes), np.uint8)
+
+        def read(part: int) -> None:
+            places, stored = np.flatnonzero(parts == part), self.parts[part]
+            if stored is None:
+                raise InvalidIdError(f"{self.locator.what} is in partition {part}, which is not open")
+            stored.read(rows[places], places, found)
+
+        if found.size:
+            present = np.flatnonzero(np.bincount(parts)).tolist()
+            threads = found.size > SMALL_BYTES and len(present) > 1
+            for _ in map_in_threads(read, present) if threads else map(read, present):
+                pass
+        return found.reshape(-1).view(self.dtype).reshape(len(ids), *self.shape)
+
+
+@dataclass
+class MappedRows:
+    """Rows of an array in a mapped file.
+
+    Attributes:
+        file: Returns the file; called when a row is first read.
+        array: The array in it.
+        resident: Limits the resident pages.
+    """
+
+    file: Callable[[], MappedFile]
+    array: StoredArray
+    resident: ResidentLimit
+    _table: Bytes | None = None
+
+    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
+        """Read some rows; see `PartRows`."""
+        if self._table is None:
+            shape = (self.array.shape[0], self.array.row_bytes)
+            self._table = self.file().array(self.array.offset, np.uint8, shape)
+        if self.resident.limit is None:
+            _copy_rows(self._table, rows, places, out)
+            return
+        order = np.argsort(rows)  # in the order of the file, rows share pages
+        rows, places = rows[order], places[order]
+        step = self.resident.scattered(self.array.row_bytes)
+        for begin in range(0, len(rows), step):
+            _copy_rows(self._table, rows[begin : begin + step], places[begin : begin + step], out)
+            self.resident.check()
+
+
+@dataclass
+class FileRows:
+    """Rows of an array in a file, read by system calls: no page of it stays in the process.
+
+    Attributes:
+        path: Returns the file; called when a row is first read.
+        array: The array in it.
+        where: Its URI, for messages.
+    """
+
+    path: Callable[[], Path]
+    array: StoredArray
+    where: str
+    _file: IO[bytes] | None = None
+
+    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
+        """Read some rows; see `PartRows`."""
+        if self._file is None:
+            self._file = self.path().open("rb", buffering=0)
+        file, array, order = self._file.fileno(), self.array, np.argsort(rows)
+        failed = _read_rows(file, array.offset, array.row_bytes, rows[order], places[order], out)
+        if failed:
+            raise TransientStorageError(
+                f"{self.where} cannot be read any more",
+                found=f"{failed} of {len(rows)} rows missing",
+                remedy="Open the graph again: the file has changed.",
+            )
+
+
+@dataclass
+class RangeRows:
+    """Rows of an array in a stored object, by range requests.
+
+    Attributes:
+        cache: Fetches blocks of objects and keeps them.
+        size: Bytes of the object.
+        array: The array in it.
+    """
+
+    cache: BlockCache
+    size: int
+    array: StoredArray
+
+    def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
+        """Read some rows; see `PartRows`."""
+        width, block = self.array.row_bytes, self.cache.block_bytes
+        different, inverse = np.unique(rows, return_inverse=True)
+        starts = self.array.offset + different * width
+        first, last = starts // block, (starts + width - 1) // block
+        steps = range(int((last - first).max()) + 1)
+        wanted = np.unique(np.concatenate([(first + step)[first + step <= last] for step in steps]))
+        found = self.cache.read(self.array.key, self.size, wanted.tolist())
+        # the blocks of a row follow each other here too
+        joined = np.frombuffer(b"".join(found[number] for number in wanted.tolist()), np.uint8)
+        begins = np.searchsorted(wanted, first) * block + starts % block
+        out[places] = sliding_window_view(joined, width)[begins][inverse]
+
+
+@compiled
+def _read_rows(file: int, offset: int, width: int, rows: Ids, places: Ids, out: Bytes) -> int:
+    """Read rows of a table in a file, and return the number of rows that could not be read completely.
+
+    Args:
+        file: Descriptor of the file.
+        offset: Position of row 0.
+        width: Bytes of a row.
+        rows: (n,) int64, positions of the rows.
+        places: (n,) int64, the row of ``out`` that each goes to.
+        out: (…, width) uint8, written.
+    """
+    failed = 0
+    for i in range(len(rows)):
+        if _pread(file, out[places[i]].ctypes, width, offset + rows[i] * width) != width:
+            failed += 1
+    return failed
+
+
+@compiled
+def _copy_rows(table: Bytes, rows: Ids, places: Ids, out: Bytes) -> None:
+    """Copy rows of a mapped table.
+
+    Args:
+        table: (…, width) uint8.
+        rows: (n,) int64, positions of the rows.
+        places: (n,) int64, the row of ``out`` that each goes to.
+        out: (…, width) uint8, written.
+    """
+    for i in range(len(rows)):
+        row, place = rows[i], places[i]
+        for byte in range(table.shape[1]):
+            out[place, byte] = table[row, byte]

@@ -1,4 +1,4 @@
-"""Features as the data of a graph, and of the blocks and subgraphs that are sampled from it.
+"""Features as the data of a graph and of what is sampled from it, and as storages of DGL's data loaders.
 
 Nothing is read before it is accessed: a block has the features of its nodes, and reads the rows of a feature
 when ``block.srcdata[name]`` asks for them.
@@ -13,17 +13,19 @@ from typing import Any, ClassVar, Literal
 from weakref import WeakSet
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.chunked.id_converter import check_range
 from partition_ops.errors import UsageError
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.feature_rows import FeatureRows
-from partition_ops.train.features import Features
-from partition_ops.train.mapped_files import ResidentLimit
+from partition_ops.train.features import FeatureRows, Features
 
-_frame = import_dgl().frame
-_Column: Any = _frame.Column
+dgl = import_dgl()
+_Column: Any = dgl.frame.Column
+_Storage: Any = dgl.storages.FeatureStorage
+_ThreadedFuture: Any = dgl.storages.ThreadedFuture
 
 Kind = Literal["node", "edge"]
 Identity = tuple[Any, ...]
@@ -52,9 +54,8 @@ class GraphFeature:
     def __init__(self, data: GraphData, kind: Kind, type_id: int, name: str) -> None:
         self._source = (data.identity, kind, type_id, name)
         self._features = data.features[kind]
-        self._resident = data.resident
         dtype, shape = self._features.row(name, type_id)
-        self.shape = torch.Size((data.num_ids[kind][type_id], *shape))
+        self.shape = torch.Size((self._features.num_ids[type_id], *shape))
         self.dtype = torch.from_numpy(np.empty(0, dtype)).dtype
 
     @cached_property
@@ -78,7 +79,7 @@ class GraphFeature:
             ids = ids.nonzero().reshape(-1)
         wanted = ids.reshape(-1).to(device="cpu", dtype=torch.int64)
         rows = torch.from_numpy(self._rows.take(wanted.numpy()))
-        self._resident.check()
+        self._features.resident.check()
         return rows.reshape((*ids.shape, *self.shape[1:]))
 
     def contiguous(self) -> Any:
@@ -143,9 +144,9 @@ class FeatureColumn(_Column):  # type: ignore[misc]  # dgl has no annotations
 
     def subcolumn(self, rowids: Any) -> FeatureColumn:
         """Return some rows, which are not read."""
-        column = super().subcolumn(rowids)
+        sliced = super().subcolumn(rowids)
         return FeatureColumn(
-            column.storage, column.scheme, column.index, column.device, column.deferred_dtype
+            sliced.storage, sliced.scheme, sliced.index, sliced.device, sliced.deferred_dtype
         )
 
     def astype(self, new_dtype: Any) -> Any:
@@ -156,16 +157,11 @@ class FeatureColumn(_Column):  # type: ignore[misc]  # dgl has no annotations
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not isinstance(self.storage, GraphFeature):
             return super().__reduce_ex__(protocol)
-        return FeatureColumn, (
-            self.storage,
-            self.scheme,
-            self._flat_index(),
-            self.device,
-            self.deferred_dtype,
-        )
+        index = self._flat_index()
+        return FeatureColumn, (self.storage, self.scheme, index, self.device, self.deferred_dtype)
 
     def _flat_index(self) -> Any:
-        return self.index.flatten() if isinstance(self.index, _frame._LazyIndex) else self.index
+        return self.index.flatten() if isinstance(self.index, dgl.frame._LazyIndex) else self.index
 
 
 class GraphData:
@@ -175,8 +171,6 @@ class GraphData:
         book: The partition book.
         nodes: The features of the nodes.
         edges: The features of the edges.
-        num_edge_ids: Number of edge IDs by edge type ID.
-        resident: Limits the resident pages.
         identity: The output, the partitioning and the IDs: graphs with equal ones have the same features.
 
     Attributes:
@@ -186,20 +180,9 @@ class GraphData:
 
     open: ClassVar[WeakSet[GraphData]] = WeakSet()
 
-    def __init__(
-        self,
-        book: PartitionBook,
-        nodes: Features,
-        edges: Features,
-        num_edge_ids: list[int],
-        resident: ResidentLimit,
-        identity: Identity,
-    ) -> None:
+    def __init__(self, book: PartitionBook, nodes: Features, edges: Features, identity: Identity) -> None:
         self.book = book
         self.features: dict[Kind, Features] = {"node": nodes, "edge": edges}
-        num_nodes = [book.nodes.count(type_id) for type_id in range(len(book.ntypes))]
-        self.num_ids: dict[Kind, list[int]] = {"node": num_nodes, "edge": num_edge_ids}
-        self.resident = resident
         self.identity = identity
         self._found: dict[tuple[Kind, int, str], GraphFeature] = {}
         GraphData.open.add(self)
@@ -228,7 +211,7 @@ class GraphData:
     def _frame(self, kind: Kind, type_id: int) -> Any:
         names = self.features[kind].names(type_id)
         columns = {name: FeatureColumn(self.feature(kind, type_id, name)) for name in names}
-        return _frame.Frame(columns, self.num_ids[kind][type_id])
+        return dgl.frame.Frame(columns, self.features[kind].num_ids[type_id])
 
 
 class TypeData(Mapping[str, Any]):
@@ -294,4 +277,80 @@ class NodeViews(TypeViews):
 
     def __call__(self, type_name: Any = None) -> Any:
         """Return all type-wise IDs of a type, (n,) int64 tensor."""
-        return torch.arange(self._data.num_ids[self._kind][self._types[self._canonical(type_name)]])
+        type_id = self._types[self._canonical(type_name)]
+        return torch.arange(self._data.features[self._kind].num_ids[type_id])
+
+
+class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations
+    """Rows of a feature, read when they are fetched: the storage of DGL's note on custom graphs.
+
+    Args:
+        rows: The feature: an array of any shape, such as a ``numpy.memmap``, or a feature of a
+            `PartitionedGraph`. If that reads by range requests, every fetch waits for the network.
+    """
+
+    def __init__(self, rows: FeatureRows | npt.NDArray[Any]) -> None:
+        self.rows = rows
+
+    def fetch(self, indices: Any, device: Any = "cpu", pin_memory: bool | None = False, **_: Any) -> Any:
+        """Return the rows of some IDs.
+
+        Args:
+            indices: (n,) tensor or list; rows of the array, or type-wise IDs, new or original as those of the
+                graph.
+            device: Device of the result.
+            pin_memory: Copy through pinned memory, if the device is a GPU.
+
+        Returns:
+            (n, ...) tensor of the feature's dtype; booleans of the input are uint8, as in all of DGL's
+            partitions.
+
+        Raises:
+            InvalidIdError: There is no such ID, or its partition is not open.
+
+        Peak memory: twice the result.
+        """
+        return self._fetch(indices, device, bool(pin_memory))
+
+    def _fetch(self, indices: Any, device: Any, pin_memory: bool) -> Any:
+        ids = torch.as_tensor(indices, dtype=torch.int64).cpu().numpy()
+        if isinstance(self.rows, FeatureRows):
+            rows = self.rows.take(ids)
+        else:  # not numpy.take, which flattens
+            check_range(ids, len(self.rows), "The row")
+            rows = np.asarray(self.rows[ids])
+        found = torch.from_numpy(rows)
+        if pin_memory:
+            found = found.pin_memory()
+        return found.to(device, non_blocking=pin_memory)
+
+
+class AsyncMemmapStorage(MemmapStorage):
+    """Reads rows in a thread of its own: a batch waits for the slowest of its features, not for their sum."""
+
+    def fetch(self, indices: Any, device: Any = "cpu", pin_memory: bool | None = False, **_: Any) -> Any:
+        """Fetch like `MemmapStorage.fetch`, but return a future; its method ``wait`` returns the rows."""
+        return _Future(self._fetch, (indices, device, bool(pin_memory)))
+
+
+class _Future(_ThreadedFuture):  # type: ignore[misc]
+    """DGL's future, which loses errors, with errors: `wait` raises them."""
+
+    def __init__(self, target: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._error: BaseException | None = None
+
+        def guarded(*arguments: Any) -> Any:
+            try:
+                return target(*arguments)
+            except BaseException as error:
+                self._error = error
+                return None
+
+        super().__init__(guarded, args)
+
+    def wait(self) -> Any:
+        """Return the result, or raise the error of the thread."""
+        result = super().wait()
+        if self._error is not None:
+            raise self._error
+        return result

@@ -13,15 +13,18 @@ from partition_ops.chunked.id_converter import check_range
 from partition_ops.errors import UsageError
 from partition_ops.storage import Store, open_store
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.block_cache import CACHED_BYTES, BlockCache
-from partition_ops.train.cache import CACHE_BYTES, Cache, default_cache_folder
+from partition_ops.train.cache import CACHE_BYTES, CACHED_BYTES, BlockCache, Cache, default_cache_folder
 from partition_ops.train.dgl_graphs import DglGraphs
-from partition_ops.train.feature_rows import FeatureRows
-from partition_ops.train.features import Access, Features
-from partition_ops.train.graph_data import GraphData, NodeViews, TypeData, TypeViews
-from partition_ops.train.mapped_files import ResidentLimit
-from partition_ops.train.output_files import IdKind, OutputFiles
-from partition_ops.train.storages import AsyncMemmapStorage, MemmapStorage
+from partition_ops.train.features import Access, FeatureRows, Features
+from partition_ops.train.graph_data import (
+    AsyncMemmapStorage,
+    GraphData,
+    MemmapStorage,
+    NodeViews,
+    TypeData,
+    TypeViews,
+)
+from partition_ops.train.output_files import IdKind, OutputFiles, ResidentLimit
 
 dgl = import_dgl()
 
@@ -82,12 +85,10 @@ class OpenOutput:
         access: Access = features or (mapped if self._files.is_local else "ranges")
         nodes = [self.book.nodes.count(t) for t in range(len(self.book.ntypes))]
         how = (access, self._resident, self.blocks)
-        num_edge_ids = self._graphs.num_edge_ids
         self._node_features = Features(self._files, "node", ids, nodes, *how)
-        self._edge_features = Features(self._files, "edge", ids, num_edge_ids, *how)
+        self._edge_features = Features(self._files, "edge", ids, self._graphs.num_edge_ids, *how)
         identity = (store.uri, self.config_sha256, ids, self.parts)
-        both = self._node_features, self._edge_features
-        self._data = GraphData(self.book, *both, num_edge_ids, self._resident, identity)
+        self._data = GraphData(self.book, self._node_features, self._edge_features, identity)
         self._data.attach(self._in)
         self._storage = AsyncMemmapStorage if asynchronous else MemmapStorage
         self._probabilities: dict[str, list[Any]] = {}

@@ -1,8 +1,14 @@
-"""Files of an output: listed, checked against the manifest, and mapped from the local disk or the cache."""
+"""Files of an output: listed, checked against the manifest, and mapped from the local disk or the cache.
+
+A limit can be set for the pages of mapped files that stay resident.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import mmap
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +20,7 @@ import numpy.typing as npt
 from partition_ops.artifacts.book import Book, read_book
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.partition_book import PartitionBook
-from partition_ops.artifacts.records import config_task, conversion_tasks, read_record
+from partition_ops.artifacts.records import Record, config_task, conversion_tasks, read_record
 from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
 from partition_ops.formats.columns import Array, StoredArray, in_group
 from partition_ops.formats.format import Format, main_config, reading_format
@@ -22,13 +28,15 @@ from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import sha256_of
 from partition_ops.train.cache import Cache, CacheEntry
-from partition_ops.train.mapped_files import MappedFile
 
 IdKind = Literal["new", "original"]
 Ids = npt.NDArray[np.int64]
 MISSING = -1  # in arrays by ID: there is no node or edge with that ID
 FETCH_BYTES = 32 << 20
 CACHE_LAYOUT = 1  # of the content of cache entries; raise it when that changes
+NPY_HEADER = 128  # bytes before the array of a file that `create_npy` or `numpy.save` writes
+STATM = Path("/proc/self/statm")
+FAULT_AROUND = 64 << 10  # bytes that Linux maps around a page that is touched, if they are in the page cache
 
 
 class OutputFiles:
@@ -56,11 +64,12 @@ class OutputFiles:
     ) -> None:
         self.output = output
         self.cache = cache
-        self._entries = _converted(output) if unpublished else _published(output)
+        records = _conversion_records(output) if unpublished else [read_manifest(output)]
+        listed = (entry for record in records for entry in record["artifacts"])
+        self._entries: dict[str, dict[str, Any]] = {entry["key"]: entry for entry in listed}
         book = read_book(output)
-        self.parts = _checked_parts(parts, book.num_parts)
         self.num_hops = book.num_hops
-        _check_together(output, self.num_hops, self.parts)
+        self.parts = _checked_parts(output, parts, book)
         self.config_key = main_config(book)
         self._format = _trainable_format(output, book)
         self.book = PartitionBook(output, graph_name=book.graph_name)
@@ -131,10 +140,9 @@ class OutputFiles:
         if self.is_local:
             return self._checked_local(key)
 
-        def fetch(folder: Path) -> None:
-            self._fetch(key, folder / "content")
-
-        return self._hold(self._name("file", [key]), lambda: self.size(key), fetch) / "content"
+        name = self._name("file", [key])
+        made = self._hold(name, lambda: self.size(key), lambda folder: self._fetch(key, folder / "content"))
+        return made / "content"
 
     @contextmanager
     def mapped(self, arrays: Mapping[str, StoredArray], scratch: Path) -> Iterator[dict[str, Array]]:
@@ -219,35 +227,124 @@ def _trainable_format(output: Store, book: Book) -> Format:
     )
 
 
-def _published(output: Store) -> dict[str, dict[str, Any]]:
-    """Return size and SHA-256 of the artifacts that the manifest lists, by key."""
-    return {entry["key"]: entry for entry in read_manifest(output)["artifacts"]}
-
-
-def _converted(output: Store) -> dict[str, dict[str, Any]]:
-    """Return size and SHA-256 of the artifacts that ``convert`` has recorded, by key."""
+def _conversion_records(output: Store) -> list[Record]:
     config = read_record(output, config_task(output))
-    num_parts = int(config["counters"]["num_parts"])
-    records = [read_record(output, name) for name in conversion_tasks(output, num_parts)]
-    return {entry["key"]: entry for record in records for entry in record["artifacts"]}
+    names = conversion_tasks(output, int(config["counters"]["num_parts"]))
+    return [read_record(output, name) for name in names]
 
 
-def _checked_parts(parts: Iterable[int] | None, known: int) -> tuple[int, ...]:
-    wanted = range(known) if parts is None else sorted(set(parts))
-    wrong = [part for part in wanted if not 0 <= part < known]
+def _checked_parts(output: Store, parts: Iterable[int] | None, book: Book) -> tuple[int, ...]:
+    """Return the partitions to open; several without edges between them are rejected."""
+    wanted = range(book.num_parts) if parts is None else sorted(set(parts))
+    wrong = [part for part in wanted if not 0 <= part < book.num_parts]
     if wrong or not len(wanted):
-        raise UsageError(
-            "There is no such partition", found=wrong[0] if wrong else None, expected=f"0 to {known - 1}"
-        )
-    return tuple(wanted)
-
-
-def _check_together(output: Store, num_hops: int, parts: tuple[int, ...]) -> None:
-    """Reject several partitions without edges between them."""
-    if num_hops == 0 and len(parts) > 1:
+        found = wrong[0] if wrong else None
+        raise UsageError("There is no such partition", found=found, expected=f"0 to {book.num_parts - 1}")
+    if book.num_hops == 0 and len(wanted) > 1:
         raise UsageError(
             f"The partitions of {output.uri} cannot be opened together: no edge leads from one to another",
             found="--num-hops 0",
             expected="1 hop or more, or one partition alone",
             remedy="Open one, such as parts=[0]; or run 'partition-ops run' into another OUTPUT without it.",
         )
+    return tuple(wanted)
+
+
+class MappedFile:
+    """A file mapped for reading; the mapping lives as long as any array that was made from it.
+
+    The kernel reads pages when they are touched, without reading ahead, because accesses are scattered.
+
+    Args:
+        path: The file; an empty one has only empty arrays.
+
+    Peak memory: the pages that are touched, until `release`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            size = stream.seek(0, 2)
+            self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else None
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_RANDOM)
+
+    def array(self, offset: int, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """Return an array inside the file, not copied and not writable; it may be unaligned."""
+        count = int(np.prod(shape, dtype=np.int64))
+        if count == 0 or self._map is None:
+            return np.empty(shape, dtype)
+        flat: npt.NDArray[Any] = np.frombuffer(self._map, np.uint8, count * np.dtype(dtype).itemsize, offset)
+        return flat.view(dtype).reshape(shape)
+
+    def release(self) -> None:
+        """Unmap the pages from this process; the next access maps them again, mostly from the page cache."""
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def map_npy(path: Path, resident: ResidentLimit) -> npt.NDArray[Any]:
+    """Return the array of a ``.npy`` file, mapped; `resident` limits its resident pages."""
+    with path.open("rb") as stream:
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise ValueError(f"{path} has version {version} of the format, not (1, 0)")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        offset = stream.tell()
+    return resident.watch(MappedFile(path)).array(offset, dtype, shape)
+
+
+def create_npy(path: Path, count: int, dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    """Create a ``.npy`` file of zeros, and return its array (count,), mapped for writing."""
+    if count == 0:  # an empty file cannot be mapped
+        np.save(path, np.empty(0, dtype))
+        return np.empty(0, dtype)
+    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
+    return array
+
+
+class ResidentLimit:
+    """Keeps the mapped pages of a process below a limit, by releasing all of them when there are more.
+
+    The kernel reclaims them by itself when memory is short; until then they count as resident memory of the
+    process, which some schedulers limit. Released pages stay in the page cache. Usable from several threads
+    and, after a fork, in every process.
+
+    Args:
+        limit: Bytes of mapped files that may be resident, in addition to the program's own files. None leaves
+            it to the kernel, which is faster, because a released page must be mapped again.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self._files: list[MappedFile] = []
+        self._lock = threading.Lock()
+        self._base = _mapped_bytes()
+
+    def watch(self, file: MappedFile) -> MappedFile:
+        """Add a file to those whose pages are released, and return it."""
+        with self._lock:
+            self._files.append(file)
+        return file
+
+    def scattered(self, size: int) -> int:
+        """Return how many scattered pieces of ``size`` bytes may be read between two checks, at least one."""
+        if self.limit is None:
+            return sys.maxsize
+        return max(self.limit // (2 * (FAULT_AROUND + size)), 1)
+
+    def check(self) -> None:
+        """Release all pages if there are too many. Takes some microseconds otherwise."""
+        if self.limit is None or _mapped_bytes() <= self._base + self.limit:
+            return
+        with self._lock:
+            for file in self._files:
+                file.release()
+            self._base = _mapped_bytes()
+
+
+def _mapped_bytes() -> int:
+    """Return the resident file-backed bytes of this process; 0 if the system does not report them."""
+    try:
+        return int(STATM.read_bytes().split()[2]) * mmap.PAGESIZE
+    except OSError:  # not Linux
+        return 0

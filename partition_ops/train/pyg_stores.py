@@ -105,10 +105,9 @@ class PartitionedFeatureStore(FeatureStore):  # type: ignore[misc]  # torch_geom
         return batch
 
     def _rows(self, group: Any, name: str, ids: Any) -> torch.Tensor:
-        if isinstance(group, tuple) or (group is None and name in self.edge_features()):
+        if self._of_edges(group, name):
             etype = self._etype(group)
-            ours = self._edge_names[":".join(etype)][name]
-            rows = self.graph.edge_rows(ours, etype)
+            rows = self.graph.edge_rows(self._edge_names[":".join(etype)][name], etype)
         else:
             ntype = self.graph.ntypes[0] if group is None else group
             if name == NO_FEATURES and ntype not in self._node_names:
@@ -136,18 +135,17 @@ class PartitionedFeatureStore(FeatureStore):  # type: ignore[misc]  # torch_geom
             return None
         return self._count(attr), *self._rows(attr.group_name, attr.attr_name, torch.arange(0)).shape[1:]
 
+    def _of_edges(self, group: Any, name: str) -> bool:
+        return isinstance(group, tuple) or (group is None and name in self.edge_features())
+
     def _has(self, attr: TensorAttr) -> bool:
-        if isinstance(attr.group_name, tuple):
+        if self._of_edges(attr.group_name, attr.attr_name):
             return attr.attr_name in self.edge_features(attr.group_name)
         known = [(one.group_name, one.attr_name) for one in self.get_all_tensor_attrs()]
-        return (attr.group_name, attr.attr_name) in known or (
-            attr.group_name is None and attr.attr_name in self.edge_features()
-        )
+        return (attr.group_name, attr.attr_name) in known
 
     def _count(self, attr: TensorAttr) -> int:
-        if isinstance(attr.group_name, tuple) or (
-            attr.group_name is None and attr.attr_name in self.edge_features()
-        ):
+        if self._of_edges(attr.group_name, attr.attr_name):
             return self.graph.num_edges(self._etype(attr.group_name))
         return self.graph.num_nodes(attr.group_name)
 
@@ -271,20 +269,14 @@ class PartitionedNeighborSampler(BaseSampler):  # type: ignore[misc]
             frontier = {name: found.next_hop() for name, found in nodes.items()}
             for etype in graph.canonical_etypes:
                 first, ids = frontier[etype[2]]
-                src, dst, eids = self._in_edges(etype, ids, self._fanouts[etype][hop])
+                fanout, draw = self._fanouts[etype][hop], int(torch.randint(1 << 62, ()))
+                indptr, indices, edges = (tensor.numpy() for tensor in graph.adj_tensors("csc", etype))
+                drawn = _sample_in_edges(indptr, indices, edges, ids, fanout, self._replace, draw)
+                src, dst, eids = drawn
                 hops[etype].append((nodes[etype[0]].add(src), dst + first, eids))
         for found in nodes.values():
             found.next_hop()
         return self._output(nodes, hops)
-
-    def _in_edges(self, etype: EType, ids: Ids, fanout: int) -> tuple[Ids, Ids, Ids]:
-        """Return sources, positions of the destinations in ``ids``, and edge IDs."""
-        indptr, indices, eids = (tensor.numpy() for tensor in self._graph.adj_tensors("csc", etype))
-        draw = int(torch.randint(1 << 62, ()))
-        found: tuple[Ids, Ids, Ids] = _sample_in_edges(
-            indptr, indices, eids, ids, fanout, self._replace, draw
-        )
-        return found
 
     def _output(self, nodes: dict[str, _Nodes], hops: dict[EType, list[tuple[Ids, Ids, Ids]]]) -> Any:
         node = {name: torch.from_numpy(found.ids) for name, found in nodes.items()}
@@ -295,20 +287,12 @@ class PartitionedNeighborSampler(BaseSampler):  # type: ignore[misc]
         row, col, edge = ({etype: arrays[i] for etype, arrays in joined.items()} for i in range(3))
         sampled_nodes = {name: found.counts for name, found in nodes.items()}
         sampled_edges = {etype: [len(one[0]) for one in parts] for etype, parts in hops.items()}
+        arrays: tuple[dict[Any, Any], ...] = (node, row, col, edge)
+        counts = {"num_sampled_nodes": sampled_nodes, "num_sampled_edges": sampled_edges}
         if not self._graph.is_homogeneous:
-            return HeteroSamplerOutput(
-                node, row, col, edge, None, num_sampled_nodes=sampled_nodes, num_sampled_edges=sampled_edges
-            )
-        (ntype,), (etype,) = self._graph.ntypes, self._graph.canonical_etypes
-        return SamplerOutput(
-            node[ntype],
-            row[etype],
-            col[etype],
-            edge[etype],
-            None,
-            num_sampled_nodes=sampled_nodes[ntype],
-            num_sampled_edges=sampled_edges[etype],
-        )
+            return HeteroSamplerOutput(*arrays, None, **counts)
+        of_one_type = {name: next(iter(by_type.values())) for name, by_type in counts.items()}
+        return SamplerOutput(*(next(iter(by_type.values())) for by_type in arrays), None, **of_one_type)
 
 
 class _Nodes:

@@ -8,7 +8,7 @@ if that one cannot be written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +20,19 @@ from partition_ops.artifacts.book import read_stats
 from partition_ops.chunked.table_files import parquet_file
 from partition_ops.formats.columns import Array, StoredArray
 from partition_ops.system.compilation import compiled, compiled_with_arrays
-from partition_ops.train.mapped_files import NPY_HEADER, ResidentLimit, create_npy, map_npy
-from partition_ops.train.output_files import MISSING, IdKind, Ids, OutputFiles
+from partition_ops.train.output_files import (
+    MISSING,
+    NPY_HEADER,
+    IdKind,
+    Ids,
+    OutputFiles,
+    ResidentLimit,
+    create_npy,
+    map_npy,
+)
 
 BLOCK = 1 << 20  # edges that are read together
-SPARSE_FORMATS = (
-    "csr",
-    "csc",
-)  # groups of columns that stand for edges/src and edges/dst; see `Format.arrays`
+SPARSE_FORMATS = ("csr", "csc")  # groups that stand for edges/src and edges/dst; see `Format.arrays`
 SCRATCH = ("edges-src", "edges-dst")
 
 
@@ -96,8 +101,25 @@ class EdgeFiles:
         While they are made, also the files of the graph of the largest partition if the output is on S3, and
         16 bytes an edge of it if the partitions store no COO.
         """
-        folder = self._make_once("edges", self._bytes_of_edges, self._make_edges)
         present = self._num_present()
+
+        def num_bytes() -> int:
+            stored = [self._stored(part) for part in self._files.parts]
+            size = self._files.scratch_bytes(stored) + sum(16 * n + 2 * NPY_HEADER for n in self.num_ids)
+            return size + max(0 if "edges/src" in s else 16 * s["edges/new_id"].shape[0] for s in stored)
+
+        def make(folder: Path) -> None:
+            targets = []
+            for type_id, number in enumerate(self.num_ids):
+                pair = [create_npy(folder / f"{type_id}-{end}.npy", number) for end in ("src", "dst")]
+                for array in pair if present[type_id] < number else ():
+                    array[:] = MISSING
+                targets.append(pair)
+            for part in self._files.parts:
+                for type_id, src, dst, eids in self._edges_of(part, folder):
+                    targets[type_id][0][eids], targets[type_id][1][eids] = src, dst
+
+        folder = self._make_once("edges", num_bytes, make)
         return [
             Edges(self._map(folder / f"{t}-src.npy"), self._map(folder / f"{t}-dst.npy"), present[t])
             for t in range(len(self.num_ids))
@@ -140,11 +162,6 @@ class EdgeFiles:
         with parquet_file(path, self._files.output.uri_of(dropped)) as file:
             return book.edges.count(type_id) + int(file.metadata.num_rows)
 
-    def _bytes_of_edges(self) -> int:
-        stored = [_stored_edges(self._files, part, self._ids) for part in self._files.parts]
-        size = self._files.scratch_bytes(stored) + sum(16 * n + 2 * NPY_HEADER for n in self.num_ids)
-        return size + max(0 if "edges/src" in s else 16 * s["edges/new_id"].shape[0] for s in stored)
-
     def _num_present(self) -> list[int]:
         """Return the number of edges of each type in the graphs of the open partitions."""
         ranges = self._files.book.edges
@@ -159,21 +176,6 @@ class EdgeFiles:
     def _num_nodes(self, type_id: int, direction: str) -> int:
         src, _, dst = self._files.book.canonical_etypes[type_id]
         return self._files.book.nodes.count(dst if direction == "in" else src)
-
-    def _make_edges(self, folder: Path) -> None:
-        present = self._num_present()
-        targets = []
-        for type_id, number in enumerate(self.num_ids):
-            pair = [create_npy(folder / f"{type_id}-{end}.npy", number) for end in ("src", "dst")]
-            if present[type_id] < number:
-                for array in pair:
-                    array[:] = MISSING
-            targets.append(pair)
-        for part in self._files.parts:
-            with _open_graph(self._files, part, self._ids, folder) as graph:
-                for type_id, (src, dst) in enumerate(targets):
-                    for block in graph.blocks(type_id):
-                        src[block.eids], dst[block.eids] = block.src, block.dst
 
     def _sort(self, folder: Path, type_id: int, direction: str, edges: Edges) -> None:
         keys, others = (edges.dst, edges.src) if direction == "in" else (edges.src, edges.dst)
@@ -191,100 +193,52 @@ class EdgeFiles:
             _fill(keys[block], others[block], begin, indptr, indices, eids)
             self._resident.check()
 
+    def _stored(self, part: int) -> dict[str, StoredArray]:
+        """Return the stored columns that the edges of a partition are made from."""
+        nodes, edges = self._files.arrays(part, "nodes"), self._files.arrays(part, "edges")
+        kind = "orig_id" if self._ids == "original" else "new_id"
+        ends = ["src", "dst"]
+        if "src" not in edges:
+            sparse = next(name for name in SPARSE_FORMATS if f"{name}/indptr" in edges)
+            ends = [f"{sparse}/{name}" for name in ("indptr", "indices", "edge_ids")]
+        wanted = {f"edges/{name}": edges[name] for name in ("new_id", kind, *ends)}
+        return {f"nodes/{kind}": nodes[kind], **wanted}
 
-@dataclass(frozen=True)
-class _EdgeBlock:
-    """Some edges of one type: (n,) int64 type-wise IDs each."""
+    def _edges_of(self, part: int, folder: Path) -> Iterator[tuple[int, Ids, Ids, Ids]]:
+        """Yield the edges that a partition owns and has in its graph, in blocks, by type and edge ID.
 
-    src: Ids
-    dst: Ids
-    eids: Ids
+        Args:
+            part: Number of the partition.
+            folder: Takes fetched files, and 16 bytes an edge if there is no COO, meanwhile.
 
-
-class _PartGraph:
-    """The graph of a partition.
-
-    Args:
-        files: The output.
-        part: Number of the partition.
-        ids: Which IDs the edges and their ends are to have.
-        columns: Its columns, mapped.
-        src: (edges,) int64, local IDs of the sources, by local edge ID.
-        dst: (edges,) int64, local IDs of the destinations, by local edge ID.
-    """
-
-    def __init__(
-        self, files: OutputFiles, part: int, ids: IdKind, columns: Mapping[str, Array], src: Ids, dst: Ids
-    ) -> None:
-        self._book = files.book
-        self._part = part
-        self._ids = ids
-        self._columns = columns
-        self._src = src
-        self._dst = dst
-
-    def blocks(self, type_id: int) -> Iterator[_EdgeBlock]:
-        """Yield the edges of one type that the partition owns and has in its graph, by edge ID.
+        Yields:
+            The ID of the edge type, and (n,) int64 type-wise IDs of sources, destinations and edges.
 
         Peak memory: 16 bytes a node of the partition, 64 MiB.
         """
-        part, ranges = self._part, self._book.edges
-        start, end = (int(bound[part, type_id]) for bound in (ranges.starts, ranges.ends))
-        # own edges come first, ascending; without a halo, those from other partitions are missing
-        num_own = int(ranges.ends[part, -1] - ranges.starts[part, 0])
-        new_ids = self._columns["edges/new_id"][:num_own]
-        first, last = np.searchsorted(new_ids, [start, end]).tolist()
-        shift = int(ranges.typed_starts[part, type_id]) - start
-        nodes = self._node_ids()
-        for begin in range(first, last, BLOCK):
-            here = slice(begin, min(begin + BLOCK, last))
-            if self._ids == "original":
-                eids = np.array(self._columns["edges/orig_id"][here])
-            else:
-                eids = new_ids[here] + shift
-            yield _EdgeBlock(nodes[self._src[here]], nodes[self._dst[here]], eids)
-
-    def _node_ids(self) -> Ids:
-        """Return (local nodes,) int64, the type-wise IDs of the inner and halo nodes."""
-        if self._ids == "original":
-            return np.array(self._columns["nodes/orig_id"])
-        typed: Ids = self._book.nodes.to_typed(np.array(self._columns["nodes/new_id"]))[1]
-        return typed
-
-
-def _stored_edges(files: OutputFiles, part: int, ids: IdKind) -> dict[str, StoredArray]:
-    """Return the stored columns that the edges of a partition are made from."""
-    nodes, edges = files.arrays(part, "nodes"), files.arrays(part, "edges")
-    kind = "orig_id" if ids == "original" else "new_id"
-    ends = ["src", "dst"]
-    if "src" not in edges:
-        sparse = next(name for name in SPARSE_FORMATS if f"{name}/indptr" in edges)
-        ends = [f"{sparse}/{name}" for name in ("indptr", "indices", "edge_ids")]
-    wanted = {f"edges/{name}": edges[name] for name in ("new_id", kind, *ends)}
-    return {f"nodes/{kind}": nodes[kind], **wanted}
-
-
-@contextmanager
-def _open_graph(files: OutputFiles, part: int, ids: IdKind, folder: Path) -> Iterator[_PartGraph]:
-    """Open the graph of a partition.
-
-    Args:
-        files: The output.
-        part: Number of the partition.
-        ids: Which IDs the edges and their ends are to have.
-        folder: Takes fetched files, and 16 bytes an edge if there is no COO, while the context lasts.
-    """
-    paths = [folder / name for name in SCRATCH]
-    try:
-        with files.mapped(_stored_edges(files, part, ids), folder) as columns:
+        book, original = self._files.book, self._ids == "original"
+        ranges, paths = book.edges, [folder / name for name in SCRATCH]
+        with ExitStack() as stack:
+            for path in paths:
+                stack.callback(path.unlink, missing_ok=True)
+            columns = stack.enter_context(self._files.mapped(self._stored(part), folder))
             if "edges/src" in columns:
                 src, dst = columns["edges/src"], columns["edges/dst"]
             else:
                 src, dst = _decompress(columns, paths)
-            yield _PartGraph(files, part, ids, columns, src, dst)
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
+            nodes = np.array(columns["nodes/orig_id" if original else "nodes/new_id"])
+            if not original:
+                nodes = book.nodes.to_typed(nodes)[1]
+            # own edges come first, ascending; without a halo, those from other partitions are missing
+            new_ids = columns["edges/new_id"][: int(ranges.ends[part, -1] - ranges.starts[part, 0])]
+            for type_id in range(len(self.num_ids)):
+                start, end = (int(bound[part, type_id]) for bound in (ranges.starts, ranges.ends))
+                first, last = np.searchsorted(new_ids, [start, end]).tolist()
+                shift = int(ranges.typed_starts[part, type_id]) - start
+                for begin in range(first, last, BLOCK):
+                    here = slice(begin, min(begin + BLOCK, last))
+                    eids = np.array(columns["edges/orig_id"][here]) if original else new_ids[here] + shift
+                    yield type_id, nodes[src[here]], nodes[dst[here]], eids
 
 
 def _decompress(columns: Mapping[str, Array], paths: list[Path]) -> tuple[Ids, Ids]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from partition_ops.formats.columns import StoredArray
 from partition_ops.storage import Store, open_store
-from partition_ops.train.block_cache import MOST_BLOCKS, BlockCache
-from partition_ops.train.feature_rows import RangeRows
+from partition_ops.train.cache import MOST_BLOCKS, BlockCache
+from partition_ops.train.features import RangeRows
 
 BLOCK, BLOCKS = 16, 30
 SIZE = BLOCK * BLOCKS - 5  # the last block is not whole
