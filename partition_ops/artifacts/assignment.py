@@ -1,4 +1,4 @@
-"""The assignment, which holds the partition of every node, and its readers."""
+"""The assignment, which holds the partition of every node: DGL's text, a binary copy, and a sidecar."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.feature_formats import read_numpy
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.storage import Store
+from partition_ops.storage import Artifact, Store
 from partition_ops.storage.store import sha256_of
 from partition_ops.system.json_documents import check_document
+from partition_ops.system.parallel import map_in_threads
 
+DGL_VERSION = "1.0.0"  # of partition_meta.json; DGL's dispatch tool demands it
+SIDECAR_VERSION = 1
 NUMBER = re.compile(rb"\s*-?[0-9]{1,18}\s*")
 LINES = "Line i, counted from 0, has the partition number of the node of this type with the ID i."
 Parts = npt.NDArray[np.int32]
@@ -89,7 +93,11 @@ def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Part
         InvalidInputError: As in `read_assignment`.
     """
     parts = np.empty(sum(counts.values()), np.int32)
-    digests = _text_digests(folder)
+    digests: dict[str, str] = {}  # of the text files when their binary copies were written
+    if folder.exists(layout.ASSIGNMENT_SIDECAR):
+        sidecar = folder.read_json(layout.ASSIGNMENT_SIDECAR)
+        check_document(sidecar, "assignment", where=folder.uri_of(layout.ASSIGNMENT_SIDECAR))
+        digests = sidecar["text_sha256"]
     for (node_type, count), end in zip(counts.items(), accumulate(counts.values()), strict=True):
         found = _read_type(folder, node_type, count, num_parts, digests.get(node_type))
         parts[end - count : end] = found
@@ -102,27 +110,32 @@ def read_meta(folder: Store) -> dict[str, Any]:
     return meta
 
 
-def _text_digests(folder: Store) -> dict[str, str]:
-    """Return the SHA-256 of each text file when its binary copy was written; empty if there are no copies."""
-    if not folder.exists(layout.ASSIGNMENT_SIDECAR):
-        return {}
-    sidecar = folder.read_json(layout.ASSIGNMENT_SIDECAR)
-    check_document(sidecar, "assignment", where=folder.uri_of(layout.ASSIGNMENT_SIDECAR))
-    digests: dict[str, str] = sidecar["text_sha256"]
-    return digests
-
-
 def _read_type(folder: Store, node_type: str, nodes: int, num_parts: int, digest: str | None) -> Parts:
-    key = layout.assignment_text(node_type)
-    path = folder.local_copy(key)
-    binary = layout.assignment_binary(node_type)
+    key, binary = layout.assignment_text(node_type), layout.assignment_binary(node_type)
+    path, where = folder.local_copy(key), folder.uri_of(key)
     # the text may have been edited since the binary copy was written
     parts = None
     if digest is not None and folder.exists(binary) and sha256_of(path) == digest:
         parts = _read_binary(folder.local_copy(binary), nodes)
     if parts is None:
-        parts = _parse(path.read_bytes(), folder.uri_of(key), node_type, nodes, num_parts)
-    return _checked(parts, folder.uri_of(key), node_type, nodes, num_parts)
+        parts = _parse(path.read_bytes(), where, node_type, nodes, num_parts)
+    if parts.shape != (nodes,):
+        raise InvalidInputError(
+            f"{where}: the number of lines differs from the number of nodes of type {node_type!r}",
+            found=f"{parts.shape[0] if parts.ndim else 0}",
+            expected=f"{nodes}",
+            remedy=LINES,
+        )
+    wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
+    if len(wrong):
+        node = int(wrong[0])
+        raise InvalidInputError(
+            f"{where}: line {node + 1} (node type {node_type!r}, ID {node}) has no valid partition",
+            found=f"{int(parts[node])}",
+            expected=f"0 to {num_parts - 1}",
+            remedy=f"Correct the line, or num_parts in {layout.ASSIGNMENT_META}.",
+        )
+    return parts
 
 
 def _read_binary(path: Path, nodes: int) -> Parts | None:
@@ -158,21 +171,48 @@ def _bad_line(text: bytes, where: str, node_type: str, num_parts: int) -> Invali
     )
 
 
-def _checked(parts: Parts, where: str, node_type: str, nodes: int, num_parts: int) -> Parts:
-    if parts.shape != (nodes,):
-        raise InvalidInputError(
-            f"{where}: the number of lines differs from the number of nodes of type {node_type!r}",
-            found=f"{parts.shape[0] if parts.ndim else 0}",
-            expected=f"{nodes}",
-            remedy=LINES,
-        )
-    wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
-    if len(wrong):
-        node = int(wrong[0])
-        raise InvalidInputError(
-            f"{where}: line {node + 1} (node type {node_type!r}, ID {node}) has no valid partition",
-            found=f"{int(parts[node])}",
-            expected=f"0 to {num_parts - 1}",
-            remedy=f"Correct the line, or num_parts in {layout.ASSIGNMENT_META}.",
-        )
-    return parts
+def write_assignment_files(
+    writer: ArtifactWriter,
+    metadata: GraphMetadata,
+    assignment: Assignment,
+    *,
+    made_by: Mapping[str, Any],
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the files of ``assignment/``.
+
+    Args:
+        writer: Collects what is written.
+        metadata: The graph's metadata.
+        assignment: The partition of every node.
+        made_by: What made it, for the sidecar.
+        more: Further entries of the sidecar.
+
+    Peak memory: the text of one node type for each core.
+    """
+    parts, count = assignment.parts, assignment.num_parts
+    folder = writer.destination.child(layout.ASSIGNMENT)
+
+    def write_type(node_type: str) -> tuple[Artifact, Artifact]:
+        begin, end = (metadata.node_offsets[metadata.node_type_id(node_type) + i] for i in (0, 1))
+        some = parts[begin:end]
+        lines = np.array([f"{part}\n" for part in range(int(some.max(initial=-1)) + 1)], "S")
+        padded: bytes = lines[some].tobytes() if len(lines) else b""  # shorter numbers end with zeros
+        text = folder.write_bytes(layout.assignment_text(node_type), padded.translate(None, b"\0"))
+        return text, folder.write_array(layout.assignment_binary(node_type), some)
+
+    written = [*map_in_threads(write_type, metadata.node_types)]
+    meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": assignment.algo_name}
+    sidecar = {
+        "version": SIDECAR_VERSION,
+        "num_parts": count,
+        "made_by": dict(made_by),
+        "text_sha256": {
+            name: text.sha256 for name, (text, _) in zip(metadata.node_types, written, strict=True)
+        },
+        **(more or {}),
+    }
+    documents = ((layout.ASSIGNMENT_META, meta), (layout.ASSIGNMENT_SIDECAR, sidecar))
+    described = [folder.write_json(key, document) for key, document in documents]
+    for one in (*chain.from_iterable(written), *described):
+        writer.wrote(Artifact(f"{layout.ASSIGNMENT}/{one.key}", one.size, one.sha256))

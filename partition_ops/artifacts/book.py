@@ -179,7 +179,15 @@ def _damaged(where: str, found: str) -> InvalidInputError:
 
 def _rebuilt(output: Store) -> Book:
     """Rebuild the book of an output without one, from its manifest or records and from the counts."""
-    graph_name, num_parts, options = _listed(output) if output.exists(layout.MANIFEST) else _recorded(output)
+    if output.exists(layout.MANIFEST):
+        manifest = read_manifest(output)
+        graph_name, options = manifest["graph_name"], manifest["options"].get(CONFIG_TASK, {})
+        num_parts = sum(name.startswith(PART_TASK) for name in manifest["options"])
+    else:
+        record = read_record(output, CONFIG_TASK)  # says so if convert has not been done
+        config = str(record["counters"]["partition_config"])
+        graph_name = config.removeprefix(f"{layout.PARTITIONS}/").removesuffix(".json")
+        num_parts, options = int(record["counters"]["num_parts"]), record["options"]
     stats = read_all_stats(output, num_parts)
     return Book(
         graph_name=graph_name,
@@ -190,21 +198,6 @@ def _rebuilt(output: Store) -> Book:
         edge_counts=_by_type(stats, "edges"),
         formats=tuple(options.get("formats", [OLD_FORMAT])),
     )
-
-
-def _listed(output: Store) -> tuple[str, int, dict[str, Any]]:
-    """Return the graph's name, the number of partitions and the options of ``convert`` from the manifest."""
-    manifest = read_manifest(output)
-    num_parts = sum(name.startswith(PART_TASK) for name in manifest["options"])
-    return manifest["graph_name"], num_parts, manifest["options"].get(CONFIG_TASK, {})
-
-
-def _recorded(output: Store) -> tuple[str, int, dict[str, Any]]:
-    """Return the same from the record of ``convert``."""
-    record = read_record(output, CONFIG_TASK)  # says so if convert has not been done
-    config = str(record["counters"]["partition_config"])
-    name = config.removeprefix(f"{layout.PARTITIONS}/").removesuffix(".json")
-    return name, int(record["counters"]["num_parts"]), record["options"]
 
 
 def _by_type(stats: list[dict[str, Any]], what: str) -> dict[str, tuple[int, ...]]:

@@ -77,23 +77,19 @@ def take_lock(
         if reason is None:
             return found
         logger.warning("Taking over the lock of %s from %s: %s", root.uri, describe_lock(found), reason)
+    # a token greater than every earlier one: locks that were released leave none behind
+    before = found["token"] if found is not None and found["version"] == LOCK_VERSION else 0
     lock = {
         "version": LOCK_VERSION,
         "holder": dict(holder),
         "since": _now(),
         "timeout_seconds": int(timeout.total_seconds()),
-        "token": _next_token(found),
+        "token": max(before + 1, time.time_ns()),
     }
     expected = json_bytes(found) if found is not None else None
     if root.compare_and_set(layout.LOCK, json_bytes(lock), expected=expected, fenced=False):
         return None
     return read_lock(root) or lock
-
-
-def _next_token(found: Lock | None) -> int:
-    """Return a token greater than every earlier one: locks that were released leave none behind."""
-    before = found["token"] if found is not None and found["version"] == LOCK_VERSION else 0
-    return max(before + 1, time.time_ns())
 
 
 def release_lock(root: Store, holder: Holder) -> bool:
@@ -102,17 +98,11 @@ def release_lock(root: Store, holder: Holder) -> bool:
     Raises:
         InvalidInputError: ``lock.json`` is broken.
     """
-    found = read_lock(root)
-    if found is None or found["holder"] != dict(holder):
-        return False
-    # the lock may just have been renewed
-    while not root.compare_and_delete(
-        layout.LOCK, expected=json_bytes(found), instead=json_bytes({**found, "released": _now()})
-    ):
-        found = read_lock(root)
-        if found is None or found["holder"] != dict(holder):
-            return False
-    return True
+    while (found := read_lock(root)) is not None and found["holder"] == dict(holder):
+        released = json_bytes({**found, "released": _now()})
+        if root.compare_and_delete(layout.LOCK, expected=json_bytes(found), instead=released):
+            return True  # otherwise the lock has just been renewed
+    return False
 
 
 def holds_lock(root: Store, holder: Holder) -> bool:
@@ -149,7 +139,14 @@ def _read(root: Store) -> Lock | None:
         remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
     ):
         lock: Lock = root.parse_json(layout.LOCK, data)
-        _check_version(root, lock)
+        version = lock.get("version") if isinstance(lock, dict) else None
+        if isinstance(version, int) and version > LOCK_VERSION:
+            raise ConflictError(
+                f"{root.uri} is in use by a newer version of partition-ops",
+                found=f"version {version} of {where}",
+                expected=f"version {LOCK_VERSION} or lower",
+                remedy="Wait until that process or DAG run has ended, or use that version.",
+            )
         check_document(lock, "lock", where=where)
     return lock
 
@@ -163,17 +160,6 @@ def _read_bytes(root: Store, attempts: int = 5) -> bytes | None:
             if not root.exists(layout.LOCK):
                 return None
     return root.read_bytes(layout.LOCK)
-
-
-def _check_version(root: Store, lock: Any) -> None:
-    version = lock.get("version") if isinstance(lock, dict) else None
-    if isinstance(version, int) and version > LOCK_VERSION:
-        raise ConflictError(
-            f"{root.uri} is in use by a newer version of partition-ops",
-            found=f"version {version} of {root.uri_of(layout.LOCK)}",
-            expected=f"version {LOCK_VERSION} or lower",
-            remedy="Wait until that process or DAG run has ended, or use that version.",
-        )
 
 
 class Fence:
@@ -272,7 +258,14 @@ def locked(root: Store, *, claim: bool = True) -> Iterator[None]:
     refused = False
     try:
         try:
-            _take_or_raise(place, holder)
+            held = take_lock(place, holder, timeout=PROCESS_TIMEOUT)
+            if held is not None:
+                raise ConflictError(
+                    f"{place.uri} is in use",
+                    found=describe_lock(held),
+                    remedy="Wait until it ends; if it was killed on another host or in another container, for"
+                    f" {_timeout(held)} after that.",
+                )
         except PartitionOpsError:
             refused = True
             raise
@@ -297,18 +290,15 @@ def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
     Raises:
         ConflictError: The holder does not have the lock, or loses it during the block.
     """
-    lock = read_lock(place)
-    if lock is None or lock["holder"] != dict(holder):
-        raise ConflictError(
-            f"The lock of {place.uri} is not held by {_described(holder)}",
-            found=describe_lock(lock) if lock else f"no {place.uri_of(layout.LOCK)}",
-            remedy="Clear the task that takes the lock, and the tasks after it."
-            if "dag_id" in holder
-            else "Run the same command again.",
-        )
-    fence = Fence(place, lock)
+    fence = Fence(place, _held_lock(place, holder))
     ended = threading.Event()
-    renewal = threading.Thread(target=_renew, args=(fence, ended), daemon=True)
+
+    def renew() -> None:
+        while not ended.wait(RENEWAL_INTERVAL.total_seconds()):
+            with suppress(PartitionOpsError):  # errors of storage may be temporary
+                fence.renew()
+
+    renewal = threading.Thread(target=renew, daemon=True)
     for store in stores:
         store.fence = fence
     renewal.start()
@@ -328,6 +318,19 @@ def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
         renewal.join()
         for store in stores:
             store.fence = None
+
+
+def _held_lock(root: Store, holder: Holder) -> Lock:
+    lock = read_lock(root)
+    if lock is None or lock["holder"] != dict(holder):
+        raise ConflictError(
+            f"The lock of {root.uri} is not held by {_described(holder)}",
+            found=describe_lock(lock) if lock else f"no {root.uri_of(layout.LOCK)}",
+            remedy="Clear the task that takes the lock, and the tasks after it."
+            if "dag_id" in holder
+            else "Run the same command again.",
+        )
+    return lock
 
 
 def lock_place(root: Store) -> Store:
@@ -362,28 +365,11 @@ def extend_lock(root: Store, holder: Holder, timeout: timedelta) -> None:
         ConflictError: The holder does not have it.
     """
     while True:
-        lock = read_lock(root)
-        if lock is None or lock["holder"] != dict(holder):
-            raise ConflictError(
-                f"The lock of {root.uri} is not held by {_described(holder)}",
-                found=describe_lock(lock) if lock else f"no {root.uri_of(layout.LOCK)}",
-                remedy="Clear the task that takes the lock, and the tasks after it.",
-            )
+        lock = _held_lock(root, holder)
         seconds = max(int(timeout.total_seconds()), lock.get("timeout_seconds", 0))
         longer = {**lock, "renewed": _now(), "timeout_seconds": seconds}
         if root.compare_and_set(layout.LOCK, json_bytes(longer), expected=json_bytes(lock), fenced=False):
             return
-
-
-def _take_or_raise(root: Store, holder: Holder) -> None:
-    held = take_lock(root, holder, timeout=PROCESS_TIMEOUT)
-    if held is not None:
-        raise ConflictError(
-            f"{root.uri} is in use",
-            found=describe_lock(held),
-            remedy=f"Wait until it ends; if it was killed on another host or in another container, for"
-            f" {_timeout(held)} after that.",
-        )
 
 
 def release_all() -> None:
@@ -394,13 +380,6 @@ def release_all() -> None:
 
 
 register_cleanup(release_all)
-
-
-def _renew(fence: Fence, ended: threading.Event) -> None:
-    """Renew the lock every minute; errors of storage are ignored, because they may be temporary."""
-    while not ended.wait(RENEWAL_INTERVAL.total_seconds()):
-        with suppress(PartitionOpsError):
-            fence.renew()
 
 
 def _identity() -> dict[str, str]:

@@ -18,7 +18,6 @@ from partition_ops.formats.parmetis.graph_store import TextGraphStore
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
-from partition_ops.verification.check_dropped import check_dropped, find_dropped, read_actions
 from partition_ops.verification.check_features import FeatureChecks, check_original_ids
 from partition_ops.verification.check_graph import (
     GRAPH_CHECKS,
@@ -27,8 +26,13 @@ from partition_ops.verification.check_graph import (
     check_whole_edges,
     complete_columns,
 )
-from partition_ops.verification.check_growth import check_growth
-from partition_ops.verification.check_id_maps import check_id_maps
+from partition_ops.verification.check_id_maps import (
+    check_dropped,
+    check_growth,
+    check_id_maps,
+    find_dropped,
+    read_actions,
+)
 from partition_ops.verification.check_output import (
     check_book,
     check_manifest,

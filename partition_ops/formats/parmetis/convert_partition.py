@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.assignment_files import write_assignment_files
+from partition_ops.artifacts.assignment import write_assignment_files
 from partition_ops.artifacts.book import STATS_VERSION, Book, node_counts
 from partition_ops.artifacts.records import CONFIG_TASK, TEXT_TASK
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.assignment import Assignment, read_assignment
-from partition_ops.artifacts.assignment_files import write_assignment_files
+from partition_ops.artifacts.assignment import Assignment, read_assignment, write_assignment_files
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.output_nodes import read_parmetis_assignment
