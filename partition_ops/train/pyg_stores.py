@@ -288,7 +288,10 @@ class PartitionedNeighborSampler(BaseSampler):  # type: ignore[misc]
         sampled_nodes = {name: found.counts for name, found in nodes.items()}
         sampled_edges = {etype: [len(one[0]) for one in parts] for etype, parts in hops.items()}
         arrays: tuple[dict[Any, Any], ...] = (node, row, col, edge)
-        counts = {"num_sampled_nodes": sampled_nodes, "num_sampled_edges": sampled_edges}
+        counts: dict[str, dict[Any, Any]] = {
+            "num_sampled_nodes": sampled_nodes,
+            "num_sampled_edges": sampled_edges,
+        }
         if not self._graph.is_homogeneous:
             return HeteroSamplerOutput(*arrays, None, **counts)
         of_one_type = {name: next(iter(by_type.values())) for name, by_type in counts.items()}

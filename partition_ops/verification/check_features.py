@@ -78,18 +78,13 @@ class FeatureChecks:
                 keys = sorted(feature.key for feature in features)
                 self._findings.same(check, f"{where}: the list of features", sorted(found), keys)
                 for feature in features:
-                    values = self._as_in_input(feature, found[feature.key])
+                    values, table = found[feature.key], self._table(feature)
+                    if table.shape == () and values.shape[1:] == (1,):
+                        values = values[:, 0]
+                    if str(table.dtype) in ("uint16", "uint32") and values.dtype.kind == "i":
+                        narrow = values.astype(table.dtype)  # torch has no unsigned dtypes
+                        values = narrow if (narrow == values).all() else values
                     self._check_one(check, where, feature, values, np.arange(counts[feature.type_name]))
-
-    def _as_in_input(self, feature: Feature, found: Array) -> Array:
-        """Return values without an additional axis, and with the unsigned dtype that torch does not have."""
-        table = self._table(feature)
-        if table.shape == () and found.shape[1:] == (1,):
-            found = found[:, 0]
-        if str(table.dtype) in ("uint16", "uint32") and found.dtype.kind == "i":
-            narrow = found.astype(table.dtype)
-            found = narrow if (narrow == found).all() else found
-        return found
 
     def check_trainers(self) -> None:
         """Check that the trainer of every node is on the machine of its partition."""

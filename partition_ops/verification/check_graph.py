@@ -116,7 +116,14 @@ class GraphChecks:
             findings.equal("inner-nodes", f"{self.where}: inner nodes", flags, expected, at="local node")
             self._check_identity("inner-nodes", slice(0, len(inner)), inner)
         with findings.check("halo-nodes"):
-            self._check_halo_set(columns["nodes/new_id"][len(inner) :], halo)
+            found = columns["nodes/new_id"][len(inner) :]
+            for what, ids in (
+                ("is missing", np.setdiff1d(halo, found)),
+                ("is not within the hops, and no stored out-edge ends there", np.setdiff1d(found, halo)),
+            ):
+                if len(ids):
+                    detail = f"{self.where}: node {ids[0]} {what} ({len(ids)} such)"
+                    findings.fail("halo-nodes", detail)
             self._check_identity("halo-nodes", slice(len(inner), None), halo)
         with findings.check("node-owners"):
             owners = self.graph.describe_nodes(np.concatenate([inner, halo]))[0]
@@ -168,15 +175,6 @@ class GraphChecks:
         new: Ids = self.columns[f"{kind}/new_id"].clip(0, max(ranges.total - 1, 0))
         found = self.graph.describe_nodes(new)[1] if kind == "nodes" else self.graph.describe_edges(new)[0]
         return found
-
-    def _check_halo_set(self, found: Array, expected: Array) -> None:
-        for what, ids in (
-            ("is missing", np.setdiff1d(expected, found)),
-            ("is not within the hops, and no stored out-edge ends there", np.setdiff1d(found, expected)),
-        ):
-            if len(ids):
-                detail = f"{self.where}: node {ids[0]} {what} ({len(ids)} such)"
-                self.findings.fail("halo-nodes", detail)
 
     def _check_identity(self, check: str, which: slice, new: Array) -> None:
         _, type_ids, orig = self.graph.describe_nodes(new)

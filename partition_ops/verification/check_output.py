@@ -18,7 +18,6 @@ from partition_ops.formats.parmetis.graph_store import TextGraphStore
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
 from partition_ops.verification.artifact_readers import (
-    Array,
     read_assigned,
     read_assigned_binary,
     read_whole_manifest,
@@ -92,9 +91,15 @@ def read_assignment(
         if not findings.same("assignment", "the type of num_parts", type(num_parts), int):
             return None
         for node_type, count in zip(metadata.node_types, metadata.num_nodes, strict=True):
-            parts = read_assigned(output, node_type)
-            if _is_assignment(findings, node_type, parts, count, num_parts):
-                found.append(parts.astype(id_dtype(num_parts)))
+            parts, where = read_assigned(output, node_type), f"{layout.assignment_text(node_type)!r}"
+            if findings.same("assignment", f"the number of lines of {where}", len(parts), count):
+                wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
+                if len(wrong):
+                    row = int(wrong[0])
+                    what = f"line {row + 1} of {where} is {parts[row]}, of {num_parts} partitions"
+                    findings.fail("assignment", what)
+                else:
+                    found.append(parts.astype(id_dtype(num_parts)))
             binary = read_assigned_binary(output, node_type)
             findings.equal("assignment", f"the binary copy of {node_type!r}", binary, parts)
     return (num_parts, found) if len(found) == len(metadata.node_types) else None
@@ -188,14 +193,3 @@ def _difference(store: Store, entry: Mapping[str, Any]) -> str | None:
     if sha256_of(store.local_copy(entry["key"])) != entry["sha256"]:
         return "has another SHA-256 than listed"
     return None
-
-
-def _is_assignment(findings: Findings, node_type: str, parts: Array, count: int, num_parts: int) -> bool:
-    where = f"{layout.assignment_text(node_type)!r}"
-    if not findings.same("assignment", f"the number of lines of {where}", len(parts), count):
-        return False
-    wrong = np.flatnonzero((parts < 0) | (parts >= num_parts))
-    if len(wrong):
-        line = int(wrong[0])
-        findings.fail("assignment", f"line {line + 1} of {where} is {parts[line]}, of {num_parts} partitions")
-    return not len(wrong)

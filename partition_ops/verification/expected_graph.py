@@ -113,7 +113,10 @@ class ExpectedGraph:
         types = range(len(self.edges))
         self.edge_ranges = Ranges(self._counts([self.edge_parts(t)[self.left(t)] for t in types]))
         self.orig_nodes = [in_order(parts) for parts in self.parts]
-        self.orig_edges = [self._edges_in_order(type_id) for type_id in types]
+        self.orig_edges = []
+        for t in types:
+            order = in_order(self.edge_parts(t))
+            self.orig_edges.append(order[self.left(t)[order]] if t in self.dropped else order)
 
     def only_in_edges(self) -> ExpectedGraph:
         """Return the graph with in-edges of inner nodes and their sources only, whatever the options."""
@@ -267,10 +270,6 @@ class ExpectedGraph:
                 cut = np.flatnonzero(src_parts != self.edge_parts(type_id))
                 found[type_id] = np.union1d(found.get(type_id, np.empty(0, np.int64)), cut)
         return found
-
-    def _edges_in_order(self, edge_type_id: int) -> Ids:
-        order = in_order(self.edge_parts(edge_type_id))
-        return order[self.left(edge_type_id)[order]] if edge_type_id in self.dropped else order
 
     def _counts(self, parts: list[Ids]) -> Counts:
         return np.stack([np.bincount(p, minlength=self.num_parts) for p in parts], axis=1).astype(np.int64)

@@ -176,7 +176,8 @@ def _table(path: Path, file_format: FileFormat, kind: pa.DataType | None) -> pa.
     """Read a whole file; ``kind`` is the type of all columns of a CSV, inferred if it is None."""
     if file_format.name == "parquet":
         return pa_parquet.ParquetFile(path).read()
-    first, more = _first_line(path)
+    with path.open(encoding="utf-8-sig", errors="replace", newline=None) as text:
+        first, more = text.readline().rstrip("\n"), any(line.strip() for line in text)
     fields = [field.strip().strip('"') for field in first.split(file_format.delimiter)] if first else []
     names = [str(index) for index in range(len(fields))]
     header = file_format.header if file_format.header is not None else not any(map(_is_value, fields))
@@ -193,12 +194,6 @@ def _table(path: Path, file_format: FileFormat, kind: pa.DataType | None) -> pa.
                 column_types=dict.fromkeys(names, kind) if kind else None, null_values=[""]
             ),
         )
-
-
-def _first_line(path: Path) -> tuple[str, bool]:
-    """Return the first line of a text file, and whether another line is not empty."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline=None) as stream:
-        return stream.readline().rstrip("\n"), any(line.strip() for line in stream)
 
 
 def _is_value(text: str) -> bool:

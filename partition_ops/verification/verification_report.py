@@ -132,15 +132,12 @@ def make_report(findings: Findings, checks: Mapping[str, str], source: str, outp
         source: URI of the input.
         output: URI of the output.
     """
-    return VerifyReport(source, output, tuple(_outcome(findings, *check) for check in checks.items()))
-
-
-def _outcome(findings: Findings, name: str, statement: str) -> Check:
-    failures = findings.failures(name)
-    if not failures and findings.has_begun(name):
-        return Check(name, True, statement)
-    if not failures:
-        return Check(name, False, "not checked, because something that it needs is missing or damaged")
-    more = len(failures) - MOST_DETAILS
-    shown = "; ".join(failures[:MOST_DETAILS])
-    return Check(name, False, shown + (f"; and {more} more" if more > 0 else ""))
+    outcomes = []
+    for name, statement in checks.items():
+        failures, begun = findings.failures(name), findings.has_begun(name)
+        detail = statement if begun else "not checked, because something that it needs is missing or damaged"
+        if failures:
+            more = len(failures) - MOST_DETAILS
+            detail = "; ".join(failures[:MOST_DETAILS]) + (f"; and {more} more" if more > 0 else "")
+        outcomes.append(Check(name, begun and not failures, detail))
+    return VerifyReport(source, output, tuple(outcomes))

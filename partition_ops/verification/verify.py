@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +112,7 @@ def _verify(
             with progress.step("verify", number, "partitions") as advance:
                 for form in formats:
                     seen = graph.only_in_edges() if form.only_in_edges else graph
-                    checks = _FormatChecks(findings, destination, form, seen, book, options, features)
-                    checks.check(advance)
+                    _check_format(findings, destination, form, seen, book, options, features, advance)
     return make_report(findings, all_checks(formats), source.uri, destination.uri)
 
 
@@ -151,11 +150,19 @@ def _expected_graph(
     return ExpectedGraph(metadata, *assignment, edges, ids, hops, out_edges)
 
 
-@dataclass(frozen=True)
-class _FormatChecks:
-    """Checks of all partitions in one output format.
+def _check_format(
+    findings: Findings,
+    output: Store,
+    form: Format,
+    graph: ExpectedGraph,
+    book: Book,
+    options: Mapping[str, Any],
+    features: FeatureChecks,
+    advance: Callable[[int], object],
+) -> None:
+    """Check all partitions in one output format.
 
-    Attributes:
+    Args:
         findings: Takes the failures.
         output: Root of the output.
         form: The format.
@@ -163,55 +170,44 @@ class _FormatChecks:
         book: The expected book.
         options: Options of ``convert``.
         features: Checks of the features.
+        advance: Called after each partition.
     """
+    if not form.of_partitions:  # it has the whole graph only, by original ID
+        form.check_config(findings, output, book)
+        with findings.check("every-edge-once"):
+            columns = form.load_whole(output, book)
+            check_whole_edges(findings, form.name, graph, columns)
+            features.check_whole(form.name, columns)
+        advance(graph.num_parts)
+        return
+    metadata = graph.metadata
+    check_part_folders(findings, output, form, graph.num_parts)
+    form.check_config(findings, output, book)
+    nodes = Seen(list(metadata.node_types), metadata.num_nodes)
+    edges = Seen([str(edge_type) for edge_type in metadata.edge_types], metadata.num_edges)
+    for part in range(graph.num_parts):
+        _check_graph(findings, output, form, graph, part, nodes, edges)
+        check_original_ids(findings, form, output, part, graph)
+        features.check(form, part)
+        form.check_partition(findings, output, part, book, options)
+        advance(1)
+    nodes.check_all(findings, "every-node-once", form.name)
+    edges.check_all(findings, "every-edge-once", form.name, graph.in_no_graph())
 
-    findings: Findings
-    output: Store
-    form: Format
-    graph: ExpectedGraph
-    book: Book
-    options: Mapping[str, Any]
-    features: FeatureChecks
 
-    def check(self, advance: Callable[[int], object]) -> None:
-        """Check every partition; ``advance`` is called after each."""
-        if not self.form.of_partitions:
-            self._check_whole()
-            advance(self.graph.num_parts)
-            return
-        metadata, findings, where = self.graph.metadata, self.findings, self.form.name
-        check_part_folders(findings, self.output, self.form, self.graph.num_parts)
-        self.form.check_config(findings, self.output, self.book)
-        nodes = Seen(list(metadata.node_types), metadata.num_nodes)
-        edges = Seen([str(edge_type) for edge_type in metadata.edge_types], metadata.num_edges)
-        for part in range(self.graph.num_parts):
-            self._check_graph(part, nodes, edges)
-            check_original_ids(findings, self.form, self.output, part, self.graph)
-            self.features.check(self.form, part)
-            self.form.check_partition(findings, self.output, part, self.book, self.options)
-            advance(1)
-        nodes.check_all(findings, "every-node-once", where)
-        edges.check_all(findings, "every-edge-once", where, self.graph.in_no_graph())
-
-    def _check_whole(self) -> None:
-        """Check a format that has the whole graph only, by original ID."""
-        self.form.check_config(self.findings, self.output, self.book)
-        with self.findings.check("every-edge-once"):
-            columns = self.form.load_whole(self.output, self.book)
-            check_whole_edges(self.findings, self.form.name, self.graph, columns)
-            self.features.check_whole(self.form.name, columns)
-
-    def _check_graph(self, part: int, nodes: Seen, edges: Seen) -> None:
-        columns, where = None, f"{self.form.name}, part {part}"
-        with self.findings.check("fields"):
-            stored = self.form.load(self.output, part, ("nodes", "edges"))
-            columns = complete_columns(self.graph, part, stored, self.form.not_stored)
-        if columns is None:
-            for check in GRAPH_CHECKS:
-                self.findings.fail(check, f"{where}: the graph cannot be read")
-            return
-        checks = GraphChecks(self.findings, where, part, self.graph, columns)
-        checks.check_columns()
-        checks.check_nodes(nodes)
-        checks.check_edges(edges)
-        checks.check_dropped()
+def _check_graph(
+    findings: Findings, output: Store, form: Format, graph: ExpectedGraph, part: int, nodes: Seen, edges: Seen
+) -> None:
+    columns, where = None, f"{form.name}, part {part}"
+    with findings.check("fields"):
+        stored = form.load(output, part, ("nodes", "edges"))
+        columns = complete_columns(graph, part, stored, form.not_stored)
+    if columns is None:
+        for check in GRAPH_CHECKS:
+            findings.fail(check, f"{where}: the graph cannot be read")
+        return
+    checks = GraphChecks(findings, where, part, graph, columns)
+    checks.check_columns()
+    checks.check_nodes(nodes)
+    checks.check_edges(edges)
+    checks.check_dropped()
