@@ -5,7 +5,7 @@ New IDs are contiguous by partition, and by type inside a partition; so counts b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from partition_ops.artifacts.assignment import Assignment, read_meta
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import CONFIG_TASK, PART_TASK, read_record
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store
 from partition_ops.storage.store import REQUESTS
 from partition_ops.system.json_documents import check_document
@@ -118,6 +118,18 @@ def read_book(output: Store, graph_name: str | None = None) -> Book:
             remedy="Use the --graph-name of 'convert', or run 'convert' first.",
         )
     return book
+
+
+def check_parts(parts: Collection[int], num_parts: int) -> None:
+    """Check that there are some partitions, and that all of them exist.
+
+    Raises:
+        UsageError: They do not.
+    """
+    wrong = [part for part in parts if not 0 <= part < num_parts]
+    if wrong or not parts:
+        found = wrong[0] if wrong else None
+        raise UsageError("There is no such partition", found=found, expected=f"0 to {num_parts - 1}")
 
 
 def node_counts(metadata: GraphMetadata, assignment: Assignment) -> dict[str, tuple[int, ...]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document, explain_damage
 
@@ -33,6 +34,17 @@ def read_manifest(output: Store, *, remedy: str = RUN_AGAIN) -> dict[str, Any]:
         manifest: dict[str, Any] = output.read_json(layout.MANIFEST)
         check_document(manifest, "manifest", where=where)
     return manifest
+
+
+def not_as_listed(output: Store, entry: Mapping[str, Any], found: str) -> TransientStorageError:
+    """Return the error for an artifact that is not what the manifest lists: damaged, or being written."""
+    return TransientStorageError(
+        f"{output.uri_of(entry['key'])} is not what the manifest lists",
+        found=found,
+        expected=f"{entry['size']} bytes with SHA-256 {entry['sha256']}",
+        remedy="If another process is writing the run, wait until it has finished. Otherwise rebuild the"
+        " file with 'partition-ops run … --check-artifacts'.",
+    )
 
 
 def read_validation_report(output: Store) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.records import read_record
+from partition_ops.artifacts.records import read_record, stored_objects
 from partition_ops.artifacts.tasks import input_objects
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
@@ -77,7 +78,10 @@ def find_changes(source: Store, run: Store, *, wanted: RunConfig | None = None) 
     before = {entry["path"]: entry for entry in manifest["input"]["files"]}
     name = wanted.graph_name if wanted else manifest["graph_name"]
     now = {entry.key: entry for entry in input_objects(source, load_metadata(source, graph_name=name))}
-    tags = _tags(run) if manifest["input"]["uri"] == source.uri else {}
+    tags: dict[str, str] = {}  # when the files were validated; old versions did not record them
+    if manifest["input"]["uri"] == source.uri:
+        with suppress(InvalidInputError):  # the record is not an artifact, and may have been removed
+            tags = {entry.key: entry.tag for entry in stored_objects(read_record(run, "validate"))}
     changed, compared = [], 0
     for path in sorted(before.keys() & now.keys()):
         if now[path].size != before[path]["size"]:
@@ -94,15 +98,6 @@ def find_changes(source: Store, run: Store, *, wanted: RunConfig | None = None) 
         options=_other_options(manifest["options"], wanted) if wanted else [],
         compared=compared,
     )
-
-
-def _tags(run: Store) -> dict[str, str]:
-    """Return the tags of the input files when they were validated; old versions did not record them."""
-    try:
-        inputs = read_record(run, "validate").get("inputs", [])
-    except InvalidInputError:  # the record is not an artifact, and may have been removed
-        return {}
-    return {entry["path"]: entry["tag"] for entry in inputs}
 
 
 def _other_options(before: Mapping[str, Mapping[str, Any]], wanted: RunConfig) -> list[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.book import Book, read_book
-from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.artifacts.book import Book, check_parts, read_book
+from partition_ops.artifacts.manifest import not_as_listed, read_manifest
 from partition_ops.artifacts.marker import FETCHED, foreign_content, read_marker, write_marker
-from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
+from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.formats.format import Format, get_formats
 from partition_ops.storage import Store
 from partition_ops.storage.durability import copy_durably, make_folder, sync_folder
@@ -64,10 +64,15 @@ def fetch_partitions(
     """
     entries = {entry["key"]: entry for entry in read_manifest(output)["artifacts"]}
     book = read_book(output)
-    _check_parts(parts, book.num_parts)
+    check_parts(parts, book.num_parts)
     chosen = _chosen(book, formats)
-    keys = _config_keys(book, chosen)
-    configs = {_place(key): _read_checked(output, _listed(entries, key)) for key in keys}
+    configs = {}
+    for form in chosen:  # the files that describe all partitions
+        for key in [form.key(name) for name in form.config_files(book)] or [layout.BOOK]:
+            if key not in entries:
+                raise InvalidInputError(f"The manifest does not list {key}", remedy="Publish the run again.")
+            _check_content(output, entries[key], output.local_copy(key))
+            configs[_place(key)] = output.read_bytes(key)
     _check_folder(folder, configs, output.uri)
     folders = [
         form.part_folder(part) for part in dict.fromkeys(parts) for form in chosen if form.of_partitions
@@ -97,19 +102,13 @@ def fetch_partitions(
                 _replace(scratch / place, folder / place, scratch)
         for entry in whole:
             _fetch_part(output, {"whole": entry}, scratch, advance)
-            path = folder / _place(entry["key"])
-            make_folder(path.parent)
-            (scratch / "whole").replace(path)
-            sync_folder(path.parent)
+            _replace_file(scratch / "whole", folder / _place(entry["key"]))
         for place, data in configs.items():
-            path = folder / place
-            make_folder(path.parent)
-            with (scratch / path.name).open("wb") as stream:
+            with (scratch / "config").open("wb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            (scratch / path.name).replace(path)
-            sync_folder(path.parent)
+            _replace_file(scratch / "config", folder / place)
     return {
         "partition_config": str(folder / next(iter(configs))),
         "formats": [form.name for form in chosen],
@@ -128,14 +127,6 @@ def _chosen(book: Book, names: Sequence[str]) -> list[Format]:
     return get_formats(names or book.formats)
 
 
-def _config_keys(book: Book, chosen: Sequence[Format]) -> list[str]:
-    """Return the keys of the files that describe all partitions, format by format."""
-    keys = []
-    for form in chosen:
-        keys += [form.key(name) for name in form.config_files(book)] or [layout.BOOK]
-    return keys
-
-
 def _of_all_parts(entries: dict[str, Entry], book: Book, chosen: Sequence[Format]) -> Iterator[Entry]:
     """Yield the files of some formats that do not belong to one partition."""
     for form in chosen:
@@ -148,25 +139,6 @@ def _of_all_parts(entries: dict[str, Entry], book: Book, chosen: Sequence[Format
 def _place(key: str) -> str:
     """Return the path of an artifact in the local folder; DGL's files are at the top of it."""
     return key.removeprefix(f"{layout.PARTITIONS}/")
-
-
-def _read_checked(output: Store, entry: Entry) -> bytes:
-    _check_content(output, entry, output.local_copy(entry["key"]))
-    return output.read_bytes(entry["key"])
-
-
-def _listed(entries: dict[str, Entry], key: str) -> Entry:
-    if key not in entries:
-        raise InvalidInputError(f"The manifest does not list {key}", remedy="Publish the run again.")
-    return entries[key]
-
-
-def _check_parts(parts: Sequence[int], num_parts: int) -> None:
-    wrong = [part for part in parts if not 0 <= part < num_parts]
-    if wrong or not parts:
-        raise UsageError(
-            "There is no such partition", found=wrong[0] if wrong else None, expected=f"0 to {num_parts - 1}"
-        )
 
 
 def _check_folder(folder: Path, configs: dict[str, bytes], uri: str) -> None:
@@ -267,13 +239,13 @@ def _fetch_part(output: Store, files: dict[str, Entry], folder: Path, advance: A
 
 def _check_content(output: Store, entry: Entry, path: Path) -> None:
     if not _is_same(entry, path):
-        raise TransientStorageError(
-            f"{output.uri_of(entry['key'])} is not what the manifest lists",
-            found=f"{path.stat().st_size} bytes with SHA-256 {sha256_of(path)}",
-            expected=f"{entry['size']} bytes with SHA-256 {entry['sha256']}",
-            remedy="If another process is writing the run, wait until it has finished. Otherwise rebuild the"
-            " file with 'partition-ops run … --check-artifacts'.",
-        )
+        raise not_as_listed(output, entry, f"{path.stat().st_size} bytes with SHA-256 {sha256_of(path)}")
+
+
+def _replace_file(new: Path, path: Path) -> None:
+    make_folder(path.parent)
+    new.replace(path)
+    sync_folder(path.parent)
 
 
 def _replace(new: Path, folder: Path, scratch: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
@@ -174,16 +174,12 @@ def find_changed_source(config: IngestConfig, uri: str, run: Store, opened: Open
         task = _ingestion(config, source, name, target, opened)
         kept = {key: record["options"][key] for key in ("previous",) if key in record["options"]}
         status = replace(task, options={**task.options, **kept}).status(check="record")
-    if status.done and not is_saved_graph(uri) and _has_connection(task.options["graph"]):
-        return "nothing tells whether the rows behind a 'connection' have changed"
+    if status.done and not is_saved_graph(uri):
+        types = [spec or {} for part in ("nodes", "edges") for spec in task.options["graph"][part].values()]
+        tables = [spec.get("table") for spec in types]
+        if any(isinstance(table, Mapping) and "connection" in table for table in tables):  # on a server
+            return "nothing tells whether the rows behind a 'connection' have changed"
     return None if status.done else status.reason
-
-
-def _has_connection(graph: Mapping[str, Any]) -> bool:
-    """Return whether a table of a ``graph.yaml`` is on a server."""
-    types = [spec or {} for part in ("nodes", "edges") for spec in graph[part].values()]
-    tables = [spec.get("table") for spec in types]
-    return any(isinstance(table, Mapping) and "connection" in table for table in tables)
 
 
 def check_continues(run: Store, previous: Store) -> None:

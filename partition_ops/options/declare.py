@@ -9,7 +9,7 @@ declares the options that every stage takes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from numbers import Integral, Real
@@ -26,7 +26,7 @@ MOST_PARTS = 65536
 ROOT_PATTERN = r"^(s3://[^/\s]+(/.*)?|file:///.*|/.*)$"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Option:
     """The declaration of one option.
 
@@ -162,8 +162,11 @@ def options_of(*classes: type) -> tuple[Option, ...]:
     """Return the options of dataclasses and of their groups, in the order of the fields, each name once."""
     found: dict[str, Option] = {}
     for cls in classes:
-        for one in _walk(cls):
-            found.setdefault(one.name, one)
+        own, inner = {one.field: one for one in own_options(cls)}, groups(cls)
+        for field in dataclasses.fields(cls):
+            here = options_of(inner[field.name]) if field.name in inner else ()
+            for one in (own[field.name],) if field.name in own else here:
+                found.setdefault(one.name, one)
     return tuple(found.values())
 
 
@@ -173,16 +176,6 @@ def by_section(options: Sequence[Option], *, form: bool = False) -> dict[str, li
     for one in options:
         found.setdefault(one.form_section if form else one.section, []).append(one)
     return {section: members for section, members in found.items() if members}
-
-
-def _walk(cls: type) -> Iterator[Option]:
-    own = {one.field: one for one in own_options(cls)}
-    inner = groups(cls)
-    for field in dataclasses.fields(cls):
-        if field.name in own:
-            yield own[field.name]
-        elif field.name in inner:
-            yield from _walk(inner[field.name])
 
 
 def _with_type(declared: Option, field: dataclasses.Field[Any], hint: Any) -> Option:
@@ -217,22 +210,16 @@ def check_values(config: Any) -> None:
     values = {one.name: getattr(config, one.field) for one in options}
     for one in options:
         value = values[one.name]
-        if one.by_key is None and not (value is None and one.nullable):
-            _check_value(one, value)
+        if one.by_key is not None or (value is None and one.nullable):
+            continue
+        if one.many and (isinstance(value, str) or not isinstance(value, Sequence)):
+            raise UsageError(f"{one.option_string} is not a list", found=repr(value), expected="a tuple")
+        if one.many and not value and one.default != ():
+            raise UsageError(f"{one.option_string} is empty", expected=_expected(one))
+        for item in value if one.many else [value]:
+            _check_single(one, item)
     asked = {one.name for one in options if values[one.name] != one.default}
     check_companions(options, asked, values)
-
-
-def _check_value(one: Option, value: Any) -> None:
-    if not one.many:
-        _check_single(one, value)
-        return
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise UsageError(f"{one.option_string} is not a list", found=repr(value), expected="a tuple")
-    if not value and one.default != ():
-        raise UsageError(f"{one.option_string} is empty", expected=_expected(one))
-    for item in value:
-        _check_single(one, item)
 
 
 KINDS: dict[Any, tuple[Any, str]] = {
@@ -249,18 +236,13 @@ def _check_single(one: Option, value: Any) -> None:
         raise UsageError(f"{one.option_string} is not {noun}", found=repr(value), expected=_expected(one))
     if one.choices and value not in one.allowed:
         raise UsageError(f"{one.option_string} cannot be {value!r}", expected=_expected(one))
-    if not _in_range(one, value):
+    if (
+        (isinstance(value, float) and not isfinite(value))
+        or not (one.minimum is None or value >= one.minimum)
+        or not (one.maximum is None or value <= one.maximum)
+        or not (one.above is None or value > one.above)
+    ):
         raise UsageError(f"{one.option_string} is out of range", found=value, expected=_expected(one))
-
-
-def _in_range(one: Option, value: Any) -> bool:
-    if isinstance(value, float) and not isfinite(value):
-        return False
-    return (
-        (one.minimum is None or value >= one.minimum)
-        and (one.maximum is None or value <= one.maximum)
-        and (one.above is None or value > one.above)
-    )
 
 
 def _expected(one: Option) -> str:

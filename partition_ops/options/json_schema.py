@@ -31,27 +31,22 @@ def value_schema(option: Option) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string" if option.many else TYPES.get(option.type, "string")}
     if option.nullable:
         schema["type"] = ["null", schema["type"]]
-    if option.many and (option.choices or option.type is not str):
-        schema["pattern"] = _pattern(option)
+    if option.many and option.choices:
+        words = "|".join(map(re.escape, option.allowed))
+        schema["pattern"] = f"^({words})(, *({words}))*$"
+    elif option.many and option.type is not str:
+        schema["pattern"] = NUMBERS
     elif option.choices:
         schema["enum"] = [*option.allowed]
     if not option.many:
         bounds = {"minimum": option.minimum, "maximum": option.maximum, "exclusiveMinimum": option.above}
         schema |= {name: bound for name, bound in bounds.items() if bound is not None}
     if option.default is not REQUIRED:
-        schema["default"] = show_value(option, option.default) if option.many else option.default
-        if option.default is None:
-            schema["default"] = None
+        as_text = option.many and option.default is not None
+        schema["default"] = show_value(option, option.default) if as_text else option.default
     schema["title"] = option.title
     schema["description"] = option.help + (f" Empty: {option.empty}." if option.empty else "")
     return schema | {name: value for name, value in (option.form or {}).items() if name not in NOT_SCHEMA}
-
-
-def _pattern(option: Option) -> str:
-    if not option.choices:
-        return NUMBERS
-    words = "|".join(map(re.escape, option.allowed))
-    return f"^({words})(, *({words}))*$"
 
 
 def form_fields(*options: Option) -> dict[str, dict[str, Any]]:

@@ -32,28 +32,19 @@ def option_table(options: Iterable[Option], *, command_line: bool = True, form: 
 
 
 def _row(one: Option) -> dict[str, str]:
+    if one.choices:
+        values = ("some of " if one.many else "") + ", ".join(f"`{value}`" for value in one.allowed)
+    elif one.by_key is not None or one.parse is not None:
+        values = "text"
+    else:
+        values = "several: " if one.many else ""
+        values += KINDS[one.type][1] + (f", {one.range}" if one.range else "")
+    shown = "" if one.default is REQUIRED else show_value(one, one.default)
+    default = "required" if one.default is REQUIRED else f"`{shown}`" if shown else one.empty or "none"
     return {
         "option": f"`{one.option_string} {one.metavar or ''}".rstrip() + "`",
         "param": "" if one.form is None or one.by_key is not None else f"`{one.form_name}`",
-        "values": _values(one),
-        "default": _default(one).replace("<", "\\<"),
+        "values": values,
+        "default": default.replace("<", "\\<"),
         "meaning": one.help.replace("|", "\\|").replace("<", "\\<"),
     }
-
-
-def _values(one: Option) -> str:
-    if one.choices:
-        return ("some of " if one.many else "") + ", ".join(f"`{value}`" for value in one.allowed)
-    if one.by_key is not None or one.parse is not None:
-        return "text"
-    noun = KINDS[one.type][1] + (f", {one.range}" if one.range else "")
-    return f"several: {noun}" if one.many else noun
-
-
-def _default(one: Option) -> str:
-    if one.default is REQUIRED:
-        return "required"
-    if one.default is None:
-        return one.empty or "none"
-    shown = show_value(one, one.default)
-    return f"`{shown}`" if shown else one.empty or "none"

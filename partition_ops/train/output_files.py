@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts.book import Book, read_book
-from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.artifacts.book import Book, check_parts, read_book
+from partition_ops.artifacts.manifest import not_as_listed, read_manifest
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.artifacts.records import Record, config_task, conversion_tasks, read_record
-from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.formats.columns import Array, StoredArray, in_group
 from partition_ops.formats.format import Format, main_config, reading_format
 from partition_ops.storage import Store
@@ -194,7 +194,7 @@ class OutputFiles:
     def _checked_local(self, key: str) -> Path:
         path = self.output.local_copy(key)
         if path.stat().st_size != self.size(key):
-            raise self._changed(key, f"{path.stat().st_size} bytes")
+            raise not_as_listed(self.output, self._entry(key), f"{path.stat().st_size} bytes")
         return path
 
     def _fetch(self, key: str, path: Path) -> None:
@@ -203,16 +203,7 @@ class OutputFiles:
                 end = min(begin + FETCH_BYTES, self.size(key))
                 stream.write(self.output.read_range(key, begin, end))
         if (found := sha256_of(path)) != self.sha256(key):
-            raise self._changed(key, f"SHA-256 {found}")
-
-    def _changed(self, key: str, found: str) -> TransientStorageError:
-        return TransientStorageError(
-            f"{self.output.uri_of(key)} is not what the manifest lists",
-            found=found,
-            expected=f"{self.size(key)} bytes with SHA-256 {self.sha256(key)}",
-            remedy="If another process is writing the run, wait until it has finished. Otherwise rebuild the"
-            " file with 'partition-ops run … --check-artifacts'.",
-        )
+            raise not_as_listed(self.output, self._entry(key), f"SHA-256 {found}")
 
 
 def _trainable_format(output: Store, book: Book) -> Format:
@@ -236,10 +227,7 @@ def _conversion_records(output: Store) -> list[Record]:
 def _checked_parts(output: Store, parts: Iterable[int] | None, book: Book) -> tuple[int, ...]:
     """Return the partitions to open; several without edges between them are rejected."""
     wanted = range(book.num_parts) if parts is None else sorted(set(parts))
-    wrong = [part for part in wanted if not 0 <= part < book.num_parts]
-    if wrong or not len(wanted):
-        found = wrong[0] if wrong else None
-        raise UsageError("There is no such partition", found=found, expected=f"0 to {book.num_parts - 1}")
+    check_parts(wanted, book.num_parts)
     if book.num_hops == 0 and len(wanted) > 1:
         raise UsageError(
             f"The partitions of {output.uri} cannot be opened together: no edge leads from one to another",

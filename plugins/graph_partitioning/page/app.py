@@ -95,7 +95,11 @@ def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "", run_id:
     """Show the graphs of the DAGs that the user may read, or of one of them; a DAG run leads to its graph."""
     graphs = _visible(session, user)
     if dag_id and run_id:
-        return _redirect_to_run(graphs, RunKey(dag_id, run_id))
+        graph = next((graph for graph in graphs if RunKey(dag_id, run_id) in graph.runs), None)
+        if graph is None:
+            text = "This DAG run has not worked on a graph, or its task 'validate' has not begun yet."
+            raise HTTPException(404, text)
+        return RedirectResponse(graph_run_url(run_folder(run_id), graph))
     if dag_id:
         graphs = [graph for graph in graphs if any(run.dag_id == dag_id for run in graph.runs)]
         if len(graphs) == 1:
@@ -104,15 +108,6 @@ def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "", run_id:
     add_figures(graphs)
     answerable = may_answer(user, {run.key.dag_id for graph in graphs for run in graph.active if run.waiting})
     return _page("graphs.html", graphs=graphs, columns=COLUMNS, answerable=answerable)
-
-
-def _redirect_to_run(graphs: Sequence[Graph], key: RunKey) -> Response:
-    for graph in graphs:
-        if key in graph.runs:
-            return RedirectResponse(graph_run_url(run_folder(key.run_id), graph))
-    raise HTTPException(
-        404, "This DAG run has not worked on a graph, or its task 'validate' has not begun yet."
-    )
 
 
 def show_graph(key: str, session: SessionDep, user: GetUserDep) -> Response:

@@ -16,7 +16,9 @@ def sparkline(values: Values, label: str) -> Markup:
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return Markup("")
-    places = _places(known, SPARK_WIDTH - 4, SPARK_HEIGHT - 4, min(known), max(known))
+    high, spread = max(known), (max(known) - min(known)) or 1.0
+    step, height = (SPARK_WIDTH - 4) / (len(known) - 1), SPARK_HEIGHT - 4
+    places = [(number * step, (high - value) / spread * height) for number, value in enumerate(known)]
     points = " ".join(f"{x + 2:.1f},{y + 2:.1f}" for x, y in places)
     x, y = places[-1]
     return Markup(
@@ -74,11 +76,3 @@ def line_chart(title: str, values: Values, names: Sequence[str], show: Callable[
         marks,
         ticks,
     )
-
-
-def _places(
-    values: Sequence[float], width: float, height: float, low: float, high: float
-) -> list[tuple[float, float]]:
-    spread = (high - low) or 1.0
-    step = width / (len(values) - 1)
-    return [(number * step, (high - value) / spread * height) for number, value in enumerate(values)]

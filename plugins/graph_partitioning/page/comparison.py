@@ -29,14 +29,18 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
         entries: Their entries in the index of the graph.
         reports: Their ``quality/report.json``.
     """
+    figures = []
+    for title, (name, form) in FIGURES.items():
+        a, b = (one[name] for one in entries)
+        change = f"{(b - a) / a:+.1%}" if a and a != b else ""
+        figures.append([title, form.format(a), form.format(b), change])
+    options = [flat(one["options"]) for one in entries]
+    seconds = [{name: f"{value:.1f}" for name, value in one["seconds"].items()} for one in entries]
+    differing = [row for row in _side_by_side(*options) if row[1] != row[2]]
     tables = [
-        _figures(entries),
-        (
-            "Options that differ",
-            ["option", "A", "B"],
-            _differences(*(flat(one["options"]) for one in entries)),
-        ),
-        _seconds(entries),
+        ("Figures", ["figure", "A", "B", "change"], figures),
+        ("Options that differ", ["option", "A", "B"], differing),
+        ("Seconds by stage", ["stage", "A", "B"], _side_by_side(*seconds)),
         _types("Node types: imbalance", "node_types", "imbalance", "{:.3f}", reports),
         _types("Edge types: share cut", "edge_types", "cut_fraction", "{:.2%}", reports),
         _partitions(reports),
@@ -60,33 +64,13 @@ def input_changes(before: Entry, after: Entry) -> Table:
     return "Input files that differ", ["file", "change", "bytes A", "bytes B"], rows
 
 
-def _figures(entries: tuple[Entry, Entry]) -> Table:
-    rows = []
-    for title, (name, form) in FIGURES.items():
-        a, b = (one[name] for one in entries)
-        rows.append([title, form.format(a), form.format(b), f"{(b - a) / a:+.1%}" if a and a != b else ""])
-    return "Figures", ["figure", "A", "B", "change"], rows
-
-
-def _differences(a: Mapping[str, str], b: Mapping[str, str]) -> list[list[str]]:
-    names = [*a, *(name for name in b if name not in a)]
-    return [[name, a.get(name, ""), b.get(name, "")] for name in names if a.get(name) != b.get(name)]
-
-
-def _seconds(entries: tuple[Entry, Entry]) -> Table:
-    a, b = (one["seconds"] for one in entries)
-    names = [*a, *(name for name in b if name not in a)]
-    rows = [[name, *(f"{one[name]:.1f}" if name in one else "" for one in (a, b))] for name in names]
-    return "Seconds by stage", ["stage", "A", "B"], rows
+def _side_by_side(a: Mapping[str, str], b: Mapping[str, str]) -> list[list[str]]:
+    return [[name, a.get(name, ""), b.get(name, "")] for name in dict.fromkeys([*a, *b])]
 
 
 def _types(title: str, group: str, figure: str, form: str, reports: tuple[Entry, Entry]) -> Table:
-    a, b = (report[group] for report in reports)
-    names = [*a, *(name for name in b if name not in a)]
-    rows = [
-        [name, *(form.format(one[name][figure]) if name in one else "" for one in (a, b))] for name in names
-    ]
-    return title, ["type", "A", "B"], rows
+    texts = [{name: form.format(one[figure]) for name, one in report[group].items()} for report in reports]
+    return title, ["type", "A", "B"], _side_by_side(*texts)
 
 
 def _partitions(reports: tuple[Entry, Entry]) -> Table:

@@ -219,12 +219,8 @@ def _add_tasks(session: Session, run: RunState) -> None:
         elif task.state in ("running", "up_for_retry", "up_for_reschedule", "deferred"):
             run.running.append(task.task_id)
         elif task.state == "failed" and run.failure is None:
-            run.failure = (key, _reason(session, key))
-
-
-def _reason(session: Session, task: TaskKey) -> str:
-    found = read_xcom(session, task, FAILURE_KEY)
-    return found if isinstance(found, str) else "Its log has the reason."
+            reason = read_xcom(session, key, FAILURE_KEY)
+            run.failure = (key, reason if isinstance(reason, str) else "Its log has the reason.")
 
 
 def add_figures(graphs: Iterable[Graph]) -> None:
@@ -242,17 +238,17 @@ def add_figures(graphs: Iterable[Graph]) -> None:
                     graph.problem = error.summary()
                 continue
             work += [(graph, store.child(graph.name)) for graph in members]
-        for _ in map_in_threads(_read, work, workers=READERS):
+
+        def read(one: tuple[Graph, Store]) -> None:
+            graph, store = one
+            try:
+                graph.entries = read_index(store)
+                graph.latest = run_name(latest_run(store) or "")
+            except PartitionOpsError as error:
+                graph.problem = error.summary()
+
+        for _ in map_in_threads(read, work, workers=READERS):
             pass
-
-
-def _read(work: tuple[Graph, Store]) -> None:
-    graph, store = work
-    try:
-        graph.entries = read_index(store)
-        graph.latest = run_name(latest_run(store) or "")
-    except PartitionOpsError as error:
-        graph.problem = error.summary()
 
 
 def with_run(graph: Graph, name: str, use: Callable[[Store], Result]) -> Result:
