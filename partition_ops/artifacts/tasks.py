@@ -323,7 +323,8 @@ class Task:
         """Return the digest of what each task before this one wrote."""
         unread = [name for name in self.after if name not in records]
         records.update(zip(unread, read_records(self.destination, unread), strict=True))
-        return {name: _digest(records[name]["artifacts"]) for name in self.after}
+        written = {name: json.dumps(records[name]["artifacts"], sort_keys=True) for name in self.after}
+        return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in written.items()}
 
     def _status(
         self,
@@ -408,10 +409,6 @@ def _changed_results(before: Mapping[str, str], now: Mapping[str, str]) -> str |
 def _short(value: Any) -> str:
     text = repr(value) if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:

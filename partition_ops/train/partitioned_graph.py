@@ -137,12 +137,17 @@ class PartitionedGraph(OpenOutput):
         Edge IDs and data of the result, errors and memory are those of `sample_neighbors`.
         """
         self._check_nodes(seed_nodes)
+        weights = None
+        if prob is not None:  # DGL's kernels take arrays of one dtype, empty ones instead of None
+            known = self._probability(prob)
+            none = torch.empty(0, dtype=next(one.dtype for one in known if one is not None))
+            weights = [dgl.backend.to_dgl_nd(none if one is None else one) for one in known]
         frontier, importances = dgl.sampling.sample_labors(
             self._sorted(edge_dir),
             seed_nodes,
             fanout,
             edge_dir=edge_dir,
-            prob=None if prob is None else _kernel_arrays(self._probability(prob)),
+            prob=weights,
             importance_sampling=importance_sampling,
             random_seed=random_seed,
             seed2_contribution=seed2_contribution,
@@ -395,10 +400,3 @@ class PartitionedGraph(OpenOutput):
     @property
     def _edge_frames(self) -> Any:
         return self._in._edge_frames
-
-
-def _kernel_arrays(probabilities: list[Any]) -> list[Any]:
-    """Return tensors as arrays of DGL's kernels, empty ones instead of None."""
-    dtype = next(one.dtype for one in probabilities if one is not None)
-    none = torch.empty(0, dtype=dtype)
-    return [dgl.backend.to_dgl_nd(none if one is None else one) for one in probabilities]

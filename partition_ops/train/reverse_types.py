@@ -91,18 +91,15 @@ class ReverseTypes:
             etype = self._book.to_canonical_etype(name)
             found.setdefault(etype, []).append(ids)
             if (other := self._types.get(etype)) is not None:
-                reverse = self._reverse_of(ids, etype, other)
+                reverse = ids if self._ids == "original" else self._book.eid_new2orig(ids, etype)
+                reverse = self._eids[etype][reverse] if etype in self._eids else reverse
+                if self._ids != "original":
+                    reverse = self._book.eid_orig2new(reverse, other)
                 if graph is not None and etype not in self._checked:
                     _check(graph, ids, reverse, etype, other)
                     self._checked.add(etype)
                 found.setdefault(other, []).append(reverse)
         return {etype: torch.unique(torch.cat(pieces)) for etype, pieces in found.items()}
-
-    def _reverse_of(self, ids: Any, etype: Any, other: Any) -> Any:
-        original = ids if self._ids == "original" else self._book.eid_new2orig(ids, etype)
-        if etype in self._eids:
-            original = self._eids[etype][original]
-        return original if self._ids == "original" else self._book.eid_orig2new(original, other)
 
 
 def _check(graph: Any, ids: Any, reverse: Any, etype: Any, other: Any) -> None:

@@ -34,12 +34,12 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
         a, b = (one[name] for one in entries)
         change = f"{(b - a) / a:+.1%}" if a and a != b else ""
         figures.append([title, form.format(a), form.format(b), change])
-    options = [flat(one["options"]) for one in entries]
+    before, after = (flat(one["options"]) for one in entries)
     seconds = [{name: f"{value:.1f}" for name, value in one["seconds"].items()} for one in entries]
-    differing = [row for row in _side_by_side(*options) if row[1] != row[2]]
+    options = [row for row in _side_by_side(before, after) if before.get(row[0]) != after.get(row[0])]
     tables = [
         ("Figures", ["figure", "A", "B", "change"], figures),
-        ("Options that differ", ["option", "A", "B"], differing),
+        ("Options that differ", ["option", "A", "B"], options),
         ("Seconds by stage", ["stage", "A", "B"], _side_by_side(*seconds)),
         _types("Node types: imbalance", "node_types", "imbalance", "{:.3f}", reports),
         _types("Edge types: share cut", "edge_types", "cut_fraction", "{:.2%}", reports),
