@@ -99,11 +99,11 @@ class Actions:
 def actions_for(session: Session, user: Any, graph: Graph) -> Actions:
     """Return what the user may do with a graph to which `add_states` has added its runs."""
     managing = session.get(DagModel, MANAGING)
-    manage = managing is not None and not managing.is_stale and _may_trigger(user, MANAGING)
+    manage = managing is not None and not managing.is_stale and _may(user, MANAGING, "POST")
     trigger = None
     if graph.last is not None:
         last = graph.last.key
-        if _may_trigger(user, last.dag_id) and _may(user, last.dag_id, "GET"):
+        if _may(user, last.dag_id, "POST") and _may(user, last.dag_id, "GET"):
             trigger = _trigger(session, last)
     answerable = may_answer(user, {key.dag_id for key in graph.runs})
     return Actions(trigger, manage, bool(managing and managing.is_paused), answerable)
@@ -112,10 +112,6 @@ def actions_for(session: Session, user: Any, graph: Graph) -> Actions:
 def may_answer(user: Any, dag_ids: set[str]) -> set[str]:
     """Return those of the DAGs whose questions the user may answer."""
     return {dag_id for dag_id in dag_ids if _may(user, dag_id, "PUT", DagAccessEntity.HITL_DETAIL)}
-
-
-def _may_trigger(user: Any, dag_id: str) -> bool:
-    return _may(user, dag_id, "POST")
 
 
 def _may(user: Any, dag_id: str, method: Any, entity: DagAccessEntity = DagAccessEntity.RUN) -> bool:

@@ -20,7 +20,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from graph_partitioning.hooks.storage import GraphStorageHook
-from graph_partitioning.page.lookup import PUBLISHING, TaskKey, checked_run, read_xcom
+from graph_partitioning.page.lookup import PUBLISHING, SAME_TASK, TaskKey, checked_run, read_xcom
 from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, run_folder
 from partition_ops.artifacts.latest import latest_run
 from partition_ops.errors import PartitionOpsError
@@ -130,13 +130,7 @@ def visible_graphs(session: Session, dag_ids: set[str]) -> list[Graph]:
     """Return the graphs of the runs of these DAGs, by name, without their figures."""
     rows = session.execute(
         select(XComModel, TaskInstance.operator, TaskInstance.state)
-        .join(
-            TaskInstance,
-            (XComModel.dag_id == TaskInstance.dag_id)
-            & (XComModel.run_id == TaskInstance.run_id)
-            & (XComModel.task_id == TaskInstance.task_id)
-            & (XComModel.map_index == TaskInstance.map_index),
-        )
+        .join(TaskInstance, SAME_TASK)
         .where(
             XComModel.key == XCOM_KEY,
             XComModel.dag_id.in_(dag_ids),

@@ -25,6 +25,12 @@ from partition_ops.storage import StoredObject
 from partition_ops.system.json_documents import check_document
 
 PUBLISHING = "PublishRunOperator"
+SAME_TASK = (
+    (XComModel.dag_id == TaskInstance.dag_id)
+    & (XComModel.run_id == TaskInstance.run_id)
+    & (XComModel.task_id == TaskInstance.task_id)
+    & (XComModel.map_index == TaskInstance.map_index)
+)
 RECORD = re.compile(r"records/[A-Za-z0-9_.-]+\.json")
 FINDINGS = re.compile(r"validation/(report\.json|data_docs/([a-z_]+/)?[a-z_]+\.html)")
 """Files that ``validate`` writes before it fails, when no record lists them."""
@@ -59,15 +65,7 @@ def graph_run(session: Session, task: TaskKey) -> GraphRun | None:
 
 def read_xcom(session: Session, task: TaskKey, key: str) -> Any:
     """Return an XCom of a task, or None if it has none."""
-    row = session.scalar(
-        select(XComModel).where(
-            XComModel.dag_id == task.dag_id,
-            XComModel.run_id == task.run_id,
-            XComModel.task_id == task.task_id,
-            XComModel.map_index == task.map_index,
-            XComModel.key == key,
-        )
-    )
+    row = session.scalar(select(XComModel).filter_by(**vars(task), key=key))
     return None if row is None else XComModel.deserialize_value(row)
 
 
@@ -75,13 +73,7 @@ def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:
     """Return the tasks of a DAG run that have a page, in the order in which they started."""
     rows = session.execute(
         select(TaskInstance.task_id, TaskInstance.map_index)
-        .join(
-            XComModel,
-            (XComModel.dag_id == TaskInstance.dag_id)
-            & (XComModel.run_id == TaskInstance.run_id)
-            & (XComModel.task_id == TaskInstance.task_id)
-            & (XComModel.map_index == TaskInstance.map_index),
-        )
+        .join(XComModel, SAME_TASK)
         .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, XComModel.key == XCOM_KEY)
         .order_by(TaskInstance.start_date, TaskInstance.task_id, TaskInstance.map_index)
     )
