@@ -174,6 +174,7 @@ class GraphData:
         identity: The output, the partitioning and the IDs: graphs with equal ones have the same features.
 
     Attributes:
+        types: Type IDs by type, a name or a triple, of nodes and of edges.
         open: The data of the graphs that are open in this process. Blocks that a worker of a data loader made
             find theirs by its identity.
     """
@@ -181,8 +182,9 @@ class GraphData:
     open: ClassVar[WeakSet[GraphData]] = WeakSet()
 
     def __init__(self, book: PartitionBook, nodes: Features, edges: Features, identity: Identity) -> None:
-        self.book = book
         self.features: dict[Kind, Features] = {"node": nodes, "edge": edges}
+        types: dict[Kind, list[Any]] = {"node": book.ntypes, "edge": book.canonical_etypes}
+        self.types = {kind: {name: i for i, name in enumerate(names)} for kind, names in types.items()}
         self.identity = identity
         self._found: dict[tuple[Kind, int, str], GraphFeature] = {}
         GraphData.open.add(self)
@@ -200,11 +202,9 @@ class GraphData:
 
     def attach(self, graph: Any) -> Any:
         """Give a ``DGLGraph`` with all nodes and edges the features as data, and return it."""
-        for ntype in graph.ntypes:
-            type_id = self.book.nodes.names.id_of(ntype)
+        for ntype, type_id in self.types["node"].items():
             graph._node_frames[graph.get_ntype_id(ntype)] = self._frame("node", type_id)
-        for etype in graph.canonical_etypes:
-            type_id = self.book.edges.names.id_of(etype)
+        for etype, type_id in self.types["edge"].items():
             graph._edge_frames[graph.get_etype_id(etype)] = self._frame("edge", type_id)
         return graph
 
@@ -258,18 +258,16 @@ class TypeViews:
     Args:
         data: The features of the graph.
         kind: Nodes or edges.
-        types: Type ID by type, a name or a triple.
-        canonical: Returns the key in `types` of a type as users write it.
+        canonical: Returns the key in `GraphData.types` of a type as users write it.
     """
 
-    def __init__(
-        self, data: GraphData, kind: Kind, types: Mapping[Any, int], canonical: Callable[[Any], Any]
-    ) -> None:
-        self._data, self._kind, self._types, self._canonical = data, kind, types, canonical
+    def __init__(self, data: GraphData, kind: Kind, canonical: Callable[[Any], Any]) -> None:
+        self._data, self._kind, self._canonical = data, kind, canonical
 
     def __getitem__(self, type_name: Any) -> SimpleNamespace:
         key = self._canonical(type_name)
-        return SimpleNamespace(data=TypeData(self._data, self._kind, {key: self._types[key]}))
+        type_id = self._data.types[self._kind][key]
+        return SimpleNamespace(data=TypeData(self._data, self._kind, {key: type_id}))
 
 
 class NodeViews(TypeViews):
@@ -277,8 +275,8 @@ class NodeViews(TypeViews):
 
     def __call__(self, type_name: Any = None) -> Any:
         """Return all type-wise IDs of a type, (n,) int64 tensor."""
-        type_id = self._types[self._canonical(type_name)]
-        return torch.arange(self._data.features[self._kind].num_ids[type_id])
+        type_id = self._data.types["node"][self._canonical(type_name)]
+        return torch.arange(self._data.features["node"].num_ids[type_id])
 
 
 class MemmapStorage(_Storage):  # type: ignore[misc]  # dgl has no annotations

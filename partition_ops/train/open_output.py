@@ -181,24 +181,22 @@ class OpenOutput:
         As in DGL, the type may be None if there is one.
         """
         names = self.book.nodes.names.names
-        types = {name: type_id for type_id, name in enumerate(names)}
-        return NodeViews(self._data, "node", types, lambda ntype: names[self._node_type(ntype)])
+        return NodeViews(self._data, "node", lambda ntype: names[self._node_type(ntype)])
 
     @property
     def edges(self) -> TypeViews:
         """Views of the edge types: ``edges[type].data[name]`` is a `GraphFeature`."""
-        return TypeViews(self._data, "edge", self._edge_types(), self._etype)
+        return TypeViews(self._data, "edge", self._etype)
 
     @property
     def ndata(self) -> TypeData:
         """Node features by name; of a graph with several node types, dicts by type."""
-        types = {name: type_id for type_id, name in enumerate(self.book.ntypes)}
-        return TypeData(self._data, "node", types)
+        return TypeData(self._data, "node", self._data.types["node"])
 
     @property
     def edata(self) -> TypeData:
         """Edge features by name; of a graph with several edge types, dicts by type."""
-        return TypeData(self._data, "edge", self._edge_types())
+        return TypeData(self._data, "edge", self._data.types["edge"])
 
     def is_pinned(self) -> bool:
         """Return False: the graph is not in page-locked memory."""
@@ -240,9 +238,6 @@ class OpenOutput:
         if ntype is None and len(names) > 1:
             raise UsageError("The node type is missing", expected="one of " + ", ".join(names.names))
         return 0 if ntype is None else int(names.id_of(ntype))
-
-    def _edge_types(self) -> dict[EType, int]:
-        return {etype: type_id for type_id, etype in enumerate(self.book.canonical_etypes)}
 
     def _edge_type_id(self, etype: Any) -> int:
         return int(self.book.edges.names.id_of(self._etype(etype)))
