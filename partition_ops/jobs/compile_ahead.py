@@ -15,9 +15,9 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
-from partition_ops.stages.partition.multilevel.fm import fill_up
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.search import fill_up
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.prepare.half_edges import digit_room, sort_range

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops.stages.partition.incremental import near_home
-from partition_ops.stages.partition.incremental.near_home import MOST_MOVED, search_near_home
+from partition_ops.stages.partition.incremental.near_home import search_near_home
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+from partition_ops.stages.partition.multilevel import tries
 from partition_ops.stages.partition.multilevel.graph import Labels, constraints_of
 from partition_ops.stages.partition.multilevel.tries import Candidate, Tries
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from tests.graphs import SmallGraph
@@ -26,6 +27,11 @@ from tests.integration.test_two_level import edge_cut
 from tests.strategies import graphs
 
 CONFIG = PartitionConfig(num_parts=3)
+MOST_MOVED = DEFAULT.near_home.most_moved
+
+
+def tuned(problem: Problem, **changes: float) -> Problem:
+    return replace(problem, preset=replace(DEFAULT, near_home=replace(DEFAULT.near_home, **changes)))
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +61,12 @@ def test_divided_communities_are_put_together(mixed: tuple[Problem, PreviousAssi
     assert 0 < np.count_nonzero((found != previous.homes)[old]) <= MOST_MOVED * np.count_nonzero(old)
 
 
-def test_no_more_nodes_move_than_may(
-    mixed: tuple[Problem, PreviousAssignment], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_nodes_move_than_may(mixed: tuple[Problem, PreviousAssignment]) -> None:
     """Unless moving single nodes pays, or balance needs it."""
     problem, previous = mixed
     old = previous.homes >= 0
     free, simple = search_near_home(problem, previous, 4), next(place_and_refine(problem, previous))
-    monkeypatch.setattr(near_home, "MOST_MOVED", 0.02)
-    found = search_near_home(problem, previous, 4)
+    found = search_near_home(tuned(problem, most_moved=0.02), previous, 4)
     moved = [np.count_nonzero((parts != previous.homes)[old]) for parts in (found, free, simple)]
     assert moved[0] <= max(0.02 * np.count_nonzero(old), moved[2]) < moved[1]
 
@@ -79,9 +82,9 @@ def test_the_search_ends_early_if_it_does_not_pay(
     works: list[int] = []
     do_all = Tries.do_all
 
-    def counted(tries: Tries, pool: ThreadPoolExecutor, some: list[Callable[[], Labels]]) -> list[Candidate]:
+    def counted(tries: Tries, some: list[Callable[[], Labels]]) -> list[Candidate]:
         works.append(len(some))
-        return do_all(tries, pool, some)
+        return do_all(tries, some)
 
     monkeypatch.setattr(Tries, "do_all", counted)
     assert search_near_home(problem, previous, 12) is not None
@@ -90,9 +93,7 @@ def test_the_search_ends_early_if_it_does_not_pay(
     assert len(works) < 2 + 3
 
 
-def test_results_that_moved_too_many_nodes_are_pulled_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_that_moved_too_many_nodes_are_pulled_back(tmp_path: Path) -> None:
     """Thirty communities are divided between two partitions; only some of them can be put together."""
     sizes = [6] * 60 + [12] * 24
     problem = prepared(communities(sizes), tmp_path, CONFIG)
@@ -103,8 +104,7 @@ def test_results_that_moved_too_many_nodes_are_pulled_back(
         homes[begin:end] = np.where(np.arange(end - begin) < (end - begin) // 2, community, community + 1) % 3
     previous = PreviousAssignment(homes, None)
     simple, found = next(place_and_refine(problem, previous)), search_near_home(problem, previous, 4)
-    monkeypatch.setattr(near_home, "MOST_PULLS", 0)
-    unpulled = search_near_home(problem, previous, 4)
+    unpulled = search_near_home(tuned(problem, most_pulls=0), previous, 4)
     assert edge_cut(problem, found) < edge_cut(problem, unpulled)
     assert np.count_nonzero(found != homes) <= max(np.count_nonzero(simple != homes), MOST_MOVED * len(homes))
 
@@ -115,7 +115,7 @@ def test_the_number_of_cores_changes_nothing(
     problem, previous = mixed
     found = []
     for count in (1, 3):
-        monkeypatch.setattr(near_home, "cores", lambda count=count: count)
+        monkeypatch.setattr(tries, "cores", lambda count=count: count)
         found.append(search_near_home(problem, previous, 4))
     assert np.array_equal(*found)
 

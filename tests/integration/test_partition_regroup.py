@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.engines.two_level import ENGINE
-from partition_ops.stages.partition.incremental import regroup as regrouping
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, edge_cut
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -73,16 +74,16 @@ def test_any_partitions_may_be_regrouped(
 ) -> None:
     """Whatever comes is balanced, and the same with any number of threads."""
     config = PartitionConfig(num_parts=num_parts, balance=balance)
-    problem = prepared(graph, tmp_path_factory.mktemp("graph"), config)
+    tuning = replace(DEFAULT, regroup=replace(DEFAULT.regroup, fewest=0))
+    problem = replace(prepared(graph, tmp_path_factory.mktemp("graph"), config), preset=tuning)
     homes = np.random.default_rng(seed).integers(-1, num_parts, problem.metadata.node_offsets[-1])
     old, constraints = PreviousAssignment(homes.astype(np.int32), None), constraints_of(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regrouping, "FEW_CLUSTERS", 0)
         patch.setattr("partition_ops.stages.partition.multilevel.batches.cores", lambda: 1)
         found = list(regroup(problem, old))
         patch.setattr("partition_ops.stages.partition.multilevel.batches.cores", lambda: 3)
         again = list(regroup(problem, old))
-    assert len(found) <= len(regrouping.PRICES)
+    assert len(found) <= len(tuning.regroup_prices)
     for parts, same in zip(found, again, strict=True):
         assert (constraints.loads(parts) <= constraints.most).all()
         assert parts.min() >= 0
@@ -104,9 +105,7 @@ def test_new_communities_stay_whole_where_old_ones_can_make_room(tmp_path: Path)
 def test_a_lower_price_moves_more_old_nodes_and_cuts_fewer_edges(tmp_path: Path) -> None:
     config = PartitionConfig(num_parts=3, migration_price=1000)
     problem, old = grown_problem(tmp_path, config)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regrouping, "PRICES", (1.0, 0.0))
-        dear, free = regroup(problem, old)
+    dear, free = regroup(replace(problem, preset=replace(DEFAULT, regroup_prices=(1.0, 0.0))), old)
     moved = [np.count_nonzero(parts[:960] != old.homes[:960]) for parts in (dear, free)]
     cuts = [edge_cut(Graph.of_input(problem.graph), parts).pairs for parts in (dear, free)]
     assert moved[0] < moved[1]

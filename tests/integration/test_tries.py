@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,15 +16,16 @@ from partition_ops.cli.text_tables import quality_lines
 from partition_ops.errors import EngineError
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition import options
 from partition_ops.stages.partition.engines import auto, metis
+from partition_ops.stages.partition.engines.auto import starts_of_auto
 from partition_ops.stages.partition.metis_library import LibraryDiedError
-from partition_ops.stages.partition.multilevel import batches, fm, tries
-from partition_ops.stages.partition.multilevel.fm import climb, fill_up
+from partition_ops.stages.partition.multilevel import batches, levels, tries
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
 from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
+from partition_ops.stages.partition.multilevel.improve import climb
 from partition_ops.stages.partition.multilevel.kaminpar_process import start_with_kaminpar
-from partition_ops.stages.partition.options import starts_of_auto
+from partition_ops.stages.partition.multilevel.search import fill_up
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, TUNINGS
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import report_quality
@@ -50,7 +52,7 @@ NONE = np.zeros(0, np.int64)
     tolerance=st.sampled_from([1.0, 1.3]),
     balance_edges=st.booleans(),
     seed=st.integers(0, 99),
-    sample=st.sampled_from([1, fm.SAMPLE]),
+    sample=st.sampled_from([1, DEFAULT.sample]),
 )
 def test_searches_save_what_they_say_within_the_limits(
     graph: Graph, count: int, tolerance: float, balance_edges: bool, seed: int, sample: int
@@ -62,9 +64,7 @@ def test_searches_save_what_they_say_within_the_limits(
     parts = random.integers(0, count, graph.num_nodes).astype(np.int32)
     constraints = constraints._replace(most=np.maximum(constraints.most, constraints.loads(parts)))
     before = cut_of(graph, parts)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fm, "SAMPLE", sample)  # a pass may end early
-        saved = climb(graph, constraints, parts, seed)
+    saved = climb(graph, constraints, parts, seed, tuning=replace(DEFAULT, sample=sample))  # it may end early
     assert saved >= 0
     assert cut_of(graph, parts) == before - saved
     assert (constraints.loads(parts) <= constraints.most).all()
@@ -168,14 +168,13 @@ def test_the_effort_says_how_many_partitions_are_made(graph: SmallGraph, tmp_pat
     ],
 )
 def test_large_graphs_get_few_starts(effort: str, work: int, sums: int, starts: int) -> None:
-    assert starts_of_auto(effort, work, sums) == starts
+    assert starts_of_auto(TUNINGS[effort], work, sums) == starts
 
 
 def test_two_partitions_of_a_larger_graph_are_no_worse_than_those_of_metis(
-    graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    graph: SmallGraph, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(options.LARGE, "default", 0)
-    task = problem(graph, tmp_path, num_parts=4)
+    task = problem(graph, tmp_path, replace(DEFAULT, large=0), num_parts=4)
     parts = auto.ENGINE.partition(task)
     assert task.notes["chosen"] == "best of 2"
     limits = limits_of(task)
@@ -209,10 +208,10 @@ def test_a_library_that_fails_in_every_try_is_an_error(
     def fail(*_: object) -> None:
         raise EngineError("METIS failed")
 
-    monkeypatch.setattr(tries, "cut_graph", fail)
-    monkeypatch.setattr(auto, "TINY", 1 << 30)  # no KaMinPar
+    monkeypatch.setattr(levels, "cut_graph", fail)
+    task = problem(graph, tmp_path, replace(DEFAULT, tiny=1 << 30), num_parts=4)  # no KaMinPar
     with pytest.raises(EngineError, match="METIS failed"):
-        auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
+        auto.ENGINE.partition(task)
 
 
 def test_kaminpar_makes_a_partition_for_each_seed(graph: SmallGraph, tmp_path: Path) -> None:
@@ -230,7 +229,7 @@ def test_a_combination_swaps_what_single_moves_cannot(tmp_path: Path) -> None:
     ends = [*cliques, *bridges, (0, 2 * size)]
     edges = Edges(*map(list, zip(*ends, strict=True)))
     task = problem(SmallGraph({"n": 4 * size}, {"n:to:n": edges}), tmp_path, num_parts=2)
-    search = tries.Tries(task.config, Graph.of_input(task.graph), limits_of(task), 1, None)
+    search = tries.Tries(task)
     cells = (np.arange(4 * size) // size).astype(np.int32)
     stuck = search.cycle(cells % 2, cells, 0)
     assert edge_cut(task, stuck) == pytest.approx(40 / len(ends))
@@ -238,19 +237,20 @@ def test_a_combination_swaps_what_single_moves_cannot(tmp_path: Path) -> None:
     assert edge_cut(task, found) == pytest.approx(1 / len(ends))
 
 
-@pytest.mark.parametrize("library", ["cut_graph", "start_with_kaminpar"])
+@pytest.mark.parametrize(
+    ("module", "library"), [(levels, "cut_graph"), (tries, "start_with_kaminpar")], ids=["METIS", "KaMinPar"]
+)
 def test_a_try_whose_process_was_killed_is_not_left_out(
-    library: str, graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, library: str, graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best of the other tries may be another partition than that of an undisturbed run."""
 
     def die(*_: object) -> None:
         raise LibraryDiedError("killed")
 
-    monkeypatch.setattr(tries, library, die)
-    monkeypatch.setattr(auto, "TINY", 0)
+    monkeypatch.setattr(module, library, die)
     with pytest.raises(LibraryDiedError, match="killed"):
-        auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
+        auto.ENGINE.partition(problem(graph, tmp_path, replace(DEFAULT, tiny=0), num_parts=4))
 
 
 def test_the_report_names_types_with_few_nodes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,16 @@ from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition import options as partition_options
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.engines import auto, metis, two_level
 from partition_ops.stages.partition.metis_library import LibraryDiedError
-from partition_ops.stages.partition.multilevel import batches, cluster
+from partition_ops.stages.partition.multilevel import batches, cluster, levels
 from partition_ops.stages.partition.multilevel.cluster import find_clusters
-from partition_ops.stages.partition.multilevel.fm import climb
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph
 from partition_ops.stages.partition.multilevel.graph import edge_cut as counted_cut
+from partition_ops.stages.partition.multilevel.improve import Improved, improve
 from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.partition.problem import Problem
@@ -210,10 +211,11 @@ def grid(width: int) -> SmallGraph:
     return SmallGraph({"a": width * width}, {"a:next:a": Edges(src.tolist(), dst.tolist())})
 
 
-def problem(graph: SmallGraph, folder: Path, **options: object) -> Problem:
+def problem(graph: SmallGraph, folder: Path, preset: Tuning | None = None, **options: object) -> Problem:
     source, destination = open_store(str(graph.write(folder / "graph"))), open_store(str(folder / "out"))
     prepare_graph(PrepareConfig(), source, destination)
-    return Problem(PartitionConfig(**options), load_metadata(source), destination, source)  # type: ignore[arg-type]
+    config = PartitionConfig(**options)  # type: ignore[arg-type]
+    return Problem(config, load_metadata(source), destination, source, preset=preset)
 
 
 def edge_cut(task: Problem, parts: np.ndarray) -> float:
@@ -240,28 +242,24 @@ def test_cut_pairs_are_counted(tmp_path: Path, count: int) -> None:
     assert found.pairs == sum(parts[a] != parts[b] for a, b in pairs)
 
 
-@pytest.fixture
-def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_levels(effort: str = "default", **changes: Any) -> Tuning:
     """Graphs of a few thousand nodes go through clusters, and those through clusters again."""
-    monkeypatch.setattr(two_level, "FEW_NODES", 100)
-    monkeypatch.setattr(two_level, "MOST_HALF_EDGES", 2000)
+    return replace(TUNINGS[effort], few_nodes=100, most_half_edges=2000, **changes)
 
 
-@pytest.fixture
-def over_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+def over_clusters(effort: str = "default", **changes: Any) -> Tuning:
     """The engine auto partitions any graph as it does very large ones that have communities."""
-    monkeypatch.setattr(two_level, "CLUSTERED", 1.0)
-    monkeypatch.setitem(partition_options.MOST_WORK, "default", 0)
+    return small_levels(effort, clustered=1.0, most_work=-1, **changes)
 
 
+SMALL_LEVELS = small_levels()
 TYPES = {"a": 3000, "b": 1200, "c": 600}
 
 
-@pytest.mark.usefixtures("small_levels")
 @pytest.mark.parametrize("balance", ["node-types", "edges", "none"])
 @pytest.mark.parametrize("num_parts", [2, 4])
 def test_communities_are_found_and_all_is_balanced(tmp_path: Path, balance: str, num_parts: int) -> None:
-    task = problem(communities(TYPES, 60), tmp_path, num_parts=num_parts, balance=balance)
+    task = problem(communities(TYPES, 60), tmp_path, SMALL_LEVELS, num_parts=num_parts, balance=balance)
     parts = two_level.ENGINE.partition(task)
     assert imbalance(task, parts) < 1.06
     # a tenth of the edges leave their community, and most of these their partition
@@ -269,27 +267,24 @@ def test_communities_are_found_and_all_is_balanced(tmp_path: Path, balance: str,
     assert edge_cut(task, parts) <= 1.02 * edge_cut(task, metis.ENGINE.partition(task))
 
 
-@pytest.mark.usefixtures("small_levels")
 @pytest.mark.parametrize(("clustered", "engine"), [(1.0, two_level.ENGINE), (0.0, metis.ENGINE)])
 def test_one_partitioning_of_auto_is_searched_further(
-    tmp_path: Path, clustered: float, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clustered: float, engine: Engine
 ) -> None:
-    monkeypatch.setattr(two_level, "CLUSTERED", clustered)
-    task = problem(grid(60), tmp_path, num_parts=5, effort="fast")
+    task = problem(grid(60), tmp_path, small_levels("fast", clustered=clustered), num_parts=5)
     without, parts = engine.partition(task), auto.ENGINE.partition(task)
     assert task.notes["chosen"] == engine.name
     assert edge_cut(task, parts) < edge_cut(task, without)
     assert imbalance(task, parts) <= 1.03
 
 
-@pytest.mark.usefixtures("small_levels", "over_clusters")
 def test_a_graph_too_large_for_several_partitionings_gets_two_over_the_same_clusters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = grid(60)
     found = {}
     for effort in ("fast", "default"):
-        task = problem(graph, tmp_path / effort, num_parts=6, effort=effort)
+        task = problem(graph, tmp_path / effort, over_clusters(effort), num_parts=6)
         found[effort] = auto.ENGINE.partition(task)
         assert task.notes["chosen"] == "two-level"
         assert imbalance(task, found[effort]) <= 1.03
@@ -298,40 +293,39 @@ def test_a_graph_too_large_for_several_partitionings_gets_two_over_the_same_clus
     np.testing.assert_array_equal(auto.ENGINE.partition(task), found["default"])
 
 
-@pytest.mark.usefixtures("small_levels", "over_clusters")
 def test_only_the_clusters_of_a_still_larger_graph_are_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = problem(grid(60), tmp_path, num_parts=6)
+    task = replace(task, preset=over_clusters(most_searched=task.graph.num_half_edges - 1))
     searched: list[int] = []
 
-    def counted(graph: Graph, *rest: Any) -> int:
-        searched.append(graph.num_half_edges)
-        return climb(graph, *rest) + 1000  # however much is saved there, there is no second start
+    def counted(graph: Graph, *rest: Any, climbs: bool, tuning: Tuning) -> Improved:
+        searched.extend([graph.num_half_edges] * climbs)
+        found = improve(graph, *rest, climbs=climbs, tuning=tuning)
+        return found._replace(saved=1000)  # however much is saved there, there is no second start
 
-    monkeypatch.setattr(partition_options, "MOST_SEARCHED", task.graph.num_half_edges - 1)
-    monkeypatch.setattr(two_level, "climb", counted)
+    monkeypatch.setattr(two_level, "improve", counted)
     auto.ENGINE.partition(task)
     assert len(searched) == len(set(searched)) > 0
     assert max(searched) < task.graph.num_half_edges
 
 
-@pytest.mark.usefixtures("small_levels", "over_clusters")
 @pytest.mark.parametrize("error", [EngineError, LibraryDiedError])
 def test_a_failure_from_another_seed_loses_nothing_unless_it_may_succeed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[EngineError]
 ) -> None:
-    task = problem(grid(60), tmp_path / "first", num_parts=6, effort="fast")
+    task = problem(grid(60), tmp_path / "first", over_clusters("fast"), num_parts=6)
     first = auto.ENGINE.partition(task)
-    cut = two_level.cut_graph
+    cut = levels.cut_graph
 
     def failing(config: PartitionConfig, *rest: Any) -> np.ndarray:
         if config.seed:
             raise error("METIS could not partition the graph")
         return cut(config, *rest)
 
-    monkeypatch.setattr(two_level, "cut_graph", failing)
-    task = problem(grid(60), tmp_path / "second", num_parts=6)
+    monkeypatch.setattr(levels, "cut_graph", failing)
+    task = problem(grid(60), tmp_path / "second", over_clusters(), num_parts=6)
     if error is EngineError:
         np.testing.assert_array_equal(auto.ENGINE.partition(task), first)
     else:
@@ -339,10 +333,10 @@ def test_a_failure_from_another_seed_loses_nothing_unless_it_may_succeed_later(
             auto.ENGINE.partition(task)
 
 
-@pytest.mark.usefixtures("small_levels")
 def test_shares_a_seed_and_trainers_are_kept(tmp_path: Path) -> None:
     graph = communities(TYPES, 60)
-    task = problem(graph, tmp_path, num_parts=2, target_shares=(3.0, 1.0), num_trainers_per_machine=2, seed=5)
+    options = {"num_parts": 2, "target_shares": (3.0, 1.0), "num_trainers_per_machine": 2, "seed": 5}
+    task = problem(graph, tmp_path, SMALL_LEVELS, **options)
     parts = two_level.ENGINE.partition(task)
     sizes = np.stack([task.weights[parts == part].sum(axis=0) for part in range(4)])
     expected = np.repeat([[0.375], [0.125]], 2, axis=0) * np.ones(3)
@@ -350,31 +344,28 @@ def test_shares_a_seed_and_trainers_are_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(parts, two_level.ENGINE.partition(task))
 
 
-@pytest.mark.usefixtures("small_levels")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_any_number_of_threads_gives_the_same(
     tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = problem(communities(TYPES, 60), tmp_path, num_parts=3)
+    task = problem(communities(TYPES, 60), tmp_path, SMALL_LEVELS, num_parts=3)
     expected = two_level.ENGINE.partition(task)
     monkeypatch.setattr(batches, "cores", lambda: threads)
     np.testing.assert_array_equal(two_level.ENGINE.partition(task), expected)
 
 
-@pytest.mark.usefixtures("small_levels")
 @pytest.mark.parametrize("engine", [two_level.ENGINE, metis.ENGINE])
 def test_neighbours_of_32_bits_give_the_same(
     tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = communities({"a": 600, "b": 300}, 12)
-    wide = engine.partition(problem(graph, tmp_path / "wide", num_parts=4))
+    wide = engine.partition(problem(graph, tmp_path / "wide", SMALL_LEVELS, num_parts=4))
     monkeypatch.setattr("partition_ops.artifacts.parhip.MOST_WIDE_EDGES", 0)
-    task = problem(graph, tmp_path / "narrow", num_parts=4)
+    task = problem(graph, tmp_path / "narrow", SMALL_LEVELS, num_parts=4)
     assert task.graph.neighbours.dtype == np.int32
     np.testing.assert_array_equal(engine.partition(task), wide)
 
 
-@pytest.mark.usefixtures("small_levels")
 def test_auto_says_what_it_chose(tmp_path: Path) -> None:
     """Communities are for two-level, a grid is for METIS, and so is the communication volume."""
     chosen = {}
@@ -383,15 +374,14 @@ def test_auto_says_what_it_chose(tmp_path: Path) -> None:
         ("grid", grid(60), {}),
         ("volume", communities(TYPES, 60), {"objective": "vol"}),
     ):
-        task = problem(graph, tmp_path / name, num_parts=4, effort="fast", **options)
+        task = problem(graph, tmp_path / name, small_levels("fast"), num_parts=4, **options)
         auto.ENGINE.partition(task)
         chosen[name] = task.notes["chosen"]
     assert chosen == {"communities": "two-level", "grid": "metis", "volume": "metis"}
 
 
-@pytest.mark.usefixtures("small_levels")
 def test_on_a_grid_auto_cuts_no_more_than_metis(tmp_path: Path) -> None:
-    task = problem(grid(80), tmp_path, num_parts=4)
+    task = problem(grid(80), tmp_path, SMALL_LEVELS, num_parts=4)
     assert edge_cut(task, auto.ENGINE.partition(task)) <= edge_cut(task, metis.ENGINE.partition(task))
 
 

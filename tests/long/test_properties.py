@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.stages.partition.engines import engine_names, two_level
+from partition_ops.stages.partition.engines import engine_names
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, TUNINGS
 from partition_ops.storage import open_store
 from partition_ops.verification import verify_output
 from tests.defects import CHOICES, with_defects
@@ -76,7 +77,6 @@ def test_any_graph(engine: str, graph: SmallGraph, options: dict[str, Any]) -> N
 def test_any_graph_through_clusters(graph: SmallGraph, num_parts: int, balance: str) -> None:
     """Graphs as small as these are left to METIS otherwise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(two_level, "FEW_NODES", 3)
-        patch.setattr(two_level, "MOST_HALF_EDGES", 10)
+        patch.setitem(TUNINGS, "default", replace(DEFAULT, few_nodes=3, most_half_edges=10))
         config = RunConfig(num_parts=num_parts, engine="two-level", balance=balance, on_defect="warn")
         run_and_verify(graph, config)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.engine_cost import engine_cost
+from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.partition.options import PartitionConfig
 
 
@@ -17,13 +17,13 @@ def cost(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageEstima
     found = _estimate(config, sizes, machine)
     if found.held <= machine.memory:
         return found
-    others = _other_engines(config, sizes, machine)
-    return replace(found, remedies=(*others, "Use --engine parmetis over several machines."))
+    return replace(found, remedies=tuple(_other_engines(config, sizes, machine)))
 
 
 def _estimate(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
-    engine = engine_cost(config, sizes, machine)
-    graph = sizes.prepared_bytes if find_engine(config.engine).needs_graph else 0
+    chosen = find_engine(config.engine)
+    engine = chosen.cost(config, sizes, machine)
+    graph = sizes.prepared_bytes if chosen.needs_graph else 0
     degrees = 8 * sizes.nodes if config.balance == "edges" else 0
     assignment = (5 + len(str(config.num_parts - 1))) * sizes.nodes
     return StageEstimate(
@@ -39,12 +39,15 @@ def _estimate(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageE
 
 
 def _other_engines(config: PartitionConfig, sizes: Sizes, machine: Machine) -> Iterator[str]:
-    """Yield engines for the same options that need no more memory than there is."""
-    for name in ("two-level", "random"):
+    """Yield engines for the same options that need no more memory than there is; then those for several."""
+    others = [find_engine(name) for name in engine_names() if name != config.engine]
+    for engine in (one for one in others if not one.many_machines):
         try:
-            find_engine(name).check(config)
+            engine.check(config)
         except UsageError:
             continue
-        needed = _estimate(replace(config, engine=name), sizes, machine).held
-        if name != config.engine and needed <= machine.memory:
-            yield f"Use --engine {name}, which needs about {needed / 2**30:.1f} GiB."
+        needed = _estimate(replace(config, engine=engine.name), sizes, machine).held
+        if needed <= machine.memory:
+            yield f"Use --engine {engine.name}, which needs about {needed / 2**30:.1f} GiB."
+    for engine in (one for one in others if one.many_machines):
+        yield f"Use --engine {engine.name} over several machines."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
+from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engines import engine_names, module_of
 from partition_ops.stages.partition.incremental.placement import deal_new_nodes, place_and_refine
@@ -15,7 +17,7 @@ from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem
 
-__all__ = ["OPTIONAL", "Engine", "Parts", "PreviousAssignment", "Problem", "find_engine"]
+__all__ = ["OPTIONAL", "Engine", "EngineCost", "Parts", "PreviousAssignment", "Problem", "find_engine"]
 
 # options that not every engine supports, with the value that asks for nothing
 OPTIONAL: dict[str, Any] = {
@@ -25,6 +27,26 @@ OPTIONAL: dict[str, Any] = {
     "objective": "cut",
     "num_trainers_per_machine": 1,
 }
+NODE_BYTES = 20  # of a node, in an engine that only deals out nodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineCost:
+    """Memory of an engine in bytes, beyond a process without work, and its seconds.
+
+    Attributes:
+        held: Memory without which the process is killed.
+        mapped: Pages of the file of the prepared graph.
+        seconds: A rough time on two cores.
+        note: What the figures assume, or None.
+        warnings: What may happen on this machine, in whole clauses.
+    """
+
+    held: int
+    mapped: int = 0
+    seconds: float = 0.0
+    note: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Engine(ABC):
@@ -39,6 +61,7 @@ class Engine(ABC):
         dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
         supports: The options in `OPTIONAL` that it supports.
         tolerance: Largest weight of a partition over its share, if the options do not say.
+        many_machines: Whether it can take the memory of several machines.
     """
 
     name: ClassVar[str]
@@ -46,10 +69,21 @@ class Engine(ABC):
     dgl_name: ClassVar[str] = "metis"
     supports: ClassVar[frozenset[str]] = frozenset()
     tolerance: ClassVar[float] = METIS_TOLERANCE
+    many_machines: ClassVar[bool] = False
 
     @abstractmethod
     def partition(self, problem: Problem) -> Parts:
         """Return the partition of every node: (nodes,) int32 by homogeneous ID, below `Problem.num_parts`."""
+
+    def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
+        """Return what `partition` takes, for the estimate of a job; no heavy library is needed.
+
+        By default, a few numbers a node, and the prepared graph if the engine needs it.
+        """
+        if not self.needs_graph:
+            return EngineCost(held=NODE_BYTES * sizes.nodes, seconds=sizes.nodes * 0.1e-6)
+        note = f"the engine {self.name!r} does not say what it takes"
+        return EngineCost(held=NODE_BYTES * sizes.nodes, mapped=sizes.prepared_bytes, note=note)
 
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         """Yield assignments that keep most old nodes of a grown graph where they are.

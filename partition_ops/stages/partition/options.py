@@ -23,43 +23,6 @@ Effort = Literal["fast", "default", "best"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
 PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
 BITS = (32, 64)
-MOST_WORK = {"fast": 0, "default": 1 << 24, "best": 1 << 27}  # nodes and half-edges that auto tries often
-MOST_SUMS = {"fast": 0, "default": 1 << 26, "best": 1 << 28}  # the same for nodes times partitions
-LARGE = {"default": 1 << 22, "best": 1 << 24}  # nodes and half-edges; a larger graph gets `FEW` starts
-FEW = 2  # all by METIS
-MOST_SEARCHED = 1 << 27  # half-edges; auto searches a larger graph for moves in its clusters only
-MOST_SUMS_SEARCHED = 1 << 28  # the same for nodes times partitions, 4 bytes each
-SHARED_WORK = {"default": 3 << 21, "best": 3 << 23}  # nodes and half-edges of all starts together
-STARTS = {"default": (4, 12), "best": (12, 48)}  # the fewest and the most
-TINY = 1 << 13  # nodes and half-edges; such a graph gets the fewest starts, and none by KaMinPar
-
-
-def starts_of_auto(effort: str, work: int, sums: int) -> int:
-    """Return how many partitions ``auto`` makes of a graph by METIS, each from a start of its own.
-
-    0 leaves the graph to `partition_ops.stages.partition.engines.two_level.partition_by_levels`.
-
-    Args:
-        effort: The option.
-        work: Nodes and half-edges of the graph.
-        sums: Nodes times partitions.
-    """
-    if work > MOST_WORK[effort] or sums > MOST_SUMS[effort]:
-        return 0
-    if work > LARGE[effort]:
-        return FEW
-    least, most = STARTS[effort]
-    return least if work < TINY else min(max(SHARED_WORK[effort] // work, least), most)
-
-
-def is_searched(half_edges: int, sums: int) -> bool:
-    """Return whether ``auto`` searches a graph that is left to `partition_by_levels` for moves.
-
-    Args:
-        half_edges: Half-edges of the graph, or of a graph of its clusters.
-        sums: Its nodes times partitions.
-    """
-    return half_edges <= MOST_SEARCHED and sums <= MOST_SUMS_SEARCHED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +231,11 @@ class PartitionConfig(StageConfig):
         """Return the further options that the assignment of an incremental run depends on."""
         names = [one.field for one in own_options(PartitionConfig) if one.only_with == "previous"]
         return {name: getattr(self, name) for name in names}
+
+    @property
+    def all_parts(self) -> int:
+        """Number of partitions that an engine makes: one for each trainer of each machine."""
+        return self.num_parts * self.num_trainers_per_machine
 
     @property
     def balance_features(self) -> tuple[str, ...]:

@@ -146,7 +146,7 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
 
 def _check_enough_nodes(config: PartitionConfig, nodes: int) -> None:
     trainers = config.num_trainers_per_machine
-    if config.num_parts * trainers > max(nodes, 1):
+    if config.all_parts > max(nodes, 1):
         each = f" of {trainers:,} trainers each" if trainers > 1 else ""
         raise UsageError(
             "There are more partitions than nodes" if trainers == 1 else "There are more trainers than nodes",

@@ -17,6 +17,7 @@ from partition_ops.artifacts.parhip import ParhipGraph, open_parhip
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import UsageError
+from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -41,6 +42,9 @@ class Problem:
         source: Root of the input graph, for the features to balance by.
         notes: Figures that the engine adds to the result.
         progress: Shows how many partitions of several have been made.
+        edge_weights: (half-edges,) int64, what cutting each edge costs, the same in both directions; empty if
+            every edge costs 1. Eight times their sum at any node must be below 2**31.
+        preset: Constants to use instead of those of the effort.
     """
 
     config: PartitionConfig
@@ -49,6 +53,13 @@ class Problem:
     source: Store | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=NoProgress)
+    edge_weights: Weights = field(default_factory=lambda: np.zeros(0, np.int64))
+    preset: Tuning | None = None
+
+    @property
+    def tuning(self) -> Tuning:
+        """The constants that decide quality and time."""
+        return self.preset or TUNINGS[self.config.effort]
 
     @cached_property
     def graph(self) -> ParhipGraph:
@@ -89,8 +100,8 @@ class Problem:
 
     @property
     def num_parts(self) -> int:
-        """Number of partitions that the engine makes: one for each trainer of each machine."""
-        return self.config.num_parts * self.config.num_trainers_per_machine
+        """See `PartitionConfig.all_parts`."""
+        return self.config.all_parts
 
 
 def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, end: int) -> Classes:
@@ -142,7 +153,7 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
             found=f"{len(found)} with the node types",
             expected=f"at most {MOST_CLASSES}",
         )
-    few = np.bincount(dense) < config.num_parts * config.num_trainers_per_machine
+    few = np.bincount(dense) < config.all_parts
     if few.any():
         logger.warning(
             "%s: %d of the %d classes by the feature%s %s have fewer nodes than there are %s:"

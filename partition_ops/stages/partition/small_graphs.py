@@ -24,7 +24,13 @@ def is_small(config: PartitionConfig, nodes: int) -> bool:
     return small and config.tolerance is None and config.num_trainers_per_machine == 1
 
 
-def even_out(config: PartitionConfig, graph: ParhipGraph, weights: Weights, parts: Parts) -> Parts:
+def even_out(
+    config: PartitionConfig,
+    graph: ParhipGraph,
+    weights: Weights,
+    parts: Parts,
+    edge_weights: Weights | None = None,
+) -> Parts:
     """Move nodes of a small graph until every partition has its share of each class, rounded down or up.
 
     Nothing moves in other graphs, if the weights are not classes of nodes (one column is 1, all others are
@@ -35,20 +41,25 @@ def even_out(config: PartitionConfig, graph: ParhipGraph, weights: Weights, part
         graph: Symmetric.
         weights: (nodes, constraints) int64.
         parts: (nodes,) int32.
+        edge_weights: (half-edges,) int64; None or empty if every edge weighs 1.
 
     Returns:
         (nodes,) int32. Each move cuts the fewest edges; ties go to the lower IDs.
     """
+    if edge_weights is None or not len(edge_weights):
+        edge_weights = np.broadcast_to(np.int64(1), graph.num_half_edges)
     of_classes = weights.max(initial=0) <= 1 and (weights.sum(axis=1) == 1).all()
     if not is_small(config, graph.num_nodes) or not of_classes:
         return parts
     parts, classes = parts.copy(), weights.argmax(axis=1)
     for which in range(weights.shape[1]):
-        _even_out_class(config, graph, np.flatnonzero(classes == which), parts)
+        _even_out_class(config, graph, np.flatnonzero(classes == which), parts, edge_weights)
     return parts
 
 
-def _even_out_class(config: PartitionConfig, graph: ParhipGraph, nodes: Counts, parts: Parts) -> None:
+def _even_out_class(
+    config: PartitionConfig, graph: ParhipGraph, nodes: Counts, parts: Parts, edge_weights: Weights
+) -> None:
     """Move nodes of one class; ``nodes`` are their IDs, ascending."""
     wanted = len(nodes) * shares(config)
     least = np.floor(wanted + ROUNDING).astype(np.int64)
@@ -60,21 +71,22 @@ def _even_out_class(config: PartitionConfig, graph: ParhipGraph, nodes: Counts, 
             return
         givers = givers if givers.any() else counts > least
         takers = takers if takers.any() else counts < most
-        node, part = _best_move(graph, nodes[givers[parts[nodes]]], takers, parts)
+        node, part = _best_move(graph, nodes[givers[parts[nodes]]], takers, parts, edge_weights)
         counts[parts[node]] -= 1
         counts[part] += 1
         parts[node] = part
 
 
 def _best_move(
-    graph: ParhipGraph, nodes: Counts, takers: npt.NDArray[np.bool_], parts: Parts
+    graph: ParhipGraph, nodes: Counts, takers: npt.NDArray[np.bool_], parts: Parts, edge_weights: Weights
 ) -> tuple[int, int]:
     """Return the node and the partition whose move cuts the fewest edges."""
     any_taker = int(np.argmax(takers))
     moves = []
     for node in nodes.tolist():
-        near = parts[np.asarray(graph.neighbours[graph.offsets[node] : graph.offsets[node + 1]])]
-        known, edges = np.unique(near, return_counts=True)
+        span = slice(graph.offsets[node], graph.offsets[node + 1])
+        known, places = np.unique(parts[np.asarray(graph.neighbours[span])], return_inverse=True)
+        edges = np.bincount(places, edge_weights[span], len(known)).astype(np.int64)
         joined = dict(zip(known.tolist(), edges.tolist(), strict=True))
         part = max(
             (one for one in joined if takers[one]), key=lambda one: (joined[one], -one), default=any_taker

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from partition_ops.stages.partition.engine import OPTIONAL, Engine
-from partition_ops.stages.partition.engines import random
+from partition_ops.artifacts.cost import Machine, Sizes
+from partition_ops.artifacts.parhip import neighbour_bytes
+from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
+from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.metis_library import cut_graph
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
+
+HALF_EDGE_BYTES = 110  # in addition to the graph itself, which is mapped
 
 
 class Metis(Engine):
@@ -20,7 +23,7 @@ class Metis(Engine):
         """Cut few edges with multilevel k-way METIS, every column of the weights balanced.
 
         If there is nothing to cut (no edges, or no more nodes than partitions), nodes are dealt out at
-        random: METIS fails on several such graphs.
+        random.
 
         Returns:
             (nodes,) int32, partition by homogeneous ID.
@@ -30,12 +33,24 @@ class Metis(Engine):
 
         Peak memory: METIS's own, about 130 bytes a half-edge, and 8 bytes a node and constraint.
         """
-        config, graph = problem.config, problem.graph
-        if problem.num_parts == 1:
-            return np.zeros(graph.num_nodes, np.int32)
-        if graph.num_half_edges == 0 or graph.num_nodes <= problem.num_parts:
-            return random.ENGINE.partition(problem)
-        return cut_graph(config, graph, problem.weights)
+        parts = without_cut(problem)
+        if parts is not None:
+            return parts
+        edge_weights = problem.edge_weights if len(problem.edge_weights) else None
+        return cut_graph(problem.config, problem.graph, problem.weights, edge_weights)
+
+    def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
+        doublings = max((config.all_parts - 1).bit_length(), 1)
+        seconds = sizes.edges * 0.7e-6 * doublings
+        return EngineCost(held=metis_memory(config, sizes), mapped=sizes.prepared_bytes, seconds=seconds)
+
+
+def metis_memory(config: PartitionConfig, sizes: Sizes) -> int:
+    """Return the bytes that METIS takes for the whole graph; it gets neighbours of 64 bits."""
+    copied = 0 if neighbour_bytes(sizes.nodes, sizes.edges) == 8 else 8 * sizes.half_edges
+    types = len(sizes.metadata.node_types)
+    constraints = {"node-types": types, "edges": 2 * types, "none": 1}[config.balance]
+    return HALF_EDGE_BYTES * sizes.half_edges + copied + 8 * sizes.nodes * constraints
 
 
 ENGINE = Metis()

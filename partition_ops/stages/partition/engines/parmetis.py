@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.artifacts.lock import Fence
-from partition_ops.stages.partition.engine import OPTIONAL, Engine
+from partition_ops.errors import EngineError
+from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines import metis
 from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
@@ -33,6 +35,7 @@ class Parmetis(Engine):
     name = "parmetis"
     supports = frozenset(OPTIONAL) - {"objective"}
     tolerance = PARMETIS_TOLERANCE
+    many_machines = True
 
     def check(self, config: PartitionConfig) -> None:
         """Raise an error if the options cannot work on this machine.
@@ -62,6 +65,11 @@ class Parmetis(Engine):
         """
         return _run(problem, None)
 
+    def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
+        seconds = sizes.edges * 0.05e-6 * max((config.all_parts - 1).bit_length(), 1)
+        note = "the ranks of ParMETIS are not estimated"
+        return EngineCost(held=8 * sizes.nodes, seconds=seconds, note=note)
+
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         """Yield one assignment: new nodes are placed, and ParMETIS's adaptive repartitioning improves that.
 
@@ -80,13 +88,21 @@ class Parmetis(Engine):
         if _is_small(problem):
             yield from place_and_refine(problem, previous)
             return
-        graph, constraints = Graph.of_input(problem.graph), constraints_of(problem)
+        graph, constraints = Graph.of_input(problem.graph, problem.edge_weights), constraints_of(problem)
         homes = previous.homes.copy()
         place_new_nodes(graph, constraints, homes)
         parts = _run(problem, homes)
         idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
         price = problem.config.migration_price
-        if refine(graph, constraints, parts, homes=previous.homes, price=price, active=idle):
+        if refine(
+            graph,
+            constraints,
+            parts,
+            homes=previous.homes,
+            price=price,
+            active=idle,
+            tuning=problem.tuning,
+        ):
             yield parts
 
 
@@ -103,6 +119,8 @@ def _run(problem: Problem, homes: Parts | None) -> Parts:
         problem: The graph, and how to partition it.
         homes: (nodes,) int32, partitions to begin from; None to begin from nothing.
     """
+    if len(problem.edge_weights):
+        raise EngineError("ParMETIS is called without weights of edges", remedy="Use --engine auto.")
     stats = problem.artifacts.read_json(layout.PREPARED_STATS)
     nodes, half_edges = stats["num_nodes"], stats["num_half_edges"]
     options = problem.config.mpi

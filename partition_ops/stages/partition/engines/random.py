@@ -51,3 +51,16 @@ def _deck(problem: Problem) -> Parts:
 
 
 ENGINE = Random()
+
+
+def without_cut(problem: Problem) -> Parts | None:
+    """Return partitions of a graph in which there is nothing to cut; None for any other.
+
+    It has no edges, or no more nodes than partitions, or one partition. METIS fails on several such graphs.
+    """
+    graph = problem.graph
+    if problem.num_parts == 1:
+        return np.zeros(graph.num_nodes, np.int32)
+    if graph.num_half_edges == 0 or graph.num_nodes <= problem.num_parts:
+        return ENGINE.partition(problem)
+    return None

@@ -5,40 +5,22 @@ docs/decisions/two-level.md has the reasons, and what else was tried.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
-from partition_ops.artifacts.parhip import ParhipGraph
-from partition_ops.errors import EngineError
-from partition_ops.stages.partition.engine import OPTIONAL, Engine
-from partition_ops.stages.partition.engines import metis, random
-from partition_ops.stages.partition.metis_library import LibraryDiedError, cut_graph
-from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
-from partition_ops.stages.partition.multilevel.fm import climb
-from partition_ops.stages.partition.multilevel.graph import (
-    Constraints,
-    Graph,
-    Labels,
-    constraints_of,
-    edge_cut,
-    largest_degree,
-)
-from partition_ops.stages.partition.multilevel.refine import refine
-from partition_ops.stages.partition.multilevel.tries import NEXT_SEED, Level
-from partition_ops.stages.partition.options import is_searched
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem
+from partition_ops.artifacts.cost import Machine, Sizes
+from partition_ops.artifacts.parhip import neighbour_bytes
+from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
+from partition_ops.stages.partition.engines.random import without_cut
+from partition_ops.stages.partition.multilevel.graph import Graph, Labels, constraints_of
+from partition_ops.stages.partition.multilevel.improve import Improved, improve
+from partition_ops.stages.partition.multilevel.levels import Level, contract_levels, cut_by_metis
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Parts, Problem
 
-MANY_PARTS = 16
-CLUSTERS = (32,)  # by level, how many clusters of the largest size make a partition
-CLUSTERS_OF_MANY = (64, 16)  # the same with more than `MANY_PARTS` partitions
-FEW_NODES = 20_000  # METIS partitions a graph of so many directly
-MOST_HALF_EDGES = 1 << 24  # in a graph of clusters; a larger one is contracted again
-PROMISING = 0.01  # share of the cut that the search on the whole graph must save for another start
-LEAST_SHRINKING = 0.8  # with more clusters than this share of the nodes, a level is not worthwhile
-CLUSTERED = 0.15  # with at most this share of clusters, the graph has communities
-SKEWED = 100  # with this ratio of the largest degree to the mean degree, the graph has hubs
+MOST_CLUSTERED = 1 << 30  # bytes of a graph of clusters, for METIS; a larger one is contracted again
 
 
 class TwoLevel(Engine):
@@ -64,133 +46,91 @@ class TwoLevel(Engine):
         2**24; for each thread up to 200 bytes times the largest degree. The graph itself stays mapped if its
         file has 32 bits for a neighbour, and takes 4 bytes a half-edge otherwise.
         """
-        return partition_by_levels(problem, auto=False)
+        parts = without_cut(problem)
+        if parts is not None:
+            return parts
+        return cut_over_clusters(problem, levels_of_clusters(problem), problem.config.seed)[0]
+
+    def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
+        return cost_over_clusters(config, sizes, searched=False)
 
 
-def partition_by_levels(problem: Problem, *, auto: bool) -> Parts:
-    """Partition a graph; see `TwoLevel.partition`.
+def cost_over_clusters(config: PartitionConfig, sizes: Sizes, *, searched: bool) -> EngineCost:
+    """Return what one partitioning over clusters takes, if the whole graph is searched for moves or not."""
+    node_bytes = 36 + (37 + 4 * config.all_parts if searched else 0)
+    held = node_bytes * sizes.nodes + min(4 * sizes.half_edges, MOST_CLUSTERED)
+    doublings = max((config.all_parts - 1).bit_length(), 1)
+    seconds = sizes.edges * (0.075e-6 if searched else 0.05e-6) * doublings
+    note = "a graph without communities takes more"
+    return with_graph(EngineCost(held=held, seconds=seconds, note=note), sizes)
+
+
+def with_graph(cost: EngineCost, sizes: Sizes) -> EngineCost:
+    """Add the prepared graph, which is mapped, or copied if its neighbours have 64 bits."""
+    if neighbour_bytes(sizes.nodes, sizes.edges) == 8:
+        return replace(cost, held=cost.held + 4 * sizes.half_edges)
+    return replace(cost, mapped=sizes.prepared_bytes)
+
+
+def levels_of_clusters(
+    problem: Problem, suits: Callable[[Graph, float], bool] = lambda graph, share: True
+) -> list[Level]:
+    """Return the graph, and graphs of clusters for METIS, each made of the one before.
 
     Args:
         problem: The graph, and how to partition it.
-        auto: Whether METIS may partition the whole graph instead, if that is expected to cut fewer edges.
-            Searches for moves then follow on every graph that is not too large, and METIS starts a second
-            time if the search on the whole graph saves much. `Problem.notes` says which engine was chosen.
+        suits: Returns whether to contract the whole graph, whose clusters are such a share of its nodes with
+            neighbours.
+    """
+    tuning = problem.tuning
+    many = problem.num_parts > tuning.many_parts
+    how = tuning.over_clusters_of_many if many else tuning.over_clusters
+    whole = Graph.of_input(problem.graph, problem.edge_weights)
+
+    def size(graph: Graph, number: int) -> int:
+        if graph.num_half_edges == 0 or (graph is whole and graph.num_nodes <= tuning.few_nodes):
+            return 0
+        further = max(number - len(how.clusters) + 1, 0)
+        count = how.clusters[number - further] >> further
+        if count == 0 or (further and graph.num_half_edges <= tuning.most_half_edges):
+            return 0
+        return max(2, whole.num_nodes // (count * problem.num_parts))
+
+    def worthwhile(graph: Graph, clusters: int) -> bool:
+        connected = int(np.count_nonzero(graph.offsets[1:] > graph.offsets[:-1]))
+        share = (clusters - (graph.num_nodes - connected)) / connected
+        return (graph is not whole or suits(graph, share)) and share <= how.shrinking
+
+    level = Level(whole, constraints_of(problem))
+    return contract_levels(level, how, size, problem.config.seed, step=0, worthwhile=worthwhile)
+
+
+def cut_over_clusters(
+    problem: Problem, levels: list[Level], seed: int, searched: Callable[[Graph], bool] = lambda graph: False
+) -> tuple[Labels, int]:
+    """Partition the smallest graph by METIS, and improve that on every level.
+
+    Args:
+        problem: The graph, and how to partition it.
+        levels: Those of `levels_of_clusters`.
+        seed: For METIS.
+        searched: Returns whether to search a graph for moves.
 
     Returns:
-        (nodes,) int32, partition by homogeneous ID.
+        (nodes,) int32, and what the search on the whole graph has saved.
 
     Raises:
         EngineError: METIS failed.
     """
-    graph = Graph.of_input(problem.graph)
-    if problem.num_parts == 1:
-        return np.zeros(graph.num_nodes, np.int32)
-    if graph.num_half_edges == 0 or graph.num_nodes <= problem.num_parts:
-        return random.ENGINE.partition(problem)
-    if problem.config.objective == "vol":
-        problem.notes["chosen"] = "metis"
-        return metis.ENGINE.partition(problem)
-    return _Levels(problem, graph, auto=auto).run()
-
-
-class _Levels:
-    """Partitions one graph."""
-
-    def __init__(self, problem: Problem, graph: Graph, *, auto: bool) -> None:
-        self.problem = problem
-        self.graph = graph
-        self.auto = auto
-        self.saved = 0  # weight of edges, by the last search: the one on the whole graph, if that is searched
-
-    def run(self) -> Parts:
-        levels, graph, constraints = self._levels()
-        seed = self.problem.config.seed
-        parts = self._cut(levels, graph, constraints, seed)
-        if self.auto:
-            self.problem.notes.setdefault("chosen", "two-level")
-        if not self._may_start_again(graph) or self.saved <= PROMISING * edge_cut(self.graph, parts).pairs:
-            return parts
-        try:
-            other = self._cut(levels, graph, constraints, seed + NEXT_SEED)
-        except LibraryDiedError:  # a later attempt may succeed, with another result
-            raise
-        except EngineError:
-            return parts
-        return min((parts, other), key=self._rank)
-
-    def _rank(self, parts: Parts) -> tuple[bool, int]:
-        broken = bool((self.constraints.loads(parts) > self.constraints.most).any())
-        return broken, edge_cut(self.graph, parts).pairs
-
-    @cached_property
-    def constraints(self) -> Constraints:
-        return constraints_of(self.problem)
-
-    def _levels(self) -> tuple[list[Level], Graph, Constraints]:
-        """Return the graph and smaller ones of its clusters, but the smallest; then the smallest."""
-        levels: list[Level] = []
-        graph, constraints = self.graph, self.constraints
-        while smaller := self._smaller(graph, len(levels)):
-            levels.append((graph, constraints, smaller[1]))
-            graph, constraints = smaller[0], constraints.contracted(smaller[1], smaller[0].num_nodes)
-        return levels, graph, constraints
-
-    def _may_start_again(self, smallest: Graph) -> bool:
-        """Return whether METIS may partition the graph of clusters from another seed."""
-        if not self.auto or self.problem.config.effort == "fast" or smallest is self.graph:
-            return False
-        return self._is_searched(self.graph)
-
-    def _cut(self, levels: list[Level], graph: Graph, constraints: Constraints, seed: int) -> Labels:
-        """Partition the smallest graph by METIS, and refine on every level."""
-        parts = self._metis(graph, constraints, seed)
-        self._improve(graph, constraints, parts)
-        for graph, constraints, labels in reversed(levels):
-            parts = parts[labels]
-            self._improve(graph, constraints, parts)
-        return parts
-
-    def _improve(self, graph: Graph, constraints: Constraints, parts: Labels) -> None:
-        refine(graph, constraints, parts)
-        if self.auto and self._is_searched(graph):
-            self.saved = climb(graph, constraints, parts, self.problem.config.seed)
-
-    def _is_searched(self, graph: Graph) -> bool:
-        return is_searched(graph.num_half_edges, graph.num_nodes * self.problem.num_parts)
-
-    def _smaller(self, graph: Graph, level: int) -> tuple[Graph, Labels] | None:
-        """Return the graph of the clusters and the cluster of each node; None if METIS takes this graph."""
-        whole = graph is self.graph
-        count = self._clusters_of_a_part(graph, level)
-        if count == 0 or graph.num_half_edges == 0 or (whole and graph.num_nodes <= FEW_NODES):
-            return None
-        most = max(2, self.graph.num_nodes // (count * self.problem.num_parts))
-        labels = find_clusters(graph, most, self.problem.config.seed)
-        connected = np.count_nonzero(graph.offsets[1:] > graph.offsets[:-1])
-        used = np.zeros(graph.num_nodes, np.bool_)
-        used[labels] = True
-        share = (np.count_nonzero(used) - (graph.num_nodes - connected)) / connected
-        largest = largest_degree(graph.offsets)
-        if whole and self.auto and share > CLUSTERED and largest * connected < SKEWED * graph.num_half_edges:
-            self.problem.notes["chosen"] = "metis"
-            return None
-        return contract(graph, labels) if share <= LEAST_SHRINKING else None
-
-    def _clusters_of_a_part(self, graph: Graph, level: int) -> int:
-        """Return how many clusters of the largest size make a partition; 0 for no further level."""
-        counts = CLUSTERS if self.problem.num_parts <= MANY_PARTS else CLUSTERS_OF_MANY
-        if level < len(counts):
-            return counts[level]
-        more = counts[-1] >> (level - len(counts) + 1)
-        return more if graph.num_half_edges > MOST_HALF_EDGES else 0
-
-    def _metis(self, graph: Graph, constraints: Constraints, seed: int) -> Labels:
-        weights = constraints.weights if len(constraints.weights) else self.problem.weights
-        weights = np.ascontiguousarray(weights[:, weights.any(axis=0)])  # METIS divides by their sums
-        edge_weights = graph.edge_weights if len(graph.edge_weights) else None
-        config = self.problem.config
-        config = replace(config, tolerance=config.tolerance or METIS_TOLERANCE, seed=seed % 2**31)
-        return cut_graph(config, ParhipGraph(graph.offsets, graph.neighbours), weights, edge_weights)
+    parts = cut_by_metis(problem.config, levels[-1], seed)
+    found = Improved(True, 0)
+    for level in reversed(levels):
+        parts = parts[level.labels] if len(level.labels) else parts
+        graph, tuning = level.graph, problem.tuning
+        found = improve(
+            graph, level.constraints, parts, problem.config.seed, climbs=searched(graph), tuning=tuning
+        )
+    return parts, found.saved
 
 
 ENGINE = TwoLevel()

@@ -7,39 +7,19 @@ docs/decisions/growth.md has the reasons, and what else was tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.incremental.regroup import LESS_SLACK, SLACK, loosen
-from partition_ops.stages.partition.multilevel.fm import climb
-from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Labels, constraints_of
-from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
-from partition_ops.stages.partition.multilevel.sums import Homes
-from partition_ops.stages.partition.multilevel.tries import (
-    COMBINED,
-    Candidate,
-    Tries,
-    different,
-    new_pairs,
-    overlay,
-)
+from partition_ops.stages.partition.incremental.regroup import loosen
+from partition_ops.stages.partition.multilevel.graph import NOWHERE, Labels, constraints_of
+from partition_ops.stages.partition.multilevel.improve import climb, improve
+from partition_ops.stages.partition.multilevel.search import Homes
+from partition_ops.stages.partition.multilevel.tries import Candidate, Tries, overlay, ranked
 from partition_ops.stages.partition.problem import Parts, Problem
-from partition_ops.system.parallel import cores
-
-MOST_MOVED = 0.1  # share of the old nodes
-CLUSTERS = (256, 512, 128)  # of the largest size make a partition; the starts take turns
-PRICES = (0.05, 0.03, 0.1)  # multiples of the migration price; the starts take turns
-DEARER = 3  # factor of the price while a result moves too many nodes
-MOST_PULLS = 4
-FIRST = 3  # starts; if refinement around the changes cuts fewer edges than all of them, no other follows
-STARTS = 0.5  # as many as a full run has, for half of its time
-STARTS_OF_A_ROUND = 2  # so many starts for each round of combinations, at the second of the prices
-NEAR = 1.01  # times the smallest cut: refinement around the changes, which moves few nodes, is enough
-SEARCHES = 3  # on the smallest graph; the best of them goes on
 
 
 def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int) -> Parts | None:
@@ -63,110 +43,88 @@ def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int
     Peak memory: for each core 60 bytes a node, 100 bytes a half-edge, and 12 bytes for each node and
         partition.
     """
-    return _NearHome(problem, previous).run(starts)
+    with _NearHome(problem, previous) as tries:
+        return tries.run(starts)
 
 
-class _NearHome:
+class _NearHome(Tries):
     """Searches around one old partition."""
 
     def __init__(self, problem: Problem, previous: PreviousAssignment) -> None:
-        self.problem = problem
+        limits = constraints_of(problem)
+        alone = (np.diff(problem.graph.offsets) == 0) & (previous.homes != NOWHERE)
+        stay = limits.subset(alone).loads(previous.homes[alone])
+        super().__init__(problem, limits._replace(most=(limits.most - stay).clip(0)))
+        self.all_limits = limits
         self.previous = previous
-        self.whole = Graph.of_input(problem.graph)
-        self.limits = constraints_of(problem)
-        alone = (np.diff(self.whole.offsets) == 0) & (previous.homes != NOWHERE)
-        homes = previous.homes
-        stay = self.limits._replace(
-            classes=self.limits.classes[alone],
-            in_degrees=self.limits.in_degrees[alone]
-            if len(self.limits.in_degrees)
-            else self.limits.in_degrees,
-        ).loads(homes[alone])
-        room = self.limits._replace(most=(self.limits.most - stay).clip(0))
-        self.tries = Tries(problem.config, self.whole, room, 0, None, progress=problem.progress)
-        self.homes = homes[self.tries.connected]
+        self.how = problem.tuning.near_home
+        self.homes = previous.homes[self.connected]
         self.old = self.homes != NOWHERE
         self.nodes = np.zeros((len(self.homes), problem.num_parts), np.int32)
         self.nodes[self.old, self.homes[self.old]] = 1
 
     def run(self, starts: int) -> Parts | None:
+        how, limits = self.how, self.all_limits
         placed = next(place_and_refine(self.problem, self.previous), None)
         if placed is None:
             placed = self.previous.homes.copy()
-            place_new_nodes(self.whole, self.limits, placed)
-        self.placed = placed[self.tries.connected]
-        most = int(MOST_MOVED * np.count_nonzero(self.previous.homes != NOWHERE))
+            place_new_nodes(self.whole, limits, placed)
+        self.placed = placed[self.connected]
+        most = int(how.most_moved * np.count_nonzero(self.previous.homes != NOWHERE))
         self.most_moved = max(most, self._moved(self.placed))
-        starts = max(FIRST, int(STARTS * starts))
-        with ThreadPoolExecutor(cores()) as pool:
-            works = [lambda: self.placed, *map(self._starter, range(starts))]
-            found = self._do_all(pool, works[: 1 + FIRST])
-            simple, chosen = found[0], different(found)[0]
-            if chosen is not simple or simple.broken:  # otherwise the search does not pay
-                found += self._do_all(pool, works[1 + FIRST :])
-                chosen = self._combined(pool, found, starts // STARTS_OF_A_ROUND)
-        if not simple.broken and simple.cut <= NEAR * chosen.cut:
+        starts = max(how.first, int(how.starts * starts))
+        works: list[Callable[[], Labels]] = [lambda: self.placed]
+        works += [partial(self._start, number) for number in range(starts)]
+        found = self.do_all(works[: 1 + how.first])
+        simple, chosen = found[0], ranked(found)[0]
+        if chosen is not simple or simple.broken:  # otherwise the search does not pay
+            found += self.do_all(works[1 + how.first :])
+            seed = self.problem.config.seed * 1009
+            chosen = self.combine(
+                found,
+                starts // how.starts_of_a_round,
+                lambda better, cells, rank: self._search(better, cells, seed + rank, how.price_of_pairs),
+                while_better=True,
+            )
+        if not simple.broken and simple.cut <= how.near * chosen.cut:
             chosen = simple
         if chosen.broken:
             return None
         parts = np.where(np.diff(self.whole.offsets) == 0, self.previous.homes, NOWHERE).astype(np.int32)
-        parts[self.tries.connected] = chosen.parts
-        place_new_nodes(self.whole, self.limits, parts)
-        return parts if (self.limits.loads(parts) <= self.limits.most).all() else None
+        parts[self.connected] = chosen.parts
+        place_new_nodes(self.whole, limits, parts)
+        return parts if limits.kept_by(parts) else None
 
-    def _combined(self, pool: ThreadPoolExecutor, found: list[Candidate], rounds: int) -> Candidate:
-        """Combine the best candidates until that helps no more, and return the best of all."""
-        combined: set[frozenset[int]] = set()
-        chosen = different(found)[0]
-        for number in range(rounds):
-            pairs, before = new_pairs(found, COMBINED, combined), chosen
-            found += self._do_all(pool, [self._combiner(*pair, 1000 * number) for pair in pairs])
-            chosen = different(found)[0]
-            if chosen is before:
-                break
-        return chosen
-
-    def _do_all(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], Labels]]) -> list[Candidate]:
-        return [self._look_at(one) for one in self.tries.do_all(pool, works)]
-
-    def _look_at(self, one: Candidate) -> Candidate:
-        moved = self._moved(one.parts)
+    def judge(self, number: int, parts: Labels) -> Candidate:
+        one, moved = super().judge(number, parts), self._moved(parts)
         return one._replace(broken=one.broken or moved > self.most_moved, order=moved)
 
     def _moved(self, parts: Labels) -> int:
         return int(np.count_nonzero((parts != self.homes) & self.old))
 
-    def _starter(self, number: int) -> Callable[[], Labels]:
-        """Return the work of one start."""
-        clusters, price = CLUSTERS[number % len(CLUSTERS)], PRICES[number // len(CLUSTERS) % len(PRICES)]
+    def _start(self, number: int) -> Labels:
+        """Return the partition of one start, after a search."""
+        how, turn = self.how, number // len(self.how.clusters)
+        clusters, price = how.clusters[number % len(how.clusters)], how.prices[turn % len(how.prices)]
         seed = self.problem.config.seed * 1009 + number
-        slack = SLACK * (number % 2)  # every other start
-
-        def work() -> Labels:
-            parts = self._start(clusters, seed, self._homes_at(price), slack)
-            return self._search(parts, parts, seed, price)
-
-        return work
-
-    def _combiner(self, better: Candidate, other: Candidate, rank: int, number: int) -> Callable[[], Labels]:
-        """Return the work of combining two partitions."""
-        seed = self.problem.config.seed * 1009 + number + rank
-        return lambda: self._search(better.parts, overlay(better.parts, other.parts), seed, PRICES[1])
+        slack = self.tuning.slack * (number % 2)  # every other start
+        parts = self._over_clusters(clusters, seed, self._homes_at(price), slack)
+        return self._search(parts, parts, seed, price)
 
     def _search(self, parts: Labels, cells: Labels, seed: int, price: float) -> Labels:
         """Search by a cycle, and again at higher prices while too many nodes moved."""
-        parts = self.tries.cycle(parts, cells, seed, self._homes_at(price))
-        for _ in range(MOST_PULLS):
+        parts = self.cycle(parts, cells, seed, self._homes_at(price))
+        for _ in range(self.how.most_pulls):
             if self._moved(parts) <= self.most_moved:
                 break
-            price *= DEARER
-            parts = self.tries.cycle(parts, overlay(parts, self.placed), seed, self._homes_at(price))
+            price *= self.how.dearer
+            parts = self.cycle(parts, overlay(parts, self.placed), seed, self._homes_at(price))
         return parts
 
     def _homes_at(self, factor: float) -> Homes:
         return Homes(self.nodes, factor * self.problem.config.migration_price)
 
-    def _start(self, clusters: int, seed: int, homes: Homes, slack: float) -> Labels:
+    def _over_clusters(self, clusters: int, seed: int, homes: Homes, slack: float) -> Labels:
         """Search on a graph of clusters, which need not keep to the old partitions, and on larger ones.
 
         Args:
@@ -175,33 +133,27 @@ class _NearHome:
             homes: The old partitions, and the price.
             slack: As in `regroup`: 0 for none.
         """
-        levels, graph, constraints = self.tries.levels(clusters, seed)
+        levels = self.contracted(clusters, seed)
         theirs, votes = [homes], Homes(np.zeros_like(self.nodes), 0)
         votes.nodes[np.arange(len(self.placed)), self.placed] = 1
-        for _, _, numbers in levels:
-            count = int(numbers.max()) + 1
-            theirs.append(theirs[-1].contracted(numbers, count))
-            votes = votes.contracted(numbers, count)
+        for level in levels[1:]:
+            labels = levels[len(theirs) - 1].labels
+            theirs.append(theirs[-1].contracted(labels, level.graph.num_nodes))
+            votes = votes.contracted(labels, level.graph.num_nodes)
         parts = votes.nodes.argmax(axis=1).astype(np.int32)
         kinds = 2 if self.problem.config.balance == "edges" else 1
-        constraints = loosen(constraints, kinds, slack if levels else 0)
-        _refine_near(graph, constraints, parts, theirs[-1])
+        graph, constraints = levels[-1][:2]
+        constraints = loosen(constraints, kinds, slack if levels[1:] else 0)
+        improve(graph, constraints, parts, seed, homes=theirs[-1], climbs=False, tuning=self.tuning)
         tried: list[tuple[int, int, Labels]] = []
-        for number in range(SEARCHES if levels else 1):
-            one = parts.copy()
-            saved = climb(graph, constraints, one, seed * SEARCHES + number, homes=theirs[-1])
+        for number in range(self.how.searches if levels[1:] else 1):
+            one, place = parts.copy(), seed * self.how.searches + number
+            saved = climb(graph, constraints, one, place, homes=theirs[-1], tuning=self.tuning)
             tried.append((-saved, number, one))
         parts = min(tried, key=lambda one: one[:2])[-1]
-        for (graph, limits, numbers), ours in zip(reversed(levels), reversed(theirs[:-1]), strict=True):
-            parts, slack = parts[numbers], slack * LESS_SLACK
-            constraints = limits if graph is self.tries.graph else loosen(limits, kinds, slack)
-            _refine_near(graph, constraints, parts, ours)
-            climb(graph, constraints, parts, seed, homes=ours)
+        for number in reversed(range(len(levels) - 1)):
+            graph, constraints, _, labels = levels[number]
+            parts, slack = parts[labels], slack * self.tuning.less_slack
+            constraints = loosen(constraints, kinds, slack if number else 0)
+            improve(graph, constraints, parts, seed, homes=theirs[number], tuning=self.tuning)
         return parts
-
-
-def _refine_near(graph: Graph, constraints: Constraints, parts: Labels, homes: Homes) -> None:
-    """Restore balance, and make moves that save more than they cost; a cluster has the home of most nodes."""
-    known = homes.nodes.any(axis=1)
-    most = np.where(known, homes.nodes.argmax(axis=1), NOWHERE).astype(np.int32)
-    refine(graph, constraints, parts, homes=most, price=homes.price)

@@ -9,8 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, constraints_of
-from partition_ops.stages.partition.multilevel.refine import NO_HOMES, NOWHERE, State, add, fits, refine
+from partition_ops.stages.partition.multilevel.graph import (
+    NO_LABELS,
+    NOWHERE,
+    Constraints,
+    Graph,
+    Integers,
+    constraints_of,
+)
+from partition_ops.stages.partition.multilevel.refine import State, add, fits, refine
 from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays
 
@@ -34,7 +41,7 @@ def deal_new_nodes(problem: Problem, previous: PreviousAssignment) -> Iterator[P
         have = np.bincount(mine[mine >= 0], minlength=len(wanted))
         mine[new] = generator.permutation(_deck(have, len(new), wanted))
     constraints = constraints_of(problem)
-    if (constraints.loads(parts) <= constraints.most).all():
+    if constraints.kept_by(parts):
         yield parts
 
 
@@ -49,7 +56,7 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
 
     Peak memory: 40 bytes a node; the graph stays mapped.
     """
-    graph = Graph.of_input(problem.graph)
+    graph = Graph.of_input(problem.graph, problem.edge_weights)
     constraints = constraints_of(problem)
     parts = previous.homes.copy()
     place_new_nodes(graph, constraints, parts)
@@ -57,7 +64,8 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
     if previous.degrees is not None:
         active = np.diff(graph.offsets) != previous.degrees
     price = problem.config.migration_price
-    if refine(graph, constraints, parts, homes=previous.homes, price=price, active=active):
+    tuning = problem.tuning
+    if refine(graph, constraints, parts, homes=previous.homes, price=price, active=active, tuning=tuning):
         yield parts
 
 
@@ -76,11 +84,8 @@ def place_new_nodes(graph: Graph, constraints: Constraints, parts: Parts) -> Non
     Peak memory: 25 bytes a new node, and 8 bytes a node.
     """
     old = parts != NOWHERE
-    degrees = constraints.in_degrees
-    theirs = constraints._replace(
-        classes=constraints.classes[old], in_degrees=degrees[old] if len(degrees) else degrees
-    )
-    state = State(graph, constraints, parts, theirs.loads(parts[old]), NO_HOMES, 0.0)
+    loads = constraints.subset(old).loads(parts[old])
+    state = State(graph, constraints, parts, loads, NO_LABELS, 0.0)
     room = np.zeros((2, len(state.loads)), np.int64)
     nodes = np.flatnonzero(~old)
     while _place(state, nodes, room):
@@ -160,7 +165,7 @@ def _enter(state: State, v: int, room: Integers) -> None:
             if sums[part] == 0:
                 used[count] = part
                 count += 1
-            sums[part] += 1
+            sums[part] += graph.edge_weights[j] if len(graph.edge_weights) else 1
     column = state.constraints.classes[v]
     best, best_sum = NOWHERE, 0
     for i in range(count):

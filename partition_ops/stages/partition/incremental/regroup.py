@@ -9,49 +9,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import (
+    NOWHERE,
     Constraints,
     Graph,
     Integers,
-    Labels,
     constraints_of,
 )
-from partition_ops.stages.partition.multilevel.refine import NOWHERE, refine
+from partition_ops.stages.partition.multilevel.levels import Level, contract_levels
+from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.tuning import Tuning
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.compilation import compiled_with_arrays
 
-SWEEPS = 5  # clusters may be larger here than those that METIS cuts
-CLUSTERS = 32  # of the largest size make a partition
-FEW_CLUSTERS = 50  # for each partition; a graph with fewer nodes is not contracted
-MOST_LEVELS = 8
-LEAST_SHRINKING = 0.9  # with more clusters than this share of the nodes, a level is not worthwhile
-SLACK = 0.02  # share of a partition: it may hold so much more of each type on the smallest graph
-LESS_SLACK = 0.4  # factor from level to level; there is no slack on the graph itself
-PRICES = (1.0, 0.3)  # multiples of the migration price
-NO_LABELS = np.zeros(0, np.int32)
 logger = logging.getLogger("partition_ops")
-
-
-class Level(NamedTuple):
-    """The graph, or a graph of its clusters.
-
-    Attributes:
-        graph: The graph.
-        constraints: Constraints on its nodes.
-        homes: (nodes,) int32, the old partition of each node, `NOWHERE` for new nodes.
-        labels: (nodes,) int32, the node of the next smaller graph for each node; empty in the smallest.
-    """
-
-    graph: Graph
-    constraints: Constraints
-    homes: Parts
-    labels: Labels
 
 
 def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
@@ -69,55 +44,41 @@ def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
     of the graph's if that has communities; the graph itself stays mapped.
     """
     logger.info("partition: whole clusters are moved, because moving single nodes was not enough")
-    constraints = constraints_of(problem)
-    levels = _levels(problem, Level(Graph.of_input(problem.graph), constraints, previous.homes, NO_LABELS))
+    tuning = problem.tuning
+    graph = Graph.of_input(problem.graph, problem.edge_weights)
+    most = max(2, graph.num_nodes // (tuning.regroup.clusters[0] * problem.num_parts))
+    whole = Level(graph, constraints_of(problem), previous.homes)
+    levels = contract_levels(whole, tuning.regroup, lambda *_: most, problem.config.seed + 1)
     if len(levels) == 1:
         return
-    start = levels[-1].homes.copy()
+    start = levels[-1].cells.copy()
     _place(levels[-1], np.argsort(-levels[-1].graph.node_weights, kind="stable"), start)
     kinds = 2 if problem.config.balance == "edges" else 1
-    for share in PRICES:
-        parts = _refine_levels(levels, start.copy(), kinds, share * problem.config.migration_price)
+    for share in tuning.regroup_prices:
+        price = share * problem.config.migration_price
+        parts = _refine_levels(levels, start.copy(), kinds, price, tuning)
         if parts is not None:
             yield parts
 
 
-def _levels(problem: Problem, whole: Level) -> list[Level]:
-    """Return the graph, and the graphs that repeated contraction of clusters makes of it."""
-    levels = [whole]
-    most = max(2, whole.graph.num_nodes // (CLUSTERS * problem.num_parts))
-    while len(levels) < MOST_LEVELS:
-        graph, constraints, homes, _ = levels[-1]
-        if graph.num_nodes <= FEW_CLUSTERS * problem.num_parts:
-            break
-        labels = find_clusters(graph, most, problem.config.seed + len(levels), homes, sweeps=SWEEPS)
-        smaller, dense = contract(graph, labels)
-        if smaller.num_nodes > LEAST_SHRINKING * graph.num_nodes:
-            break
-        theirs = np.empty(smaller.num_nodes, np.int32)
-        theirs[dense] = homes
-        levels[-1] = levels[-1]._replace(labels=dense)
-        levels.append(Level(smaller, constraints.contracted(dense, smaller.num_nodes), theirs, NO_LABELS))
-    return levels
-
-
-def _refine_levels(levels: list[Level], parts: Parts, kinds: int, price: float) -> Parts | None:
+def _refine_levels(
+    levels: list[Level], parts: Parts, kinds: int, price: float, tuning: Tuning
+) -> Parts | None:
     """Return partitions of the graph, from those of the smallest one; None if they are not balanced.
 
     Args:
-        levels: All levels, the graph first.
+        levels: All levels, the graph first; nodes of a cell are of the same old partition.
         parts: (nodes of the smallest,) int32, changed.
         kinds: Number of columns for each type: 1 for nodes, 2 with in-degrees.
         price: Price of an old node.
+        tuning: How much more partitions may hold while clusters are large.
     """
-    slack, balanced = SLACK, False
+    slack, balanced = tuning.slack, False
     for level in reversed(levels):
         if level is not levels[-1]:
-            parts, slack = parts[level.labels], slack * LESS_SLACK
-        constraints = level.constraints
-        if level is not levels[0]:
-            constraints = loosen(constraints, kinds, slack)
-        balanced = refine(level.graph, constraints, parts, homes=level.homes, price=price)
+            parts, slack = parts[level.labels], slack * tuning.less_slack
+        constraints = loosen(level.constraints, kinds, 0 if level is levels[0] else slack)
+        balanced = refine(level.graph, constraints, parts, homes=level.cells, price=price, tuning=tuning)
     return parts if balanced else None
 
 

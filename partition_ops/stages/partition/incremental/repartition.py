@@ -17,8 +17,7 @@ from partition_ops.artifacts.verified_run import MIGRATION
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment, PreviousRun
-from partition_ops.stages.partition.multilevel.graph import EdgeCut, Graph, edge_cut
-from partition_ops.stages.partition.multilevel.refine import NOWHERE
+from partition_ops.stages.partition.multilevel.graph import NOWHERE, EdgeCut, Graph, edge_cut
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.stages.partition.small_graphs import even_out, is_small
@@ -175,7 +174,7 @@ def _partition(problem: Problem, engine: Engine) -> Parts:
     parts = engine.partition(problem)
     if not engine.needs_graph or not is_small(problem.config, len(parts)):
         return parts
-    return even_out(problem.config, problem.graph, problem.weights, parts)
+    return even_out(problem.config, problem.graph, problem.weights, parts, problem.edge_weights)
 
 
 def _cut(problem: Problem, engine: Engine, parts: Parts) -> EdgeCut | None:

@@ -12,10 +12,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.stages.partition.multilevel.tuning import LEAST_BATCHES, MOST_OF_A_BATCH
 from partition_ops.system.parallel import cores
 
-MOST_NODES = 1 << 15
-LEAST_BATCHES = 64
 _alone: ContextVar[bool] = ContextVar("_alone", default=False)
 
 
@@ -62,7 +61,7 @@ class Batches:
         Args:
             work: Takes the number of the thread and its slice of the batch.
         """
-        size = max(1, min(MOST_NODES, self.count // LEAST_BATCHES))
+        size = max(1, min(MOST_OF_A_BATCH, self.count // LEAST_BATCHES))
         for first in range(0, self.count, size):
             last = min(first + size, self.count)
             self.share(first, last, work)

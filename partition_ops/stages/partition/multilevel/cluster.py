@@ -16,7 +16,7 @@ import numpy as np
 
 from partition_ops.stages.partition.multilevel.batches import Batches
 from partition_ops.stages.partition.multilevel.graph import (
-    LOOKED_UP,
+    NO_LABELS,
     Graph,
     Integers,
     Labels,
@@ -24,21 +24,18 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
+from partition_ops.stages.partition.multilevel.tuning import ATTEMPTS, DEFAULT, LOOKED_UP, Contraction
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
-SWEEPS = 3  # with more sweeps, large clusters absorb small ones, which makes the result worse
-LITTLE = 0.03  # share of the nodes; after a sweep that moves fewer, no other follows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
 STAFFORD = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of splitmix64
 LARGEST = np.uint64(2**64 - 1)  # of the numbers that `_mix` returns
-ATTEMPTS = 3  # to take the heaviest label without a look at the sizes of all
 FREE = 0  # what untouched memory holds: a slot has its label and one
-NO_HOMES = np.zeros(0, np.int32)
 ENTRIES_AT_ONCE = 1 << 22
 
 
 def find_clusters(
-    graph: Graph, most: int, seed: int, homes: Labels = NO_HOMES, *, sweeps: int = SWEEPS
+    graph: Graph, most: int, seed: int, cells: Labels = NO_LABELS, how: Contraction = DEFAULT.over_clusters
 ) -> Labels:
     """Return the cluster of each node.
 
@@ -46,8 +43,8 @@ def find_clusters(
         graph: Weighted or not.
         most: Weight that a cluster may reach, in nodes of the input graph.
         seed: Decides between labels that are equally good.
-        homes: (nodes,) int32; only nodes with the same home share a cluster. Empty for no such limit.
-        sweeps: How often every node may move to another cluster.
+        cells: (nodes,) int32; only nodes of the same cell share a cluster. Empty for no such limit.
+        how: How often every node may move to another cluster.
 
     Returns:
         (nodes,) int32, of values below the number of nodes.
@@ -62,17 +59,17 @@ def find_clusters(
     with Batches(nodes) as batches:
         tables = _tables(graph, batches.threads)
         around = np.empty((batches.threads, most_looked_up(graph)), np.int32)
-        for sweep in range(sweeps):
-            salt = (seed * sweeps + sweep + 1) * nodes
+        for sweep in range(how.sweeps):
+            salt = (seed * how.sweeps + sweep + 1) * nodes
 
             def propose(thread: int, span: slice, salt: int = salt) -> None:
                 some, room = order[span], (tables[thread], around[thread])
-                _propose(graph, some, labels, homes, sizes, most, salt, room, proposed[span])
+                _propose(graph, some, labels, cells, sizes, most, salt, room, proposed[span])
 
             moved = 0
             for span in batches.of(propose):
                 moved += _enter(order[span], proposed[span], graph.node_weights, most, labels, sizes)
-            if moved <= LITTLE * nodes:
+            if moved <= how.settled * nodes:
                 break
     return labels
 
@@ -158,7 +155,7 @@ def _count_labels(
 
 @compiled_inline
 def _best_label(
-    own: Any, own_sum: Any, count: Any, table: Integers, homes: Labels, sizes: Labels, most: Any, salt: Any
+    own: Any, own_sum: Any, count: Any, table: Integers, cells: Labels, sizes: Labels, most: Any, salt: Any
 ) -> Any:
     """Return the heaviest label in the table whose cluster has room, if it is heavier than a node's own.
 
@@ -171,7 +168,7 @@ def _best_label(
         own_sum: Its weight.
         count: Number of used slots.
         table: The hash table.
-        homes: As in `find_clusters`.
+        cells: As in `find_clusters`.
         sizes: (nodes,) int32, of the clusters.
         most: Size of a cluster that has room.
         salt: Decides between labels that are equally heavy.
@@ -186,7 +183,7 @@ def _best_label(
             if total < best_sum:
                 continue
             label = keys[unsigned(slot)] - 1
-            if len(homes) and homes[unsigned(label)] != homes[unsigned(own)]:
+            if len(cells) and cells[unsigned(label)] != cells[unsigned(own)]:
                 continue
             mix = _mix(label, salt)
             if total == best_sum and mix <= best_mix:
@@ -204,7 +201,7 @@ def _propose(
     graph: Graph,
     nodes: Labels,
     labels: Labels,
-    homes: Labels,
+    cells: Labels,
     sizes: Labels,
     most: int,
     salt: int,
@@ -232,7 +229,7 @@ def _propose(
         count, own_sum = _count_labels(graph, v, own, around[begin:end], table)
         begin = end
         size = graph.node_weights[v] if len(graph.node_weights) else 1
-        proposed[i] = _best_label(own, own_sum, count, table, homes, sizes, most - size, v + salt)
+        proposed[i] = _best_label(own, own_sum, count, table, cells, sizes, most - size, v + salt)
         for place in range(count):
             slot = unsigned(used[np.uint64(place)])
             keys[slot], sums[slot] = FREE, 0

@@ -10,14 +10,23 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import add_up_nodes
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares, tolerances
+from partition_ops.stages.partition.multilevel.tuning import LOOKED_UP
+from partition_ops.stages.partition.problem import (
+    METIS_TOLERANCE,
+    Parts,
+    Problem,
+    class_weights,
+    shares,
+    tolerances,
+)
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
+NO_LABELS = np.zeros(0, np.int32)
+NOWHERE = -1
 ROUNDING = 1e-9
-LOOKED_UP = 1 << 11  # half-edges; values looked up for so many stay in the first-level cache
 
 
 class Graph(NamedTuple):
@@ -37,9 +46,9 @@ class Graph(NamedTuple):
     node_weights: Integers
 
     @classmethod
-    def of_input(cls, graph: ParhipGraph) -> Graph:
-        """Return the graph that ``prepare`` wrote; neighbours of 32 bits stay mapped."""
-        return cls(np.asarray(graph.offsets, np.int64), graph.narrow_neighbours, NOTHING, NOTHING)
+    def of_input(cls, graph: ParhipGraph, edge_weights: Integers = NOTHING) -> Graph:
+        """Return the graph that ``prepare`` wrote, with weights; neighbours of 32 bits stay mapped."""
+        return cls(np.asarray(graph.offsets, np.int64), graph.narrow_neighbours, edge_weights, NOTHING)
 
     @property
     def num_nodes(self) -> int:
@@ -69,13 +78,30 @@ class Constraints(NamedTuple):
     weights: Integers
     most: Integers
 
-    @property
-    def num_columns(self) -> int:
-        return int(self.most.shape[1])
-
     def loads(self, parts: Labels) -> Integers:
         """Return (parts, columns) int64, what each partition holds."""
         return _sums(self, parts, len(self.most))
+
+    def kept_by(self, parts: Labels) -> bool:
+        """Return whether every partition is within its limits."""
+        return bool((self.loads(parts) <= self.most).all())
+
+    def columns(self) -> Integers:
+        """Return (nodes, columns) int64, the weights of every node; a copy if the graph is not contracted."""
+        if len(self.weights):
+            return self.weights
+        if not len(self.in_degrees):
+            return class_weights(self.classes, self.most.shape[1], None)
+        return class_weights(self.classes, self.most.shape[1] // 2, self.in_degrees)
+
+    def subset(self, nodes: npt.NDArray[Any]) -> Constraints:
+        """Return the constraints on some nodes of the input graph, with the same limits.
+
+        Args:
+            nodes: Their numbers, or (nodes,) bool.
+        """
+        degrees = self.in_degrees[nodes] if len(self.in_degrees) else self.in_degrees
+        return self._replace(classes=self.classes[nodes], in_degrees=degrees)
 
     def contracted(self, labels: Labels, count: int) -> Constraints:
         """Return the constraints on the graph whose nodes are the clusters.
@@ -84,7 +110,7 @@ class Constraints(NamedTuple):
             labels: (nodes,) int32, the cluster of each node.
             count: Number of clusters.
         """
-        return Constraints(np.zeros(0, np.int32), NOTHING, _sums(self, labels, count), self.most)
+        return Constraints(NO_LABELS, NOTHING, _sums(self, labels, count), self.most)
 
 
 @compiled_with_arrays
@@ -176,23 +202,33 @@ class EdgeCut:
 
 
 def edge_cut(graph: Graph, parts: Parts) -> EdgeCut:
-    """Return the cut of a graph without weights.
+    """Return how many pairs of neighbours are cut, whatever edges weigh; arguments as for `cut_weight`."""
+    return EdgeCut(cut_weight(graph._replace(edge_weights=NOTHING), parts), graph.num_half_edges // 2)
+
+
+def cut_weight(graph: Graph, parts: Parts) -> int:
+    """Return the weight of the edges that are cut.
 
     Args:
         graph: Symmetric, without self-loops.
         parts: (nodes,) int32, below 65536.
     """
     narrow = parts.astype(np.min_scalar_type(parts.max(initial=0)))  # so that more of it is in the cache
-    found = add_up_nodes(graph.offsets, lambda begin, end: _cut(graph, narrow, begin, end))
-    return EdgeCut(found // 2, graph.num_half_edges // 2)
+    return add_up_nodes(graph.offsets, lambda begin, end: _cut(graph, narrow, begin, end)) // 2
 
 
 @compiled
 def _cut(graph: Graph, parts: npt.NDArray[Any], begin: int, end: int) -> int:
-    """Count the half-edges of the nodes from ``begin`` to ``end`` that are cut."""
+    """Return the weight of the half-edges of the nodes from ``begin`` to ``end`` that are cut."""
     cut = 0
     for v in range(begin, end):
         own = parts[v]
-        for neighbour in graph.neighbours[graph.offsets[v] : graph.offsets[v + 1]]:
-            cut += own != parts[unsigned(neighbour)]
+        near = graph.neighbours[graph.offsets[v] : graph.offsets[v + 1]]
+        weights = graph.edge_weights[graph.offsets[v] : graph.offsets[v + 1]]
+        if len(weights):
+            for i in range(len(near)):
+                cut += (own != parts[unsigned(near[i])]) * weights[i]
+        else:
+            for neighbour in near:
+                cut += own != parts[unsigned(neighbour)]
     return cut

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from partition_ops.stages.partition.multilevel.batches import Batches
 from partition_ops.stages.partition.multilevel.graph import (
-    LOOKED_UP,
+    NO_LABELS,
+    NOWHERE,
     Constraints,
     Graph,
     Integers,
@@ -21,15 +22,11 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, LOOKED_UP, Tuning
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
-SWEEPS = 12
-LITTLE = 2e-4  # share of the nodes; after a sweep that moves fewer, no other follows
-TIMES_BALANCED = 3
 MOST_NARROW = 127  # partitions that fit 8 bits: a quarter of the memory, so more of it is in the cache
 NEVER = np.inf
-NOWHERE = -1
-NO_HOMES = np.zeros(0, np.int32)
 
 Flags = npt.NDArray[np.bool_]
 Parts = npt.NDArray[Any]
@@ -90,9 +87,10 @@ def refine(
     constraints: Constraints,
     parts: Labels,
     *,
-    homes: Labels = NO_HOMES,
+    homes: Labels = NO_LABELS,
     price: float = 0,
     active: Flags | None = None,
+    tuning: Tuning = DEFAULT,
 ) -> bool:
     """Move nodes to the partition that most of their edges lead to, in place.
 
@@ -107,6 +105,7 @@ def refine(
         price: Edges that a node must save to leave its home, for each node of the input graph in it.
         active: (nodes,) bool, nodes to process first, changed; the neighbours of nodes that move follow.
             None means all.
+        tuning: How often nodes may move.
 
     Returns:
         Whether every partition is within its limits.
@@ -116,25 +115,26 @@ def refine(
     """
     narrow = parts.astype(np.int8 if len(constraints.most) <= MOST_NARROW else np.int32)
     state = State(graph, constraints, narrow, constraints.loads(parts), homes, float(price))
-    kept = _refine(state, np.ones(graph.num_nodes, np.bool_) if active is None else active, active is None)
+    first = np.ones(graph.num_nodes, np.bool_) if active is None else active
+    kept = _refine(state, first, active is None, tuning)
     parts[:] = narrow
     return kept
 
 
-def _refine(state: State, active: Flags, everywhere: bool) -> bool:
+def _refine(state: State, active: Flags, everywhere: bool, tuning: Tuning) -> bool:
     rooms = [Room.of(state)]
-    _improve(state, active, rooms)
-    for _ in range(TIMES_BALANCED):
+    _sweep(state, active, rooms, tuning)
+    for _ in range(tuning.times_balanced):
         if not len(state.too_full):
             return True
         if not _balance(state, active, rooms[0]):
             return False
         active |= everywhere
-        _improve(state, active, rooms)
+        _sweep(state, active, rooms, tuning)
     return not len(state.too_full)
 
 
-def _improve(state: State, active: Flags, rooms: list[Room]) -> None:
+def _sweep(state: State, active: Flags, rooms: list[Room], tuning: Tuning) -> None:
     nodes = state.graph.num_nodes
     proposed = np.empty(nodes, state.parts.dtype)
     with Batches(nodes) as batches:
@@ -143,11 +143,11 @@ def _improve(state: State, active: Flags, rooms: list[Room]) -> None:
         def propose(thread: int, span: slice) -> None:
             _propose(state, active, span.start, span.stop, rooms[thread], proposed)
 
-        for _ in range(SWEEPS):
+        for _ in range(tuning.refine_sweeps):
             moved = 0
             for span in batches.of(propose):
                 moved += _enter(state, active, span.start, span.stop, rooms[0], proposed)
-            if moved <= LITTLE * nodes:
+            if moved <= tuning.refine_settled * nodes:
                 return
 
 

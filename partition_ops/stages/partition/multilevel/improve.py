@@ -1,5 +1,6 @@
-"""Exchange of nodes with full partitions, which no move of a single node may enter.
+"""The refinement of a partition within every limit: moves of single nodes, searches, and exchanges.
 
+In an exchange, nodes change places with those of full partitions, which no move of a single node may enter.
 Source: Kernighan, Lin, "An efficient heuristic procedure for partitioning graphs" (1970), for pairs of nodes
 that change places. Here one node leaves a full partition for any other, and one of the same class takes its
 room. docs/decisions/search.md says what it saves.
@@ -7,24 +8,140 @@ room. docs/decisions/search.md says what it saves.
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
-from partition_ops.stages.partition.multilevel.graph import Constraints, Integers, Labels
-from partition_ops.stages.partition.multilevel.refine import State, fits, helps
-from partition_ops.stages.partition.multilevel.sums import Search, shift
+from partition_ops.stages.partition.multilevel.graph import (
+    NO_LABELS,
+    Constraints,
+    Graph,
+    Integers,
+    Labels,
+)
+from partition_ops.stages.partition.multilevel.refine import State, fits, helps, refine
+from partition_ops.stages.partition.multilevel.search import (
+    Homes,
+    Search,
+    border_of,
+    pull_home,
+    scratch,
+    search_from,
+    shift,
+    sum_up,
+)
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, SCALE, Tuning
 from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
-ROUNDS = 10
-LITTLE = 1e-3  # share of the cut; after a round that saves less, no other follows
+
+class Improved(NamedTuple):
+    """What `improve` has reached.
+
+    Attributes:
+        kept: Whether every partition is within its limits.
+        saved: What `climb` returns; 0 without it.
+    """
+
+    kept: bool
+    saved: int
 
 
-def exchange(state: State, search: Search, cut: int) -> int:
+def improve(
+    graph: Graph,
+    constraints: Constraints,
+    parts: Labels,
+    seed: int,
+    *,
+    homes: Homes | None = None,
+    climbs: bool = True,
+    tuning: Tuning = DEFAULT,
+) -> Improved:
+    """Restore balance, make moves that pay, and search for moves that pay together, in place.
+
+    Args:
+        graph: Weighted or not.
+        constraints: Constraints on its nodes.
+        parts: (nodes,) int32, changed.
+        seed: Decides the order of the searches.
+        homes: Partitions that nodes should rather stay in; None if nodes move freely.
+        climbs: Whether to search.
+        tuning: How long it goes on.
+
+    Peak memory: that of `refine`, and of `climb`.
+    """
+    if homes is None:
+        kept = refine(graph, constraints, parts, tuning=tuning)
+    else:
+        kept = refine(graph, constraints, parts, homes=homes.of_most(), price=homes.price, tuning=tuning)
+    return Improved(kept, climb(graph, constraints, parts, seed, homes=homes, tuning=tuning) if climbs else 0)
+
+
+def climb(
+    graph: Graph,
+    constraints: Constraints,
+    parts: Labels,
+    seed: int,
+    *,
+    homes: Homes | None = None,
+    tuning: Tuning = DEFAULT,
+) -> int:
+    """Move nodes in place until searches of moves, some of which cut more edges, save nothing any more.
+
+    A search begins at a node at the border, moves the node with the largest gain, queues its neighbours, and
+    so on; it keeps the moves up to the smallest cut that it has seen and reverts the rest. In a graph that is
+    not contracted, nodes then change places with those of full partitions. The result depends on the seed
+    only. All threads add up the sums; one thread searches, without the interpreter lock.
+
+    Args:
+        graph: Weighted or not.
+        constraints: Constraints on its nodes; no move exceeds a limit.
+        parts: (nodes,) int32, changed.
+        seed: Decides the order of the searches.
+        homes: Partitions that nodes should rather stay in; None if nodes move freely.
+        tuning: How long searches go on without success.
+
+    Returns:
+        The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
+
+    Peak memory: 4 bytes for each node and partition, and 29 bytes a node.
+    """
+    nodes, count = graph.num_nodes, len(constraints.most)
+    state = State(graph, constraints, parts, constraints.loads(parts), NO_LABELS, 0.0)
+    search = scratch(nodes, count, 1 if homes is None else SCALE)
+    cut = sum_up(state, search)
+    if homes is not None:
+        pull_home(search.sums, homes)
+    random = np.random.default_rng(seed)
+    saved = 0
+    for _ in range(tuning.exchanges):
+        for _ in range(tuning.passes):
+            border = random.permutation(border_of(state, search.sums))
+            search.locked[:] = False
+            found, size = 0, max(tuning.sample, math.ceil(len(border) / tuning.samples))
+            for begin in range(0, len(border), size):
+                few = border[begin : begin + size]
+                found += search_from(state, search, few, tuning.patience, math.log(max(nodes, 2)))
+                if found * len(border) <= tuning.pass_settled * (cut - saved - found) * (begin + len(few)):
+                    break  # the rest is expected to save as little
+            saved += found
+            if found <= tuning.pass_settled * (cut - saved):
+                break
+        exchanged = 0 if len(constraints.weights) else _exchange(state, search, cut - saved, tuning)
+        saved += exchanged
+        if exchanged <= tuning.pass_settled * (cut - saved):
+            break
+    return saved
+
+
+def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
     """Let nodes change places, in place, until that saves nothing any more.
 
     Args:
         state: The partitions of a graph that is not contracted.
         search: Its sums, changed.
         cut: Weight of the edges that are cut.
+        tuning: How long it goes on.
 
     Returns:
         The weight of the edges that are no longer cut.
@@ -33,14 +150,14 @@ def exchange(state: State, search: Search, cut: int) -> int:
     """
     members = _by_class(state.constraints)
     saved = 0
-    for _ in range(ROUNDS):
+    for _ in range(tuning.exchange_rounds):
         found = 0
         for part in range(len(state.loads)):
             for column, nodes in enumerate(members):
                 if _is_full(state, part, column):
                     found += _exchange_class(state, search, nodes, part)
         saved += found
-        if found <= LITTLE * (cut - saved):
+        if found <= tuning.exchange_settled * (cut - saved):
             break
     return saved
 

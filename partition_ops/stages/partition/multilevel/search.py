@@ -7,95 +7,136 @@ Osipov, Sanders, "n-level graph partitioning" (2010) for the rule that ends a se
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from partition_ops.stages.partition.multilevel.exchange import exchange
-from partition_ops.stages.partition.multilevel.graph import Constraints, Graph, Integers, Labels
-from partition_ops.stages.partition.multilevel.refine import NO_HOMES, NOWHERE, State, fits
-from partition_ops.stages.partition.multilevel.sums import (
-    NOT_QUEUED,
-    SCALE,
-    Homes,
-    Search,
-    Sums,
-    pull_home,
-    scratch,
-    shift,
-    sum_up,
+from partition_ops.stages.partition.multilevel.batches import add_up_nodes
+from partition_ops.stages.partition.multilevel.graph import (
+    NO_LABELS,
+    NOWHERE,
+    Constraints,
+    Graph,
+    Integers,
+    Labels,
 )
+from partition_ops.stages.partition.multilevel.refine import State, add, fits
+from partition_ops.stages.partition.multilevel.tuning import SCALE
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
-PASSES = 10
-LITTLE = 1e-3  # share of the cut; after a pass that saves less, no other follows
-SAMPLE, SAMPLES = 1 << 14, 32  # a pass that saves little ends after so many nodes, or such a share of them
-PATIENCE = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
-EXCHANGES = 3  # so often at most, nodes change places and searches follow
+NOT_QUEUED = -1
+MOST_PULL = 1 << 28  # of one node, so that sums fit 32 bits
+Sums = npt.NDArray[np.int32]
 
 
-def climb(
-    graph: Graph,
-    constraints: Constraints,
-    parts: Labels,
-    seed: int,
-    *,
-    homes: Homes | None = None,
-    passes: int = PASSES,
-    patience: float = PATIENCE,
-) -> int:
-    """Move nodes in place until searches of moves, some of which cut more edges, save nothing any more.
+class Homes(NamedTuple):
+    """The partitions that nodes should rather stay in, and what leaving them costs.
 
-    A search begins at a node at the border, moves the node with the largest gain, queues its neighbours, and
-    so on; it keeps the moves up to the smallest cut that it has seen and reverts the rest. In a graph that is
-    not contracted, nodes then change places with those of full partitions. The result depends on the seed
-    only. All threads add up the sums; one thread searches, without the interpreter lock.
-
-    Args:
-        graph: Weighted or not.
-        constraints: Constraints on its nodes; no move exceeds a limit.
-        parts: (nodes,) int32, changed.
-        seed: Decides the order of the searches.
-        homes: Partitions that nodes should rather stay in; None if nodes move freely.
-        passes: Most passes over all nodes at the border.
-        patience: How long a search goes on without success.
-
-    Returns:
-        The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
-
-    Peak memory: 4 bytes for each node and partition, and 29 bytes a node.
+    Attributes:
+        nodes: (nodes, parts) int32, how many nodes of the input graph in each node were in each partition.
+        price: Edges that leaving its partition must save, for each node of the input graph.
     """
-    nodes, count = graph.num_nodes, len(constraints.most)
-    state = State(graph, constraints, parts, constraints.loads(parts), NO_HOMES, 0.0)
-    search = scratch(nodes, count, 1 if homes is None else SCALE)
-    cut = sum_up(state, search)
-    if homes is not None:
-        pull_home(search.sums, homes)
-    random = np.random.default_rng(seed)
-    saved = 0
-    for _ in range(EXCHANGES):
-        for _ in range(passes):
-            border = random.permutation(_border(state, search.sums))
-            search.locked[:] = False
-            found, size = 0, max(SAMPLE, math.ceil(len(border) / SAMPLES))
-            for begin in range(0, len(border), size):
-                few = border[begin : begin + size]
-                found += _pass(state, search, few, patience, math.log(max(nodes, 2)))
-                if found * len(border) <= LITTLE * (cut - saved - found) * (begin + len(few)):
-                    break  # the rest is expected to save as little
-            saved += found
-            if found <= LITTLE * (cut - saved):
-                break
-        exchanged = 0 if len(constraints.weights) else exchange(state, search, cut - saved)
-        saved += exchanged
-        if exchanged <= LITTLE * (cut - saved):
-            break
-    return saved
+
+    nodes: Sums
+    price: float
+
+    def of_most(self) -> Labels:
+        """Return (nodes,) int32, the home of most nodes of the input graph in each node, or `NOWHERE`."""
+        return np.where(self.nodes.any(axis=1), self.nodes.argmax(axis=1), NOWHERE).astype(np.int32)
+
+    def contracted(self, labels: Labels, count: int) -> Homes:
+        """Return the homes of clusters.
+
+        Args:
+            labels: (nodes,) int32, the cluster of each node.
+            count: Number of clusters.
+        """
+        nodes = np.zeros((count, self.nodes.shape[1]), np.int32)
+        for part in range(nodes.shape[1]):
+            nodes[:, part] = np.bincount(labels, weights=self.nodes[:, part], minlength=count)
+        return self._replace(nodes=nodes)
+
+
+class Search(NamedTuple):
+    """Scratch arrays of the searches in one graph.
+
+    Attributes:
+        sums: (nodes, parts) int32, weight of the edges from each node to each partition, times `scale`, and
+            the prices of its homes.
+        scale: Factor of the weights of edges.
+        heap: (nodes,) int32, queued nodes, the one with the largest gain first.
+        places: (nodes,) int32, position of each node in the heap, or `NOT_QUEUED`.
+        gains: (nodes,) int64, gain of each queued node.
+        locked: (nodes,) bool, nodes that the current pass has moved, or at which a search ended.
+        moved: (nodes,) int32, nodes that the current search has moved.
+        origins: (nodes,) int32, the partitions that they left.
+    """
+
+    sums: Sums
+    scale: int
+    heap: Labels
+    places: Labels
+    gains: Integers
+    locked: npt.NDArray[np.bool_]
+    moved: Labels
+    origins: Labels
+
+
+def pull_home(sums: Sums, homes: Homes) -> None:
+    """Add the price of leaving its home to the sums of each node, like an edge that stays there."""
+    sums += np.round(np.minimum(homes.nodes * (homes.price * SCALE), MOST_PULL)).astype(np.int32)
+
+
+def scratch(nodes: int, count: int, scale: int) -> Search:
+    """Return the arrays for a graph; ``count`` is the number of partitions."""
+    return Search(
+        np.zeros((nodes, count), np.int32),
+        scale,
+        np.empty(nodes, np.int32),
+        np.full(nodes, NOT_QUEUED, np.int32),
+        np.empty(nodes, np.int64),
+        np.zeros(nodes, np.bool_),
+        np.empty(nodes, np.int32),
+        np.empty(nodes, np.int32),
+    )
+
+
+def sum_up(state: State, search: Search) -> int:
+    """Fill the sums; return the weight of the edges that are cut."""
+    return add_up_nodes(state.graph.offsets, lambda begin, end: _sum_up(state, search, begin, end)) // 2
+
+
+@compiled
+def _sum_up(state: State, search: Search, begin: int, end: int) -> int:
+    """Fill the sums of some nodes; return the weight of their half-edges that are cut."""
+    graph, cut = state.graph, 0
+    for v in range(begin, end):
+        row, degree = search.sums[v], 0
+        for j in range(graph.offsets[v], graph.offsets[v + 1]):
+            weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
+            row[unsigned(state.parts[unsigned(graph.neighbours[j])])] += weight
+            degree += weight
+        cut += degree - row[state.parts[v]]
+    return cut
+
+
+@compiled_inline
+def shift(state: State, search: Search, v: int, part: int) -> None:
+    """Move a node, and update the sums of its neighbours."""
+    graph, own = state.graph, state.parts[v]
+    add(state, v, own, -1)
+    add(state, v, part, 1)
+    state.parts[v] = part
+    for j in range(graph.offsets[v], graph.offsets[v + 1]):
+        weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
+        u = graph.neighbours[j]
+        search.sums[u, own] -= weight
+        search.sums[u, part] += weight
 
 
 @compiled_with_arrays
-def _border(state: State, sums: Sums) -> Labels:
+def border_of(state: State, sums: Sums) -> Labels:
     """Return the nodes with neighbours in other partitions."""
     found, count = np.empty(len(state.parts), np.int32), 0
     for v in range(len(state.parts)):
@@ -245,7 +286,7 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
 
 
 @compiled
-def _pass(state: State, search: Search, border: Labels, patience: float, constant: float) -> int:
+def search_from(state: State, search: Search, border: Labels, patience: float, constant: float) -> int:
     """Search from every node of the border that no search has moved; return the saved weight."""
     saved = 0
     for i in range(len(border)):
@@ -274,7 +315,7 @@ def fill_up(graph: Graph, constraints: Constraints, parts: Labels, least: Intege
     if not len(light):
         return parts
     filled, search = parts.copy(), scratch(graph.num_nodes, len(least), 1)
-    state = State(graph, constraints, filled, constraints.loads(parts), NO_HOMES, 0.0)
+    state = State(graph, constraints, filled, constraints.loads(parts), NO_LABELS, 0.0)
     budget = int(price * sum_up(state, search))
     for part in light[np.argsort(sizes[light], kind="stable")].tolist():
         budget -= _fill(state, search, sizes, least, part, budget)

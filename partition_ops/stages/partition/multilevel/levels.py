@@ -1,0 +1,117 @@
+"""A graph and graphs of its clusters, each smaller than the one before, which METIS partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.stages.partition.metis_library import cut_graph
+from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
+from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Labels
+from partition_ops.stages.partition.multilevel.tuning import Contraction
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import shares
+
+LEAST_TOLERANCE = 1.001  # that METIS works with
+
+
+class Level(NamedTuple):
+    """The graph, or a graph of clusters.
+
+    Attributes:
+        graph: The graph.
+        constraints: Constraints on its nodes.
+        cells: (nodes,) int32; only nodes of the same cell share a cluster. Empty for no such limit.
+        labels: (nodes,) int32, the node of the next smaller graph for each node; empty in the smallest.
+    """
+
+    graph: Graph
+    constraints: Constraints
+    cells: Labels = NO_LABELS
+    labels: Labels = NO_LABELS
+
+
+def contract_levels(
+    whole: Level,
+    how: Contraction,
+    size: Callable[[Graph, int], int],
+    seed: int,
+    *,
+    step: int = 1,
+    worthwhile: Callable[[Graph, int], bool] | None = None,
+) -> list[Level]:
+    """Return the graph, and graphs of clusters, each made of the one before.
+
+    Args:
+        whole: The graph.
+        how: When it ends.
+        size: Returns the largest size of a cluster, in nodes of the input graph, for a graph and its number
+            of contractions; 0 to end.
+        seed: For the clusters of the first level.
+        step: Difference between the seeds of two levels.
+        worthwhile: Returns whether to contract a graph into so many clusters; by default, if they are few.
+    """
+    worthwhile = worthwhile or (lambda graph, clusters: clusters <= how.shrinking * graph.num_nodes)
+    levels = [whole]
+    for number in range(how.levels):
+        graph, constraints, cells, _ = levels[-1]
+        most = size(graph, number) if graph.num_nodes > how.fewest * len(constraints.most) else 0
+        if most == 0:
+            break
+        labels = find_clusters(graph, most, seed + step * number, cells, how)
+        if not worthwhile(graph, num_clusters(labels)):
+            break
+        smaller, numbers = contract(graph, labels)
+        levels[-1] = levels[-1]._replace(labels=numbers)
+        theirs = of_clusters(cells, numbers, smaller.num_nodes) if len(cells) else cells
+        levels.append(Level(smaller, constraints.contracted(numbers, smaller.num_nodes), theirs))
+    return levels
+
+
+def num_clusters(labels: Labels) -> int:
+    """Return the number of different labels, which are below the number of nodes."""
+    used = np.zeros(len(labels), np.bool_)
+    used[labels] = True
+    return int(np.count_nonzero(used))
+
+
+def of_clusters(values: Labels, labels: Labels, count: int) -> Labels:
+    """Return (count,) int32, the value that all nodes of a cluster share."""
+    found = np.empty(count, np.int32)
+    found[labels] = values
+    return found
+
+
+def cut_by_metis(config: PartitionConfig, level: Level, seed: int, *, by_limits: bool = False) -> Labels:
+    """Partition a graph by METIS; its result may exceed limits.
+
+    Args:
+        config: Partitions, their shares, tolerance, objective.
+        level: The graph, which has edges and more nodes than partitions.
+        seed: Any number.
+        by_limits: Whether METIS gets the limits of the input graph; otherwise `tolerances` of this graph,
+            whose nodes may be heavier.
+
+    Returns:
+        (nodes,) int32.
+
+    Raises:
+        EngineError: METIS failed.
+    """
+    graph, weights = level.graph, level.constraints.columns()
+    used = weights.any(axis=0)  # METIS divides by their sums
+    weights, allowed = np.ascontiguousarray(weights[:, used]), None
+    if by_limits:
+        ideal = shares(config)[:, None] * weights.sum(axis=0)
+        allowed = np.maximum((level.constraints.most[:, used] / ideal).min(axis=0), LEAST_TOLERANCE)
+    return cut_graph(
+        replace(config, seed=seed % 2**31),
+        ParhipGraph(graph.offsets, graph.neighbours),
+        weights,
+        graph.edge_weights if len(graph.edge_weights) else None,
+        allowed,
+    )

@@ -1,0 +1,119 @@
+"""All constants that decide the quality and the time of a partitioning, one preset for each effort.
+
+docs/decisions/two-level.md, docs/decisions/search.md and docs/decisions/growth.md say what was measured. The
+*work* of a graph is its nodes and half-edges; its *sums* are its nodes times the partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# compiled into loops, or part of the result on any machine: the same for each effort
+LOOKED_UP = 1 << 11  # half-edges; values looked up for so many stay in the first-level cache
+ATTEMPTS = 3  # to take the heaviest label without a look at the sizes of all
+SCALE = 8  # with homes, an edge counts so much, for prices between 0 and 1
+MOST_OF_A_BATCH = 1 << 15  # nodes that are processed before their proposals are entered
+LEAST_BATCHES = 64  # of a graph
+NEXT_SEED = 7919  # METIS draws the same random numbers for the seeds 0 and 1
+KAMINPAR_PRESET = "default"  # strong and eco do not end on some graphs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contraction:
+    """How a graph is contracted into clusters, and these into clusters again."""
+
+    clusters: tuple[int, ...] = (32,)  # of the largest size make a partition; by level, or in turns
+    fewest: int = 0  # nodes for each partition; a graph with so many is not contracted
+    levels: int = 1 << 10  # contractions at most
+    shrinking: float = 0.95  # with more clusters than this share of the nodes, a level is not worthwhile
+    sweeps: int = 3  # of label propagation; with more, large clusters absorb small ones, which is worse
+    settled: float = 0.03  # share of the nodes; after a sweep that moves fewer, no other follows
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearHome:
+    """Searches near the old partition of a graph that has grown."""
+
+    most_moved: float = 0.1  # share of the old nodes
+    clusters: tuple[int, ...] = (256, 512, 128)  # of the largest size make a partition; in turns
+    prices: tuple[float, ...] = (0.05, 0.03, 0.1)  # multiples of the migration price; in turns
+    price_of_pairs: float = 0.03  # the same if partitions are combined
+    dearer: int = 3  # factor of the price while a result moves too many nodes
+    most_pulls: int = 4  # at higher prices
+    first: int = 3  # starts; if refinement around the changes cuts fewer edges than all of them, none follow
+    starts: float = 0.5  # as many as a full run has, for half of its time
+    starts_of_a_round: int = 2  # so many starts for each round of combinations
+    near: float = 1.01  # times the smallest cut: refinement around the changes, which moves few, is enough
+    searches: int = 3  # on the smallest graph; the best of them goes on
+    sampled: int = 2  # starts of a sample, to tell whether a grown graph must be cut more
+    pays: int = 3  # a full run moves a third of the nodes; it must gain so many times the drift
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """The constants of one effort."""
+
+    # how often auto partitions a graph
+    most_work: int = 1 << 24  # a larger graph is partitioned over the same clusters, once or twice
+    most_sums: int = 1 << 26  # likewise
+    large: int = 1 << 22  # work; a larger graph gets `few_starts`
+    few_starts: int = 2  # all by METIS
+    shared_work: int = 3 << 21  # of all starts together
+    starts: tuple[int, int] = (4, 12)  # the fewest and the most
+    tiny: int = 1 << 13  # work; such a graph gets the fewest starts, and none by KaMinPar
+
+    # one or two partitionings over the same clusters, as those of two-level
+    over_clusters: Contraction = Contraction(clusters=(32,), shrinking=0.8)
+    over_clusters_of_many: Contraction = Contraction(clusters=(64, 16), shrinking=0.8)
+    many_parts: int = 16  # more partitions get the clusters of many
+    few_nodes: int = 20_000  # METIS partitions a graph of so many directly
+    most_half_edges: int = 1 << 24  # in a graph of clusters; a larger one is contracted again
+    clustered: float = 0.15  # with at most this share of clusters, the graph has communities
+    skewed: int = 100  # with this ratio of the largest degree to the mean degree, the graph has hubs
+    most_searched: int = 1 << 27  # half-edges; auto searches a larger graph for moves in its clusters only
+    most_sums_searched: int = 1 << 28  # the same for sums, 4 bytes each
+    second_start: bool = True  # METIS may partition the graph of clusters again, from another seed
+    promising: float = 0.01  # share of the cut that the search on the whole graph must save for that
+
+    # several partitions from different starts, and combinations of the best
+    to_metis: Contraction = Contraction(clusters=(0, 64, 32, 128, 16, 256), fewest=200, levels=3)  # 0: none
+    coarse_seeds: int = 2  # METIS partitions a graph of clusters so often
+    cycle: Contraction = Contraction(fewest=30)
+    combination: Contraction = Contraction(fewest=60)  # a cycle of two partitions, with METIS
+    growth: int = 8  # factor between the sizes of the clusters of two levels of a cycle
+    combined: int = 4  # so many of the best partitions are combined, each with every other
+    combined_seeds: int = 4  # METIS partitions the smallest graph of a combination so often
+    most_rounds: int = 4  # of combinations; none follows if the best partitions are combined already
+    starts_of_a_round: int = 3  # so many starts for each round, so that rounds take no longer than the starts
+    light: float = 0.9  # of its share; lighter partitions are filled up
+    filling: float = 0.02  # share of the cut that this may cost
+
+    # moves of single nodes, each of which pays
+    refine_sweeps: int = 12  # over all nodes
+    refine_settled: float = 2e-4  # share of the nodes; after a sweep that moves fewer, no other follows
+    times_balanced: int = 3  # so often nodes leave partitions that hold too much
+
+    # searches for moves that pay together
+    passes: int = 10  # over all nodes at the border
+    pass_settled: float = 1e-3  # share of the cut; after a pass that saves less, no other follows
+    sample: int = 1 << 14  # a pass that saves little ends after so many nodes
+    samples: int = 32  # ... or such a share of them
+    patience: float = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
+    exchanges: int = 3  # so often at most, nodes change places and searches follow
+    exchange_rounds: int = 10  # over all partitions
+    exchange_settled: float = 1e-3  # share of the cut; after a round that saves less, no other follows
+
+    # incremental runs
+    near_home: NearHome = field(default_factory=NearHome)
+    regroup: Contraction = Contraction(fewest=50, levels=7, shrinking=0.9, sweeps=5)  # clusters may be larger
+    regroup_prices: tuple[float, ...] = (1.0, 0.3)  # multiples of the migration price
+    slack: float = 0.02  # share of a partition: it may hold so much more of each type on the smallest graph
+    less_slack: float = 0.4  # factor from level to level; there is no slack on the graph itself
+
+
+DEFAULT = Tuning()
+TUNINGS = {
+    "fast": Tuning(most_work=-1, second_start=False),
+    "default": DEFAULT,
+    "best": Tuning(most_work=1 << 27, most_sums=1 << 28, large=1 << 24, shared_work=3 << 23, starts=(12, 48)),
+}
