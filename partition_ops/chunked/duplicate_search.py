@@ -110,7 +110,9 @@ class DuplicateSearch:
         pack_keys(src, dst, group.node_types[0] == group.node_types[1], group.width, backwards, keys)
         if self.buckets == 1:
             with self._lock:
-                group.keys.setdefault(type_id, []).append(Keys(keys, _shortened(places)))
+                consecutive = len(places) > 0 and int(places[-1] - places[0]) == len(places) - 1
+                known = Keys(keys, int(places[0]) if consecutive else places)
+                group.keys.setdefault(type_id, []).append(known)
             return
         with self._lock:
             waiting = self._waiting.setdefault(type_id, [])
@@ -131,7 +133,11 @@ class DuplicateSearch:
     def _write(self, type_id: int, blocks: list[tuple[Ids, Ids]]) -> None:
         """Append edges of one type to the files of their buckets."""
         keys, places = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-        order, ends = _bucket_order(keys, self.buckets)
+        pairs = (keys >> 1).astype(np.uint64)  # both directions of a pair go to the same bucket
+        hashed = ((pairs * MIX) >> np.uint64(40)) % np.uint64(self.buckets)
+        buckets = hashed.astype(np.uint16)
+        order = np.argsort(buckets, kind="stable")
+        ends = np.cumsum(np.bincount(buckets, minlength=self.buckets))
         rows = np.stack([keys[order], places[order]], axis=1)
         with self._lock, explain_full_disk(self._scratch):
             for bucket, piece in enumerate(np.split(rows, ends[:-1])):
@@ -196,12 +202,6 @@ def _buckets(edges: int, groups: Iterable[_Group], memory: int) -> int:
     return min(max(-(-most // memory), 2), MOST_BUCKETS)
 
 
-def _shortened(places: Ids) -> Ids | int:
-    """Return the first place if the places are consecutive, else all places."""
-    consecutive = len(places) > 0 and int(places[-1] - places[0]) == len(places) - 1
-    return int(places[0]) if consecutive else places
-
-
 @compiled
 def pack_keys(src: Ids, dst: Ids, one_type: bool, width: int, backwards: bool, keys: Ids) -> None:
     """Write (n,) int64 keys: the pair of nodes, the smaller node type or ID first, and the direction."""
@@ -213,14 +213,6 @@ def pack_keys(src: Ids, dst: Ids, one_type: bool, width: int, backwards: bool, k
             keys[i] = (b * width + a) * 2 + 1
         else:
             keys[i] = (a * width + b) * 2
-
-
-def _bucket_order(keys: Ids, buckets: int) -> tuple[Ids, Ids]:
-    """Return an order that groups the keys by bucket, and the end of each bucket."""
-    pairs = (keys >> 1).astype(np.uint64)  # both directions of a pair go to the same bucket
-    hashed = ((pairs * MIX) >> np.uint64(40)) % np.uint64(buckets)
-    bucket = hashed.astype(np.uint16)
-    return np.argsort(bucket, kind="stable"), np.cumsum(np.bincount(bucket, minlength=buckets))
 
 
 @dataclass(frozen=True)
@@ -278,18 +270,20 @@ def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
         The result. Peak memory: a copy of the keys, and 40 bytes for each edge that has a duplicate.
     """
     duplicates, distinct = {}, []
-    for type_id, blocks in types.items():
-        ordered = _sorted([block.values for block in blocks])
+    for type_id, keys in types.items():
+        ordered = _sorted([block.values for block in keys])
         again = ordered[1:] == ordered[:-1]
         if again.any():
-            duplicates[type_id] = _repeated(blocks, np.unique(ordered[1:][again]))
+            duplicates[type_id] = _repeated(keys, np.unique(ordered[1:][again]))
             ordered = np.concatenate([ordered[:1], ordered[1:][~again]])
         distinct.append(ordered)
     merged = distinct[0] if len(distinct) == 1 else _sorted(distinct)
     same = merged[1:] == merged[:-1]
     if same.any():
         merged = np.concatenate([merged[:1], merged[1:][~same]])
-    return Overlaps(duplicates, int(same.sum()), _both_directions(merged))
+    blocks = (merged[begin : begin + COMPARED + 1] >> 1 for begin in range(0, len(merged), COMPARED))
+    both_directions = sum(int(np.count_nonzero(pairs[1:] == pairs[:-1])) for pairs in blocks)
+    return Overlaps(duplicates, int(same.sum()), both_directions)
 
 
 def _sorted(arrays: Sequence[Ids]) -> Ids:
@@ -299,19 +293,16 @@ def _sorted(arrays: Sequence[Ids]) -> Ids:
     return merged
 
 
-def _both_directions(keys: Ids) -> int:
-    """Return the number of pairs of nodes with both directions, from ascending keys without duplicates."""
-    blocks = (keys[begin : begin + COMPARED + 1] >> 1 for begin in range(0, len(keys), COMPARED))
-    return sum(int(np.count_nonzero(pairs[1:] == pairs[:-1])) for pairs in blocks)
-
-
 def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:
     """Return the edges with one of some ascending keys, except the first edge of each key."""
-    seen = _Filter(repeated)
+    # a table of hashes excludes most other keys, faster than a binary search
+    bits = min(max(int(16 * len(repeated)).bit_length(), 10), MOST_FILTER_BITS)
+    shift, table = np.uint64(64 - bits), np.zeros(1 << bits, np.bool_)
+    table[(repeated.view(np.uint64) * MIX) >> shift] = True
     first = np.full(len(repeated), np.iinfo(np.int64).max)
     found = []
     for block in blocks:
-        rows = seen.candidates(block.values)
+        rows = np.flatnonzero(table[(block.values.view(np.uint64) * MIX) >> shift])
         index = np.searchsorted(repeated, block.values[rows]).clip(max=len(repeated) - 1)
         really = repeated[index] == block.values[rows]
         index, places = index[really], block.place(rows[really])
@@ -322,20 +313,3 @@ def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:
     index = np.concatenate([index[keep] for (index, _), keep in zip(found, later, strict=True)])
     order = np.argsort(places)
     return Repeated(places[order], repeated[index[order[:EXAMPLES]]])
-
-
-class _Filter:
-    """A table of hashes that excludes most keys which are not in a set, faster than a binary search."""
-
-    def __init__(self, keys: Ids) -> None:
-        bits = min(max(int(16 * len(keys)).bit_length(), 10), MOST_FILTER_BITS)
-        self._shift = np.uint64(64 - bits)
-        self._table = np.zeros(1 << bits, np.bool_)
-        self._table[self._hashed(keys)] = True
-
-    def candidates(self, keys: Ids) -> Ids:
-        """Return the rows of the keys that may be in the set."""
-        return np.flatnonzero(self._table[self._hashed(keys)])
-
-    def _hashed(self, keys: Ids) -> npt.NDArray[np.uint64]:
-        return (keys.view(np.uint64) * MIX) >> self._shift

@@ -110,7 +110,12 @@ def read_parquet(path: Path, where: str) -> Values:
         if shape is not None and rows > math.prod(shape):  # before rows are read that may not fit into memory
             raise _wrong_shape(shape, rows, where)
         values = _matrix(file.read(), where)
-    return values if shape is None else _reshaped(values, shape, where)
+    if shape is None:
+        return values
+    try:
+        return values.reshape(shape)
+    except ValueError as error:
+        raise _wrong_shape(shape, values.size, where) from error
 
 
 def parquet_blocks(path: Path, where: str, rows: int) -> Iterator[Values]:
@@ -141,7 +146,15 @@ def _matrix(table: pa.Table, where: str) -> Values:
     ]
     if not columns:
         raise InvalidInputError(f"{where}: no columns", expected="at least one column of numbers")
-    return columns[0] if len(columns) == 1 else _side_by_side(columns, where)
+    if len(columns) == 1:
+        return columns[0]
+    if any(column.ndim != 1 or column.dtype != columns[0].dtype for column in columns):
+        raise InvalidInputError(
+            f"{where}: several columns of different types",
+            found=", ".join(f"{column.dtype} {column.shape[1:]}" for column in columns[:10]),
+            expected="one column, or several scalar columns of one type",
+        )
+    return np.stack(columns, axis=1)
 
 
 def _column(field: pa.Field, column: pa.ChunkedArray, where: str) -> Values:
@@ -167,16 +180,6 @@ def _column(field: pa.Field, column: pa.ChunkedArray, where: str) -> Values:
     return values.reshape(len(column), *shape)
 
 
-def _side_by_side(columns: list[Values], where: str) -> Values:
-    if any(column.ndim != 1 or column.dtype != columns[0].dtype for column in columns):
-        raise InvalidInputError(
-            f"{where}: several columns of different types",
-            found=", ".join(f"{column.dtype} {column.shape[1:]}" for column in columns[:10]),
-            expected="one column, or several scalar columns of one type",
-        )
-    return np.stack(columns, axis=1)
-
-
 def _written_shape(schema: pa.Schema, where: str) -> tuple[int, ...] | None:
     """Return the shape that DGL's writer, which flattens arrays, stores in the metadata of the file."""
     text = (schema.metadata or {}).get(b"shape")
@@ -189,13 +192,6 @@ def _written_shape(schema: pa.Schema, where: str) -> tuple[int, ...] | None:
             expected="'(n, …)'",
         )
     return tuple(int(length) for length in re.findall(rb"\d+", text))
-
-
-def _reshaped(values: Values, shape: tuple[int, ...], where: str) -> Values:
-    try:
-        return values.reshape(shape)
-    except ValueError as error:
-        raise _wrong_shape(shape, values.size, where) from error
 
 
 def _wrong_shape(shape: tuple[int, ...], size: int, where: str) -> InvalidInputError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,13 +110,9 @@ class FeatureReader:
         """Size of a row in the first chunk, in bytes; of a NumPy file, only the header is read."""
         if self._feature.data.format.name == "numpy":
             header = self.header()
-            if header is None:
-                return 0
-            dtype, shape = header
-        else:
-            first = self._chunk_layout(0)
-            dtype, shape = first.dtype, first.shape
-        return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            return 0 if header is None else _row_bytes(*header)
+        first = self._chunk_layout(0)
+        return _row_bytes(first.dtype, first.shape)
 
     def header(self) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
         """Return dtype and shape of a row, from the first chunk that has rows; None if there are no rows.
@@ -175,8 +172,7 @@ class FeatureReader:
         Peak memory: two such arrays, and a row group of a Parquet chunk or a whole CSV chunk.
         """
         ends = np.cumsum(self.layout.rows_per_chunk, dtype=np.int64)
-        row_bytes = max(1, int(np.prod(self.layout.shape)) * self.layout.dtype.itemsize)
-        step = max(1, TAKE_BYTES // row_bytes)
+        step = max(1, TAKE_BYTES // max(1, _row_bytes(self.layout.dtype, self.layout.shape)))
         current = -1
         rows: _Rows | _StreamedRows = _Rows(np.empty(0))
         for block in ids:
@@ -197,11 +193,11 @@ class FeatureReader:
         Peak memory: a block, and a row group of a Parquet chunk or a whole CSV chunk.
         """
         if self._feature.data.format.name == "parquet":
-            path, where = self._source.local_copy(self._feature.data.files[index]), self.where(index)
+            path, where = self._path(index), self.where(index)
             dtype, shape, rows = parquet_layout(path, where)
             self._check_dtype(index, dtype)
             if parquet_rows(path, where) == rows:
-                step = max(1, nbytes // max(1, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
+                step = max(1, nbytes // max(1, _row_bytes(dtype, shape)))
                 for block in parquet_blocks(path, where, step):
                     yield block.reshape(len(block), *shape)
                 return
@@ -214,7 +210,7 @@ class FeatureReader:
     def _open(self, index: int) -> _Rows | _StreamedRows:
         """Open a chunk to take ascending rows from it."""
         if self._feature.data.format.name == "parquet":
-            path, where = self._source.local_copy(self._feature.data.files[index]), self.where(index)
+            path, where = self._path(index), self.where(index)
             if parquet_rows(path, where) == self.layout.rows_per_chunk[index]:
                 step = max(1, TAKE_BYTES // max(1, int(np.prod(self.layout.shape)) * 8))
                 return _StreamedRows(parquet_blocks(path, where, step), self.layout.shape)
@@ -225,14 +221,16 @@ class FeatureReader:
         file = self._source.uri_of(self._feature.data.files[index])
         return f"{file} (feature {self._feature.name!r} of {self._feature.type_name!r}, chunk {index})"
 
+    def _path(self, index: int) -> Path:
+        return self._source.local_copy(self._feature.data.files[index])
+
     @property
     def _is_csv(self) -> bool:
         return self._feature.data.format.name == "csv"
 
     def _chunk_layout(self, index: int) -> ChunkLayout:
         if self._feature.data.format.name == "parquet":
-            path = self._source.local_copy(self._feature.data.files[index])
-            dtype, shape, rows = parquet_layout(path, self.where(index))
+            dtype, shape, rows = parquet_layout(self._path(index), self.where(index))
         else:
             values = self.read_chunk(index)
             dtype, shape, rows = values.dtype, values.shape[1:], len(values)
@@ -241,8 +239,7 @@ class FeatureReader:
 
     def read_chunk(self, index: int) -> Values:
         """Return the values of a chunk, (rows, ...); NumPy files are memory-mapped."""
-        path = self._source.local_copy(self._feature.data.files[index])
-        file_format, where = self._feature.data.format, self.where(index)
+        path, file_format, where = self._path(index), self._feature.data.format, self.where(index)
         if file_format.name == "numpy":
             values = read_numpy(path, where)
         elif file_format.name == "parquet":
@@ -263,19 +260,14 @@ class FeatureReader:
 
         A small file may claim rows that do not fit into memory. Only the footer is read.
         """
-        data = self._feature.data
-        if data.format.name != "parquet":
+        if self._feature.data.format.name != "parquet":
             return None
-        path, where = self._source.local_copy(data.files[index]), self.where(index)
-        per_chunk = self.rows_per_chunk
+        path, where, per_chunk = self._path(index), self.where(index), self.rows_per_chunk
         expected = per_chunk[index] if per_chunk and index < len(per_chunk) else self.rows
-        if (
-            parquet_rows(path, where) <= expected + PARQUET_BATCH
-            or parquet_layout(path, where)[2] <= expected
-        ):
+        if parquet_rows(path, where) <= expected + PARQUET_BATCH:
             return None
         dtype, shape, rows = parquet_layout(path, where)
-        return ChunkLayout(dtype.newbyteorder("="), shape, rows)
+        return None if rows <= expected else ChunkLayout(dtype.newbyteorder("="), shape, rows)
 
     def _check_dtype(self, index: int, dtype: np.dtype[Any]) -> None:
         if not is_supported(dtype):
@@ -344,6 +336,10 @@ class _StreamedRows:
         return np.concatenate(found)
 
 
+def _row_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
 def is_supported(dtype: np.dtype[Any]) -> bool:
     """Return whether DGL's tensor files support a dtype."""
     return dtype.kind in KINDS and dtype.itemsize <= 8
@@ -351,15 +347,15 @@ def is_supported(dtype: np.dtype[Any]) -> bool:
 
 def feature_readers(source: Store, metadata: GraphMetadata) -> dict[str, FeatureReader]:
     """Return a reader for each feature of nodes and edges, by its key (``type/name``)."""
+    kinds = (
+        (metadata.node_features, metadata.node_type_id, metadata.num_nodes, metadata.num_nodes_per_chunk),
+        (metadata.edge_features, metadata.edge_type_id, metadata.num_edges, metadata.num_edges_per_chunk),
+    )
     readers = {}
-    for feature in metadata.node_features:
-        type_id = metadata.node_type_id(feature.type_name)
-        counts = metadata.num_nodes[type_id], metadata.num_nodes_per_chunk[type_id]
-        readers[feature.key] = FeatureReader(source, feature, *counts)
-    for feature in metadata.edge_features:
-        type_id = metadata.edge_type_id(feature.type_name)
-        counts = metadata.num_edges[type_id], metadata.num_edges_per_chunk[type_id]
-        readers[feature.key] = FeatureReader(source, feature, *counts)
+    for features, id_of, counts, per_chunk in kinds:
+        for feature in features:
+            type_id = id_of(feature.type_name)
+            readers[feature.key] = FeatureReader(source, feature, counts[type_id], per_chunk[type_id])
     return readers
 
 
@@ -377,12 +373,10 @@ def types_with_feature(metadata: GraphMetadata, name: str, purpose: str) -> list
     having = {feature.type_name for feature in metadata.node_features if feature.name == name}
     if not having:
         known = [f"{feature.name!r} ({feature.type_name})" for feature in metadata.node_features]
-        names = some_of(known, 20)
+        nothing = "no such option: no node type of this graph has features"
         raise UsageError(
             f"No node type has a feature {name!r} {purpose}",
-            expected=f"one of {names}"
-            if known
-            else "no such option: no node type of this graph has features",
+            expected=f"one of {some_of(known, 20)}" if known else nothing,
         )
     return [node_type for node_type in metadata.node_types if node_type in having]
 

@@ -6,7 +6,7 @@ Files have the same bytes however the rows were divided into blocks. ``metadata.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -168,7 +168,6 @@ class ParquetFiles(ChunkFiles):
             new.path, self.schema, compression="zstd", compression_level=1, use_dictionary=False
         )
         self._waiting: list[pa.Table] = []
-
         self._count = self._bytes = 0
 
     def _append(self, part: pa.Table) -> None:
@@ -322,7 +321,9 @@ def matrix_of(column: pa.Array | pa.ChunkedArray, where: str) -> npt.NDArray[Any
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner = column.flatten()
         width = len(inner) // rows if rows else 0
-        lengths = {width} if pa.types.is_fixed_size_list(kind) else _lengths(column)
+        lengths = {width}
+        if not pa.types.is_fixed_size_list(kind):
+            lengths = set(np.unique(np.diff(column.offsets.to_numpy())).tolist())
         if len(lengths) > 1 or inner.null_count:
             raise InvalidInputError(
                 f"{where}: the lists are not rows of one matrix",
@@ -340,19 +341,9 @@ def matrix_of(column: pa.Array | pa.ChunkedArray, where: str) -> npt.NDArray[Any
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _lengths(column: pa.Array) -> set[int]:
-    offsets = column.offsets.to_numpy()
-    return set(np.unique(np.diff(offsets)).tolist())
-
-
 def open_all(files: Sequence[ChunkFiles]) -> ExitStack:
     """Return a context of several files; all of them are closed at its end."""
     stack = ExitStack()
     for file in files:
         stack.enter_context(file)
     return stack
-
-
-def feature_widths(widths: Mapping[str, int]) -> int:
-    """Return the bytes of a row of the widest feature."""
-    return max(widths.values(), default=1)

@@ -160,15 +160,10 @@ def first_sentence(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def first_blank_line(path: Path) -> int | None:
-    """Return the number of the first blank line, from 1, or None."""
-    with path.open("rb") as stream:
-        return next((number for number, line in enumerate(stream, 1) if not line.strip(b"\r\n")), None)
-
-
 def blank_line_note(path: Path) -> str:
     """Return a note about the first blank line, for messages about missing rows; empty if there is none."""
-    line = first_blank_line(path)
+    with path.open("rb") as stream:
+        line = next((number for number, text in enumerate(stream, 1) if not text.strip(b"\r\n")), None)
     return "" if line is None else f"; line {line} is blank and does not count as a row"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,8 +114,8 @@ class Buckets:
         """Open the edges of a partition. From S3 they are fetched once, into an unnamed file."""
         pieces = self.pieces(part)
         if all(self._store.is_local(piece.key) for piece in pieces):
-            paths = {piece.key: self._store.local_copy(piece.key) for piece in pieces}
-            maps = {key: _mapped(path) for key, path in paths.items()}
+            keys = {piece.key for piece in pieces}
+            maps = {key: np.memmap(self._store.local_copy(key), np.uint8, "r") for key in keys}
             return PartEdges(self.dtype, pieces, [maps[piece.key][piece.begin :] for piece in pieces])
         return PartEdges(self.dtype, pieces, self._fetched(pieces))
 
@@ -157,7 +156,3 @@ class PartEdges:
             size = 3 * piece.count * self.dtype.itemsize
             yield piece.edge_type_id, data[:size].view(self.dtype).reshape(3, piece.count)
             drop_pages(data)
-
-
-def _mapped(path: Path) -> npt.NDArray[np.uint8]:
-    return np.memmap(path, np.uint8, "r")

@@ -83,7 +83,9 @@ def _scatter_chunk(
     end = begin + rows_per_chunk[chunk]
     parts = conversion.order.assignment.parts
     counts, dtype, shape = [], np.dtype(np.float32), ()
-    for block in reader.chunk_blocks(chunk, _segment_bytes(conversion)):
+    limit = planned_memory(conversion.config.memory, MEMORY_SHARE)
+    segment = max(LEAST_BYTES, min(SEGMENT_BYTES, limit // (8 * cores())))
+    for block in reader.chunk_blocks(chunk, segment):
         dtype, shape = block.dtype.newbyteorder("<"), block.shape[1:]
         owners = parts[begin : min(begin + len(block), end)].astype(np.uint16)
         if len(owners) < len(block):
@@ -99,11 +101,6 @@ def _scatter_chunk(
             expected=f"{rows_per_chunk[chunk]}",
         )
     return {"dtype": dtype.str, "shape": list(shape), "counts": counts}
-
-
-def _segment_bytes(conversion: Conversion) -> int:
-    limit = planned_memory(conversion.config.memory, MEMORY_SHARE)
-    return max(LEAST_BYTES, min(SEGMENT_BYTES, limit // (8 * cores())))
 
 
 @dataclass(frozen=True)

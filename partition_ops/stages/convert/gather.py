@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -207,11 +207,11 @@ class _Gather:
         edges = {f.key: partial(edge_feature, f) for f in metadata.edge_features}
         return LazyColumns(
             {
-                **_known(graph.columns()),
-                **_named("node_features", {**nodes, **_known(node_trainers)}),
-                **_named("edge_features", {**edges, **_known(edge_trainers)}),
-                **_named("node_orig_ids", _known(node_ids)),
-                **_named("edge_orig_ids", _known(edge_ids)),
+                **_makers(graph.columns()),
+                **_makers({**nodes, **node_trainers}, "node_features/"),
+                **_makers({**edges, **edge_trainers}, "edge_features/"),
+                **_makers(node_ids, "node_orig_ids/"),
+                **_makers(edge_ids, "edge_orig_ids/"),
             }
         )
 
@@ -249,19 +249,15 @@ class _File:
     how: FileWriter
 
 
-Makers = dict[str, Callable[[], Column]]
+Maker = Callable[[], Column]
 
 
-def _known(columns: dict[str, Column]) -> Makers:
-    return {name: partial(_itself, column) for name, column in columns.items()}
-
-
-def _itself(column: Column) -> Column:
-    return column
-
-
-def _named(group: str, makers: Makers) -> Makers:
-    return {f"{group}/{name}": make for name, make in makers.items()}
+def _makers(columns: Mapping[str, Column | Maker], prefix: str = "") -> dict[str, Maker]:
+    """Return functions that return columns, by name with a prefix."""
+    return {
+        f"{prefix}{name}": partial(lambda known: known, column) if isinstance(column, Column) else column
+        for name, column in columns.items()
+    }
 
 
 def _taken(reader: FeatureReader, ids: Column) -> Column:

@@ -72,17 +72,15 @@ class PartitionGraph:
         nodes = len(self._order.assignment.parts)
         self._local: Ids = np.zeros(nodes, id_dtype(nodes))
         for edge_type_id, rows in self._edges:
-            self.cut_counts[edge_type_id] += self._mark(rows[0])
+            if self._config.num_hops == 0:  # no halo
+                foreign = count_foreign(rows[0], self._begin, self._end)
+            else:
+                foreign = mark_foreign(rows[0], self._begin, self._end, self._local)
+            self.cut_counts[edge_type_id] += foreign
         self.outer = outer_edges(buckets, part, self._order.starts, self._local, self._config)
         left_to = np.flatnonzero(self._local == LEFT_TO)
         self.halo: Counts = number_marked(self._local, self.num_inner)
         self.fetched = np.setdiff1d(self.halo, left_to, assume_unique=True) if len(left_to) else self.halo
-
-    def _mark(self, src: Ids) -> int:
-        """Mark halo nodes; return the number of edges that start at one."""
-        if self._config.num_hops == 0:
-            return int(count_foreign(src, self._begin, self._end))
-        return int(mark_foreign(src, self._begin, self._end, self._local))
 
     @property
     def graph_counts(self) -> Counts:
@@ -151,10 +149,14 @@ class PartitionGraph:
 
     def destinations(self, edge_type_id: int) -> Iterator[Ids]:
         """Yield local IDs of the destinations of the own edges of one type, in blocks."""
+        for rows in self._rows_of_type(edge_type_id):
+            yield rows[1]
+
+    def _rows_of_type(self, edge_type_id: int) -> Iterator[Ids]:
         for type_id, rows in self._edges:
             if type_id == edge_type_id:
                 for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
-                    yield rows[1, begin:end]
+                    yield rows[:, begin:end]
 
     def columns(self) -> dict[str, Column]:
         """Return the columns of the groups ``nodes`` and ``edges``; see `Partition`."""
@@ -167,7 +169,9 @@ class PartitionGraph:
             "nodes/part_id": Column.of(nodes.parts),
             "edges/src": self._column(lambda rows, first: self._to_local(rows[0]), SRC, self._to_local),
             "edges/dst": self._column(lambda rows, first: rows[1], DST, self._to_local),
-            "edges/new_id": self._column(self._new_edge_ids, EDGE_ID),
+            "edges/new_id": self._column(
+                lambda rows, first: np.arange(first, first + rows.shape[1]), EDGE_ID
+            ),
             "edges/orig_id": self._column(lambda rows, first: rows[2], ORIG_ID),
             "edges/type_id": types,
         }
@@ -195,25 +199,18 @@ class PartitionGraph:
         def blocks() -> Iterator[Ids]:
             for rows, first in self._rows():
                 values = make(rows, first).astype(np.int64, copy=False)
-                yield values[self._is_inner(rows[0])] if self._config.num_hops == 0 else values
+                if self._config.num_hops == 0:
+                    values = values[(rows[0] >= self._begin) & (rows[0] < self._end)]
+                yield values
             for found in self.outer.blocks(outer):
                 yield make_outer(found)
 
         return Column(np.dtype(np.int64), (self.num_edges,), blocks)
 
-    def _is_inner(self, new_ids: Ids) -> npt.NDArray[np.bool_]:
-        inner: npt.NDArray[np.bool_] = (new_ids >= self._begin) & (new_ids < self._end)
-        return inner
-
-    def _new_edge_ids(self, rows: Ids, first: int) -> Counts:
-        return np.arange(first, first + rows.shape[1])
-
     def _own_ids(self, type_id: int, count: int) -> Column:
         def blocks() -> Iterator[Ids]:
-            for edge_type_id, rows in self._edges:
-                if edge_type_id == type_id:
-                    for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
-                        yield rows[2, begin:end].astype(np.int64, copy=False)
+            for rows in self._rows_of_type(type_id):
+                yield rows[2].astype(np.int64, copy=False)
 
         return Column(np.dtype(np.int64), (count,), blocks)
 

@@ -128,7 +128,12 @@ def _forget_earlier(conversion: Conversion) -> None:
     destination = conversion.destination
     for group in _numbers(destination, SCATTER_TASK):
         forget_task(destination, f"{SCATTER_TASK}{group}")
-    parts = {part: _stays(conversion, part) for part in _numbers(destination, PART_TASK)}
+    parts = {
+        part: part.isdecimal()
+        and int(part) < conversion.num_parts
+        and conversion.gather_task(int(part)).status().done
+        for part in _numbers(destination, PART_TASK)
+    }
     if not any(parts.values()):
         forget_task(destination, CONFIG_TASK)
     for part, stays in parts.items():
@@ -140,8 +145,3 @@ def _numbers(destination: Store, task: str) -> list[str]:
     """Return the numbers, as text, of the tasks of a kind that have left records."""
     prefix = layout.record(task).removesuffix(".json")
     return [entry.key.removeprefix(prefix).removesuffix(".json") for entry in destination.list(prefix)]
-
-
-def _stays(conversion: Conversion, part: str) -> bool:
-    known = part.isdecimal() and int(part) < conversion.num_parts
-    return known and conversion.gather_task(int(part)).status().done

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -23,7 +23,7 @@ from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.artifacts.records import part_task
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import VerifiedRun, open_earlier_run, read_migration
-from partition_ops.chunked.metadata import Feature
+from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import group_of
 from partition_ops.formats.format import FileWriter, Format
@@ -173,11 +173,15 @@ def partition_digests(conversion: Conversion, graph: PartitionGraph) -> Digests:
         "edge_orig_ids": orig_eids,
     }
     trainers = read_trainers(conversion.destination, node_ids)
-    chunks = _Chunks(conversion)
-    of_nodes = [chunks.of_nodes(feature, node_ids) for feature in metadata.node_features]
+    checksums = input_checksums(conversion.destination)
+    of_nodes = [
+        _files_of(feature, checksums, _chunks_of_nodes(metadata, feature, node_ids))
+        for feature in metadata.node_features
+    ]
     if None not in of_nodes:
         found["node_features"] = _digest("node features", of_nodes, orig_nids, *trainers)
-    of_edges = [chunks.of_edges(feature) for feature in metadata.edge_features]
+    # a partition has edges of nearly all files
+    of_edges = [_files_of(feature, checksums, None) for feature in metadata.edge_features]
     if None not in of_edges:
         found["edge_features"] = _digest(
             "edge features", of_edges, orig_eids, *trainers, *[dst] * bool(trainers)
@@ -196,37 +200,27 @@ def file_digest(partition: Partition, file: FileWriter) -> str | None:
     return digests[0] if len(digests) == 1 else _digest(digests)
 
 
-class _Chunks:
-    """The files of features, by checksum."""
+def _chunks_of_nodes(
+    metadata: GraphMetadata, feature: Feature, ids: Mapping[str, Ids]
+) -> list[tuple[int, int, int]] | None:
+    """Return the files with rows of some nodes: number, first row and number of rows; None means all."""
+    counts = metadata.num_nodes_per_chunk[metadata.node_type_id(feature.type_name)]
+    if counts is None or len(counts) != len(feature.data.files) or feature.data.format.name == "csv":
+        return None  # the dtype of a CSV depends on every file
+    ends = np.cumsum(counts)
+    used = np.unique(np.searchsorted(ends, ids[feature.type_name], side="right")).tolist()
+    return [(i, int(ends[i]) - counts[i], counts[i]) for i in used]
 
-    def __init__(self, conversion: Conversion) -> None:
-        self._metadata = conversion.metadata
-        self._checksums = input_checksums(conversion.destination)
 
-    def of_nodes(self, feature: Feature, ids: Mapping[str, Ids]) -> list[Any] | None:
-        """Return the files with rows of some nodes: first row, number of rows, SHA-256; None if unknown."""
-        counts = self._metadata.num_nodes_per_chunk[self._metadata.node_type_id(feature.type_name)]
-        if counts is None or len(counts) != len(feature.data.files) or feature.data.format.name == "csv":
-            return self._all(feature)  # the dtype of a CSV depends on every file
-        ends = np.cumsum(counts)
-        used = np.unique(np.searchsorted(ends, ids[feature.type_name], side="right")).tolist()
-        return self._listed(feature, [(i, int(ends[i]) - counts[i], counts[i]) for i in used])
-
-    def of_edges(self, feature: Feature) -> list[Any] | None:
-        """Return all files: a partition has edges of nearly all of them."""
-        return self._all(feature)
-
-    def _all(self, feature: Feature) -> list[Any] | None:
-        return self._listed(feature, [(i, None, None) for i in range(len(feature.data.files))])
-
-    def _listed(self, feature: Feature, chunks: Iterable[tuple[int, Any, Any]]) -> list[Any] | None:
-        found = []
-        for index, first, rows in chunks:
-            checksum = self._checksums.get(feature.data.files[index])
-            if checksum is None:
-                return None
-            found.append([first, rows, checksum])
-        return [feature.key, feature.data.format.name, found]
+def _files_of(
+    feature: Feature, checksums: Mapping[str, str], chunks: list[tuple[int, int, int]] | None
+) -> list[Any] | None:
+    """Return some files of a feature, or all: first row, number of rows, SHA-256; None if one is unknown."""
+    keys = feature.data.files
+    listed = [(i, None, None) for i in range(len(keys))] if chunks is None else chunks
+    found = [[first, rows, checksums.get(keys[i])] for i, first, rows in listed]
+    known = all(checksum is not None for *_, checksum in found)
+    return [feature.key, feature.data.format.name, found] if known else None
 
 
 def input_checksums(destination: Store) -> dict[str, str]:

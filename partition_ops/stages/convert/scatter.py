@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from partition_ops.stages.convert.plan import Plan, read_plan
 from partition_ops.storage import Store
 from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
-from partition_ops.system.progress import Advance, NoProgress, Progress
+from partition_ops.system.progress import NoProgress, Progress
 
 SEGMENT_EDGES = 1 << 21
 LEAST_EDGES = 16
@@ -103,9 +102,16 @@ def _scatter_chunks(
     ):
         new.keep_copy = True
         new.volatile = conversion.one_process
-        scatter = _Scatter(conversion, reader, stream, index, advance)
+        most = segment_edges(conversion)
         for chunk in chunks:
-            scatter.run(chunk)
+            waiting: list[_Block] = []
+            for block in _blocks(conversion, reader, chunk, most):
+                if sum(len(other.src) for other in waiting) + len(block.src) > most:
+                    _write_segment(conversion, chunk, waiting, stream, index)
+                    waiting = []
+                waiting.append(block)
+                advance(len(block.src))
+            _write_segment(conversion, chunk, waiting, stream, index)
     task.wrote(new.get_artifact())
     task.write_json(layout.bucket_index(group), index.to_json())
     return sum(map(sum, index.counts))
@@ -122,54 +128,37 @@ def segment_edges(conversion: Conversion) -> int:
     return max(LEAST_EDGES, min(SEGMENT_EDGES, limit // (4 * cores() * EDGE_BYTES)))
 
 
-@dataclass
-class _Scatter:
-    """Scatters chunks one after the other into one object."""
+def _blocks(conversion: Conversion, reader: EdgeReader, chunk: EdgeChunk, most: int) -> Iterator[_Block]:
+    """Yield the edges of a chunk with new IDs, at most ``most`` at a time."""
+    metadata, order = conversion.metadata, conversion.order
+    edge_type = metadata.edge_types[chunk.edge_type_id]
+    src, dst = (metadata.node_offsets[metadata.node_type_id(n)] for n in (edge_type.src, edge_type.dst))
+    for block in reader.blocks(chunk):
+        for begin in range(0, len(block.src), most):
+            part = slice(begin, begin + most)
+            new_src = look_up(block.src[part], src, order.new_ids)
+            new_dst = look_up(block.dst[part], dst, order.new_ids)
+            counts = np.zeros(order.assignment.num_parts, np.int64)
+            owners = count_owners(new_dst, order.starts, counts)
+            yield _Block(block.edge_ids[part], new_src, new_dst, owners, counts)
 
-    conversion: Conversion
-    reader: EdgeReader
-    stream: BinaryIO
-    index: BucketIndex
-    advance: Advance
 
-    def run(self, chunk: EdgeChunk) -> None:
-        most = segment_edges(self.conversion)
-        waiting: list[_Block] = []
-        for block in self._blocks(chunk, most):
-            if sum(len(other.src) for other in waiting) + len(block.src) > most:
-                self._write(chunk, waiting)
-                waiting = []
-            waiting.append(block)
-            self.advance(len(block.src))
-        self._write(chunk, waiting)
-
-    def _blocks(self, chunk: EdgeChunk, most: int) -> Iterator[_Block]:
-        metadata, order = self.conversion.metadata, self.conversion.order
-        edge_type = metadata.edge_types[chunk.edge_type_id]
-        src, dst = (metadata.node_offsets[metadata.node_type_id(n)] for n in (edge_type.src, edge_type.dst))
-        for block in self.reader.blocks(chunk):
-            for begin in range(0, len(block.src), most):
-                part = slice(begin, begin + most)
-                new_src = look_up(block.src[part], src, order.new_ids)
-                new_dst = look_up(block.dst[part], dst, order.new_ids)
-                counts = np.zeros(order.assignment.num_parts, np.int64)
-                owners = count_owners(new_dst, order.starts, counts)
-                yield _Block(block.edge_ids[part], new_src, new_dst, owners, counts)
-
-    def _write(self, chunk: EdgeChunk, blocks: list[_Block]) -> None:
-        order = self.conversion.order
-        counts = np.zeros(order.assignment.num_parts, np.int64)
-        for block in blocks:
-            counts += block.counts
-        if not counts.any():
-            return
-        segment: Ids = np.empty(3 * int(counts.sum()), bucket_dtype(self.conversion.metadata))
-        done = np.zeros_like(counts)
-        for block in blocks:
-            ends = block.src, block.dst
-            split_edges(*ends, block.edge_ids, block.owners, order.starts, counts, done, segment)
-        self.stream.write(segment.data)
-        self.index.add(chunk.edge_type_id, counts)
+def _write_segment(
+    conversion: Conversion, chunk: EdgeChunk, blocks: list[_Block], stream: BinaryIO, index: BucketIndex
+) -> None:
+    order = conversion.order
+    counts = np.zeros(order.assignment.num_parts, np.int64)
+    for block in blocks:
+        counts += block.counts
+    if not counts.any():
+        return
+    segment: Ids = np.empty(3 * int(counts.sum()), bucket_dtype(conversion.metadata))
+    done = np.zeros_like(counts)
+    for block in blocks:
+        ends = block.src, block.dst
+        split_edges(*ends, block.edge_ids, block.owners, order.starts, counts, done, segment)
+    stream.write(segment.data)
+    index.add(chunk.edge_type_id, counts)
 
 
 class _Block(NamedTuple):

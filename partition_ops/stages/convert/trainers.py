@@ -50,10 +50,15 @@ def trainer_features(
             "The trainers in assignment/trainers/ are not those of the assignment",
             remedy="Run partition again.",
         )
-    of_edges = {
-        f"{edge_type}/{TRAINER}": _of_edges(graph, type_id, local)
-        for type_id, edge_type in enumerate(metadata.edge_types)
-    }
+
+    def of_type(type_id: int) -> Column:
+        def blocks() -> Iterator[Ids]:
+            for destinations in graph.destinations(type_id):
+                yield local[destinations]
+
+        return Column(np.dtype(np.int64), (int(graph.edge_counts[type_id]),), blocks)
+
+    of_edges = {f"{name}/{TRAINER}": of_type(type_id) for type_id, name in enumerate(metadata.edge_types)}
     return {f"{name}/{TRAINER}": Column.of(found) for name, found in by_type.items()}, of_edges
 
 
@@ -85,11 +90,3 @@ def _load(destination: Store, node_type: str, ids: Ids) -> Ids:
         trainers = np.load(path, mmap_mode="r", allow_pickle=False)
     found: Ids = trainers[ids].astype(np.int64)
     return found
-
-
-def _of_edges(graph: PartitionGraph, type_id: int, local: Ids) -> Column:
-    def blocks() -> Iterator[Any]:
-        for destinations in graph.destinations(type_id):
-            yield local[destinations]
-
-    return Column(np.dtype(np.int64), (int(graph.edge_counts[type_id]),), blocks)

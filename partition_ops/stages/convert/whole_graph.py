@@ -41,9 +41,6 @@ def whole_graph(conversion: Conversion, book: Book) -> WholeGraph:
 
         return Column(reader.layout.dtype, (reader.rows, *reader.layout.shape), blocks)
 
-    def edge_parts(type_id: int) -> Column:
-        return _edge_parts(conversion, book, type_id)
-
     offsets = metadata.node_offsets
     node_types, edge_types = metadata.node_types, [str(name) for name in metadata.edge_types]
 
@@ -51,6 +48,7 @@ def whole_graph(conversion: Conversion, book: Book) -> WholeGraph:
         parts = conversion.order.assignment.parts
         return _widened(parts[offsets[type_id] : offsets[type_id + 1]])
 
+    edge_parts = partial(_edge_parts, conversion, book)
     makers = {
         **{f"node_parts/{name}": partial(node_parts, type_id) for type_id, name in enumerate(node_types)},
         **{f"edge_parts/{name}": partial(edge_parts, type_id) for type_id, name in enumerate(edge_types)},
@@ -73,7 +71,7 @@ def _edge_parts(conversion: Conversion, book: Book, type_id: int) -> Column:
     name, count = str(conversion.metadata.edge_types[type_id]), conversion.metadata.num_edges[type_id]
 
     def blocks() -> Iterator[Any]:
-        owners = np.full(count, DROPPED, _part_dtype(book.num_parts))
+        owners = np.full(count, DROPPED, np.min_scalar_type(-book.num_parts))
         for part in range(book.num_parts):
             stored = reading_format(book).arrays(conversion.destination, part, group="edge_orig_ids")
             ids = stored[f"edge_orig_ids/{name}"].map(conversion.destination)
@@ -92,8 +90,3 @@ def _widened(parts: Any) -> Column:
             yield parts[begin:end].astype(np.int64)
 
     return Column(np.dtype(np.int64), (len(parts),), blocks)
-
-
-def _part_dtype(num_parts: int) -> np.dtype[Any]:
-    """Return a signed dtype for the numbers of partitions."""
-    return np.min_scalar_type(-num_parts)

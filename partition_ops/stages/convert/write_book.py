@@ -46,39 +46,31 @@ def write_book(
 def write_book_of(conversion: Conversion) -> StageResult:
     """Do what `write_book` describes."""
     _check_input(conversion)
+    metadata, destination = conversion.metadata, conversion.destination
 
     def work(writer: ArtifactWriter) -> Counters:
-        book = _make_book(conversion)
+        stats = read_all_stats(destination, conversion.num_parts)
+        book = Book(
+            graph_name=metadata.graph_name,
+            num_parts=conversion.num_parts,
+            num_hops=conversion.config.num_hops,
+            part_method=str(read_meta(destination.child(layout.ASSIGNMENT))["algo_name"]),
+            node_counts={t: tuple(part["inner_nodes"][t] for part in stats) for t in metadata.node_types},
+            edge_counts={t: tuple(part["edges"][t] for part in stats) for t in map(str, metadata.edge_types)},
+            formats=conversion.config.formats,
+        )
         writer.write_json(layout.BOOK, book.to_json())
         graph = whole_graph(conversion, book)
         for form in conversion.formats:
             for name, data in form.config_files(book).items():
                 writer.wrote(writer.destination.write_bytes(form.key(name), data))
             for name, file in form.whole_files(graph).items():
-                with (
-                    writer.destination.create(form.key(name)) as new,
-                    new.path.open("wb") as stream,
-                ):
+                with destination.create(form.key(name)) as new, new.path.open("wb") as stream:
                     file.write(stream)
                 writer.wrote(new.get_artifact())
         return {"partition_config": main_config(book), "num_parts": book.num_parts}
 
     return conversion.book_task(work).run()
-
-
-def _make_book(conversion: Conversion) -> Book:
-    metadata, destination = conversion.metadata, conversion.destination
-    stats = read_all_stats(destination, conversion.num_parts)
-    edge_types = [str(edge_type) for edge_type in metadata.edge_types]
-    return Book(
-        graph_name=metadata.graph_name,
-        num_parts=conversion.num_parts,
-        num_hops=conversion.config.num_hops,
-        part_method=str(read_meta(destination.child(layout.ASSIGNMENT))["algo_name"]),
-        node_counts={t: tuple(part["inner_nodes"][t] for part in stats) for t in metadata.node_types},
-        edge_counts={t: tuple(part["edges"][t] for part in stats) for t in edge_types},
-        formats=conversion.config.formats,
-    )
 
 
 def _check_input(conversion: Conversion) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ from partition_ops.formats.columns import StoredArray, in_group
 from partition_ops.formats.format import Format, reading_format
 from partition_ops.stages.idmap.carry_over import write_carry_over
 from partition_ops.stages.idmap.options import IdMapConfig
-from partition_ops.stages.idmap.targets import ParquetTarget, PartMapTarget, Target, VectorTarget
+from partition_ops.stages.idmap.targets import Append, id_map, part_map, vector
 from partition_ops.storage import Store
 from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads, unordered_in_threads
@@ -74,30 +73,28 @@ def export_id_maps(
     migration = read_migration(destination)
 
     def work(task: ArtifactWriter) -> Counters:
-        node_types, edge_types = metadata.node_types, [*map(str, metadata.edge_types)]
-        nodes = NODES.targets(config, task, node_types, metadata.num_nodes)
-        edges = EDGES.targets(config, task, edge_types, metadata.num_edges)
         exports = [
-            _Export(task, form, NODES.orig_ids, book.node_ranges(), nodes),
-            _Export(task, form, EDGES.orig_ids, book.edge_ranges(), edges),
+            _Export(task, form, NODES, book.node_ranges(), metadata.num_nodes),
+            _Export(task, form, EDGES, book.edge_ranges(), metadata.num_edges),
         ]
         types = [(export, name) for export in exports for name in export.totals]
         types.sort(key=lambda item: -item[0].totals[item[1]])  # the largest first
         progress_step = (progress or NoProgress()).step("Exporting ID maps", len(types), "types")
         with progress_step as advance, ExitStack() as stack:
             for export in exports:
-                export.open(stack)
+                export.open(config, stack)
             for _ in unordered_in_threads(lambda item: item[0].fill(item[1]), types):
                 advance(1)
         rows = sum(export.totals[name] for export, name in types)
         carried = {"carried_over": write_carry_over(task, metadata)} if migration else {}
         return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata), **carried}
 
+    previous = {"previous": migration["previous"]["manifest_sha256"]} if migration else {}
     return Task(
         "idmap",
         destination,
         work,
-        options={**config.options(), "dropped": dropped, **_migration_options(migration)},
+        options={**config.options(), "dropped": dropped, **previous},
         after=conversion_tasks(destination, book.num_parts),
         outputs=[f"{layout.IDMAP}/", layout.NODE_MAP, layout.EDGE_MAP],
     ).run()
@@ -121,11 +118,6 @@ def _check_types(metadata: GraphMetadata, book: Book, source: Store, destination
         )
 
 
-def _migration_options(migration: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the options of the carry-over maps; none unless the run is incremental."""
-    return {"previous": migration["previous"]["manifest_sha256"]} if migration else {}
-
-
 @dataclass(frozen=True)
 class _Kind:
     """The differences between nodes and edges: the group of columns to read, and the files to write."""
@@ -134,17 +126,6 @@ class _Kind:
     id_map: Callable[[str], str]
     vector: Callable[[str], str]
     part_map: str
-
-    def targets(
-        self, config: IdMapConfig, task: ArtifactWriter, types: Sequence[str], counts: Sequence[int]
-    ) -> list[Target]:
-        found: list[Target] = [ParquetTarget(task, name, self.id_map(name)) for name in types]
-        if config.vectors:
-            found += [VectorTarget(task, name, self.vector(name)) for name in types]
-        if config.part_maps:
-            offsets = dict(zip(types, accumulate(counts, initial=0), strict=False))
-            found.append(PartMapTarget(task, self.part_map, offsets, sum(counts)))
-        return found
 
 
 NODES = _Kind("node_orig_ids", layout.node_id_map, layout.node_id_vector, layout.NODE_MAP)
@@ -157,42 +138,51 @@ class _Export:
     Args:
         task: Knows the run.
         form: The format of the partitions.
-        group: The group of columns that holds them.
+        kind: Nodes or edges.
         ranges: By type, the half-open range of new IDs of each partition.
-        targets: The files to fill.
+        counts: Number of nodes or edges of each type in the input, in the order of ``ranges``.
 
     Attributes:
         totals: Number of IDs of each type.
     """
 
     def __init__(
-        self, task: ArtifactWriter, form: Format, group: str, ranges: Ranges, targets: list[Target]
+        self, task: ArtifactWriter, form: Format, kind: _Kind, ranges: Ranges, counts: Sequence[int]
     ) -> None:
+        self._task = task
         self._store = task.destination
         self._form = form
-        self._group = group
+        self._kind = kind
         self._ranges = ranges
-        self._targets = targets
+        self._counts = counts
         self._parts: list[dict[str, StoredArray]] = []
+        self._appends: list[Append] = []
         self.totals = {name: sum(end - begin for begin, end in found) for name, found in ranges.items()}
 
-    def open(self, stack: ExitStack) -> None:
+    def open(self, config: IdMapConfig, stack: ExitStack) -> None:
         """Open the files; they appear when the stack ends well."""
+        task, kind, totals = self._task, self._kind, self.totals
         num_parts = len(next(iter(self._ranges.values())))
         self._parts = [*map_in_threads(self._arrays, range(num_parts), workers=REQUESTS)]
-        for target in self._targets:
-            stack.enter_context(target.opened(self.totals))
+        files = [id_map(task, kind.id_map(name), name) for name in totals]
+        if config.vectors:
+            files += [vector(task, kind.vector(name), name, total) for name, total in totals.items()]
+        if config.part_maps:
+            offsets = dict(zip(totals, accumulate(self._counts, initial=0), strict=False))
+            files.append(part_map(task, kind.part_map, offsets, sum(self._counts)))
+        self._appends = [stack.enter_context(file) for file in files]
 
     def fill(self, type_name: str) -> None:
         """Write the IDs of a type; several threads may, each those of a type of its own."""
         for part, arrays in enumerate(self._parts):
             begin, end = self._ranges[type_name][part]
             orig_ids = self._orig_ids(part, type_name, arrays.get(type_name), end - begin)
-            for target in self._targets:
-                target.append(type_name, orig_ids, begin, part)
+            for append in self._appends:
+                append(type_name, orig_ids, begin, part)
 
     def _arrays(self, part: int) -> dict[str, StoredArray]:
-        return in_group(self._form.arrays(self._store, part, group=self._group), self._group)
+        group = self._kind.orig_ids
+        return in_group(self._form.arrays(self._store, part, group=group), group)
 
     def _orig_ids(
         self, part: int, type_name: str, stored: StoredArray | None, expected: int
@@ -230,19 +220,14 @@ def write_dropped_edges(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     self_loops = DroppedSelfLoops(task.destination).ids(metadata)
     dropped = DroppedEdges(task.destination).ids(metadata)
     for type_id, ids in dropped.items():
+        loops = self_loops.get(type_id, np.empty(0, np.int64))
         key = layout.dropped_edge_map(str(metadata.edge_types[type_id]))
-        _write_dropped(task, key, ids, self_loops.get(type_id, np.empty(0, np.int64)))
+        with task.destination.create(key) as new, pq.ParquetWriter(new.path, DROPPED_SCHEMA) as writer:
+            for first in range(0, len(ids), ROWS):
+                rows = ids[first : first + ROWS]
+                here = np.searchsorted(loops, rows)
+                is_loop = np.searchsorted(loops, rows, side="right") > here
+                checks = pa.array(CHECKS).take(pa.array(is_loop.astype(np.int8)))
+                writer.write_table(pa.table([rows, checks], schema=DROPPED_SCHEMA))
+        task.wrote(new.get_artifact())
     return sum(map(len, dropped.values()))
-
-
-def _write_dropped(
-    task: ArtifactWriter, key: str, ids: npt.NDArray[np.int64], self_loops: npt.NDArray[np.int64]
-) -> None:
-    with task.destination.create(key) as new, pq.ParquetWriter(new.path, DROPPED_SCHEMA) as writer:
-        for first in range(0, len(ids), ROWS):
-            rows = ids[first : first + ROWS]
-            here = np.searchsorted(self_loops, rows)
-            is_loop = np.searchsorted(self_loops, rows, side="right") > here
-            checks = pa.array(CHECKS).take(pa.array(is_loop.astype(np.int8)))
-            writer.write_table(pa.table([rows, checks], schema=DROPPED_SCHEMA))
-    task.wrote(new.get_artifact())

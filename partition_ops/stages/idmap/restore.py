@@ -209,7 +209,11 @@ class TypeMap:
             raise _no_map(run, key, self.what)
         self._path = run.local_copy(key)
         self.where = run.uri_of(key)
-        self.dropped = _count_dropped(run, edge_type)
+        self.dropped = 0
+        dropped = layout.dropped_edge_map(edge_type or "")
+        if edge_type is not None and run.exists(dropped):
+            with parquet_file(run.local_copy(dropped), run.uri_of(dropped)) as file:
+                self.dropped = int(file.metadata.num_rows)
 
     @cached_property
     def part_sizes(self) -> list[int]:
@@ -270,14 +274,6 @@ def _overlapping(file: pq.ParquetFile, begin: int, end: int) -> tuple[list[int],
     bounds = list(pairwise(accumulate(sizes, initial=0)))
     groups = [index for index, (start, stop) in enumerate(bounds) if start < end and stop > begin]
     return groups, bounds[groups[0]][0] if groups else 0
-
-
-def _count_dropped(run: Store, edge_type: str | None) -> int:
-    key = layout.dropped_edge_map(edge_type or "")
-    if edge_type is None or not run.exists(key):
-        return 0
-    with parquet_file(run.local_copy(key), run.uri_of(key)) as file:
-        return int(file.metadata.num_rows)
 
 
 def _no_map(run: Store, key: str, what: str) -> PartitionOpsError:

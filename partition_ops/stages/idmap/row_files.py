@@ -99,7 +99,10 @@ class RowFile:
             yield rows
             rows.flush()
             if suffix == ".pt":
-                _write_torch(rows, new.path)
+                import torch
+
+                with new.path.open("wb") as stream:  # torch refuses a path whose name begins with a dot
+                    torch.save(torch.from_numpy(rows), stream)
             elif suffix == ".parquet":
                 _write_parquet(rows, new.path, ids)
 
@@ -126,13 +129,6 @@ def _read_torch(path: Path, where: str) -> Values:
     return rows
 
 
-def _write_torch(rows: Values, path: Path) -> None:
-    import torch
-
-    with path.open("wb") as stream:  # torch refuses a path whose name begins with a dot
-        torch.save(torch.from_numpy(rows), stream)
-
-
 def _map_parquet(path: Path, where: str) -> Values:
     """Copy the values batch by batch into an unnamed file and map it, so that they need no memory."""
     dtype, shape, count = parquet_layout(path, where)
@@ -151,21 +147,16 @@ def _map_parquet(path: Path, where: str) -> Values:
 
 
 def _write_parquet(rows: Values, path: Path, ids: StringIds | None) -> None:
-    if ids is not None:
-        _write_with_ids(rows, path, ids)
+    """Write the column ``value``, and if there are IDs, the column ``id`` before it."""
+    step, schema = rows_at_once(rows.shape, rows.dtype), _table(rows[:0]).schema
+    if ids is None:
+        with pq.ParquetWriter(path, schema) as writer:
+            for begin in range(0, len(rows), step):
+                writer.write_table(_table(rows[begin : begin + step]))
         return
-    step = rows_at_once(rows.shape, rows.dtype)
-    with pq.ParquetWriter(path, _table(rows[:0]).schema) as writer:
-        for begin in range(0, len(rows), step):
-            writer.write_table(_table(rows[begin : begin + step]))
-
-
-def _write_with_ids(rows: Values, path: Path, ids: StringIds) -> None:
-    """Write the columns ``id`` and ``value``."""
-    begin, schema = 0, pa.schema([("id", pa.string()), *_table(rows[:0]).schema])
+    begin, schema = 0, pa.schema([("id", pa.string()), *schema])
     with pq.ParquetWriter(path, schema) as writer:
         for block in ids.blocks():
-            step = rows_at_once(rows.shape, rows.dtype)
             for first in range(0, len(block), step):
                 names = block.slice(first, step)
                 _check_rows(begin + len(names), len(rows), ids, more=True)

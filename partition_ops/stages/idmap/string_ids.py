@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.chunked.table_files import CSV_BLOCK, first_sentence, parquet_file
@@ -112,7 +111,12 @@ def _tables(store: Store, key: str) -> Iterator[pa.RecordBatch]:
     path = store.local_copy(key)
     if suffix == ".parquet":
         with parquet_file(path, where) as file:
-            yield from _parquet(file)
+            for batch in file.iter_batches(batch_size=ROWS):
+                columns = [  # dictionaries would make the types of two files differ
+                    column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+                    for column in batch.columns
+                ]
+                yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
         return
     read = pa_csv.ReadOptions(block_size=CSV_BLOCK, column_names=["id"] if suffix == ".txt" else None)
     parse = pa_csv.ParseOptions()
@@ -126,13 +130,3 @@ def _tables(store: Store, key: str) -> Iterator[pa.RecordBatch]:
     except pa.ArrowInvalid as error:
         if "Empty CSV" not in str(error):
             raise InvalidInputError(f"{where} cannot be read: {first_sentence(error)}") from error
-
-
-def _parquet(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield batches of plain columns; dictionaries would make the types of two files differ."""
-    for batch in file.iter_batches(batch_size=ROWS):
-        columns = [
-            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            for column in batch.columns
-        ]
-        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

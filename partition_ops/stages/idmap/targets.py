@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,85 +26,56 @@ DROPPED = -1
 Ids = npt.NDArray[np.int64]
 
 
-class Target(Protocol):
-    """A file that is filled while its context lasts, and appears when the context ends well.
+Append = Callable[[str, Ids, int, int], None]
+"""Adds what a partition owns of a type to a file. Several threads may call it, each with types of its own.
 
-    Several threads may append to it, each to a type of its own.
-    """
-
-    @contextmanager
-    def opened(self, totals: Mapping[str, int]) -> Iterator[None]:
-        """Open the file; ``totals`` has the number of nodes or edges of each type."""
-        yield
-
-    def append(self, type_name: str, orig_ids: Ids, begin: int, part: int) -> None:
-        """Add what a partition owns of a type.
-
-        Args:
-            type_name: The type; a target passes over those that are not its own.
-            orig_ids: (n,) int64, type-wise IDs of the input, in the order of the new IDs.
-            begin: Homogeneous new ID of the first one; those of the others follow.
-            part: The partition.
-        """
+Its arguments are the type (a file passes over types that are not its own), (n,) int64 type-wise IDs of the
+input in the order of the new IDs, the homogeneous new ID of the first one (those of the others follow), and
+the partition. Each function below yields one; its file appears when the context ends well.
+"""
 
 
-class _TypeTarget:
-    """Common part of the files of one type: where they are written, and the number of rows so far."""
+@contextmanager
+def id_map(task: ArtifactWriter, key: str, type_name: str) -> Iterator[Append]:
+    """Write the ID map of one type."""
+    count = 0
 
-    def __init__(self, task: ArtifactWriter, type_name: str, key: str) -> None:
-        self._task = task
-        self._type_name = type_name
-        self._key = key
-        self._rows = 0
-
-
-class ParquetTarget(_TypeTarget):
-    """The ID map of one type."""
-
-    @contextmanager
-    def opened(self, totals: Mapping[str, int]) -> Iterator[None]:
-        with (
-            self._task.destination.create(self._key) as new,
-            pq.ParquetWriter(new.path, SCHEMA, **ENCODING) as writer,
-        ):
-            self._writer = writer
-            yield
-        self._task.wrote(new.get_artifact())
-
-    def append(self, type_name: str, orig_ids: Ids, begin: int, part: int) -> None:
-        if type_name != self._type_name:
+    def append(name: str, orig_ids: Ids, begin: int, part: int) -> None:
+        nonlocal count
+        if name != type_name:
             return
         for first in range(0, len(orig_ids), ROWS):
             rows = orig_ids[first : first + ROWS].copy()  # in the file it may begin at any byte
             new = np.arange(begin + first, begin + first + len(rows))
-            typed = np.arange(self._rows, self._rows + len(rows))
+            typed = np.arange(count, count + len(rows))
             parts = np.full(len(rows), part, np.int32)
             columns = [number_column(numbers) for numbers in (rows, new, typed, parts)]
-            self._writer.write_table(pa.table(columns, schema=SCHEMA))
-            self._rows += len(rows)
+            writer.write_table(pa.table(columns, schema=SCHEMA))
+            count += len(rows)
+
+    with task.destination.create(key) as new, pq.ParquetWriter(new.path, SCHEMA, **ENCODING) as writer:
+        yield append
+    task.wrote(new.get_artifact())
 
 
-class VectorTarget(_TypeTarget):
-    """(n,) int64, original ID by type-wise new ID: what ``return_mapping=True`` of DGL gives for a type."""
+@contextmanager
+def vector(task: ArtifactWriter, key: str, type_name: str, total: int) -> Iterator[Append]:
+    """Write (total,) int64, original ID by type-wise new ID: what ``return_mapping=True`` of DGL returns."""
+    count = 0
 
-    @contextmanager
-    def opened(self, totals: Mapping[str, int]) -> Iterator[None]:
-        with self._task.destination.create(self._key) as new:
-            self._array = np.lib.format.open_memmap(
-                new.path, mode="w+", dtype=np.int64, shape=(totals[self._type_name],)
-            )
-            yield
-            self._array.flush()
-        self._task.wrote(new.get_artifact())
+    def append(name: str, orig_ids: Ids, begin: int, part: int) -> None:
+        nonlocal count
+        if name == type_name:
+            array[count : count + len(orig_ids)] = orig_ids
+            count += len(orig_ids)
 
-    def append(self, type_name: str, orig_ids: Ids, begin: int, part: int) -> None:
-        if type_name == self._type_name:
-            self._array[self._rows : self._rows + len(orig_ids)] = orig_ids
-            self._rows += len(orig_ids)
+    with _created_array(task, key, total) as array:
+        yield append
 
 
-class PartMapTarget:
-    """(n,) int64, partition by homogeneous ID of the input graph, as DGL's ``node_map.npy``.
+@contextmanager
+def part_map(task: ArtifactWriter, key: str, offsets: Mapping[str, int], total: int) -> Iterator[Append]:
+    """Write (total,) int64, partition by homogeneous ID of the input graph, as DGL's ``node_map.npy``.
 
     Edges that validation dropped have `DROPPED`.
 
@@ -116,23 +86,21 @@ class PartMapTarget:
         total: Number of nodes or edges of the input.
     """
 
-    def __init__(self, task: ArtifactWriter, key: str, offsets: Mapping[str, int], total: int) -> None:
-        self._task = task
-        self._key = key
-        self._offsets = offsets
-        self._total = total
-
-    @contextmanager
-    def opened(self, totals: Mapping[str, int]) -> Iterator[None]:
-        with self._task.destination.create(self._key) as new:
-            self._array = np.lib.format.open_memmap(new.path, mode="w+", dtype=np.int64, shape=(self._total,))
-            for begin in range(0, self._total, ROWS):
-                self._array[begin : begin + ROWS] = DROPPED
-            yield
-            self._array.flush()
-        self._task.wrote(new.get_artifact())
-
-    def append(self, type_name: str, orig_ids: Ids, begin: int, part: int) -> None:
-        offset = self._offsets[type_name]
+    def append(name: str, orig_ids: Ids, begin: int, part: int) -> None:
         for first in range(0, len(orig_ids), ROWS):
-            self._array[offset + orig_ids[first : first + ROWS]] = part
+            array[offsets[name] + orig_ids[first : first + ROWS]] = part
+
+    with _created_array(task, key, total) as array:
+        for begin in range(0, total, ROWS):
+            array[begin : begin + ROWS] = DROPPED
+        yield append
+
+
+@contextmanager
+def _created_array(task: ArtifactWriter, key: str, total: int) -> Iterator[Ids]:
+    """Yield a mapped array to fill."""
+    with task.destination.create(key) as new:
+        array = np.lib.format.open_memmap(new.path, mode="w+", dtype=np.int64, shape=(total,))
+        yield array
+        array.flush()
+    task.wrote(new.get_artifact())

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,17 +52,16 @@ class HalfEdges:
         self._blocks: list[tuple[int, Counts]] = []  # position of each, and its bounds
         self._room: list[tuple[Rows, Neighbours]] = []  # arrays to use again
 
-    @classmethod
-    @contextmanager
-    def in_folder(cls, folder: Path, nodes: int, shift: int) -> Iterator[HalfEdges]:
-        """Yield half-edges with a new file in a folder."""
-        with (folder / "half_edges").open("w+b", buffering=0) as stream:
-            yield cls(stream.fileno(), nodes, shift)
-
     def add(self, src: Counts, dst: Counts, src_offset: int, dst_offset: int) -> None:
         """Write a block of edges; see `split_block`."""
         bounds = np.empty(self.ranges + 1, np.int64)
-        rows, neighbours = self._take_room(2 * len(src))
+        try:
+            room = self._room.pop()  # faster than to allocate
+        except IndexError:
+            room = np.empty(0, self._rows), np.empty(0, self._neighbours)
+        if len(room[0]) < 2 * len(src):
+            room = np.empty(2 * len(src), self._rows), np.empty(2 * len(src), self._neighbours)
+        rows, neighbours = room
         split_block(src, dst, src_offset, dst_offset, self._shift, rows, neighbours, bounds)
         count = int(bounds[-1])
         with self._lock:
@@ -74,17 +70,7 @@ class HalfEdges:
             self._blocks.append((begin, bounds))
         _write_at(self._file, rows[:count], begin)
         _write_at(self._file, neighbours[:count], begin + count * rows.itemsize)
-        self._room.append((rows, neighbours))
-
-    def _take_room(self, count: int) -> tuple[Rows, Neighbours]:
-        """Return arrays of at least a size; to use old ones again is faster than to allocate."""
-        try:
-            room = self._room.pop()
-        except IndexError:
-            room = None
-        if room is None or len(room[0]) < count:
-            room = np.empty(count, self._rows), np.empty(count, self._neighbours)
-        return room
+        self._room.append(room)
 
     def nodes_of(self, number: int) -> slice:
         """Return the nodes of a range."""

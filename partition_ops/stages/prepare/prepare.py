@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -72,13 +72,6 @@ def prepare_graph(
             attributes=config.attributes,
             progress=progress,
         ).run()
-    return prepare_task(config, source, destination, progress=progress).run()
-
-
-def prepare_task(
-    config: PrepareConfig, source: Store, destination: Store, *, progress: Progress | None = None
-) -> Task:
-    """Return the task of `prepare_graph` for the format ``parhip``."""
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
     hidden = HiddenEdges(destination)
@@ -87,7 +80,7 @@ def prepare_task(
         reader = EdgeReader(source, metadata, hidden.ids(metadata))
         return _Preparation(metadata, reader, writer, progress or NoProgress()).write()
 
-    return Task(
+    task = Task(
         "prepare",
         destination,
         work,
@@ -95,6 +88,7 @@ def prepare_task(
         inputs=input_objects(source, metadata),
         outputs=[layout.PREPARED_GRAPH, layout.PREPARED_IN_DEGREES, layout.PREPARED_STATS],
     )
+    return task.run()
 
 
 class _Preparation:
@@ -120,8 +114,9 @@ class _Preparation:
     def write(self) -> Counters:
         with (
             temporary_folder() as scratch,
-            HalfEdges.in_folder(Path(scratch), self.nodes, self.shift) as dealt,
+            (Path(scratch) / "half_edges").open("w+b", buffering=0) as stream,
         ):
+            dealt = HalfEdges(stream.fileno(), self.nodes, self.shift)
             self._deal(dealt)
             self_loops = self._write_graph(dealt)
         self.writer.write_array(layout.PREPARED_IN_DEGREES, self.in_degrees)
@@ -141,18 +136,15 @@ class _Preparation:
         with self.progress.step("Splitting edges", sum(self.metadata.num_edges), "edges") as advance:
 
             def deal(chunk: EdgeChunk) -> None:
+                edge_type = self.metadata.edge_types[chunk.edge_type_id]
+                types = map(self.metadata.node_type_id, (edge_type.src, edge_type.dst))
+                first_src, first_dst = (self.metadata.node_offsets[type_id] for type_id in types)
                 for block in self.reader.blocks(chunk):
-                    dealt.add(block.src, block.dst, *self._offsets(chunk))
+                    dealt.add(block.src, block.dst, first_src, first_dst)
                     advance(len(block.src))
 
             chunks = self.reader.chunks()
             deque(map_in_threads(deal, chunks, ahead=len(chunks)), maxlen=0)
-
-    def _offsets(self, chunk: EdgeChunk) -> tuple[int, int]:
-        """Return the homogeneous IDs of the first source node and the first destination node of a chunk."""
-        edge_type = self.metadata.edge_types[chunk.edge_type_id]
-        src, dst = (self.metadata.node_type_id(name) for name in (edge_type.src, edge_type.dst))
-        return self.metadata.node_offsets[src], self.metadata.node_offsets[dst]
 
     def _write_graph(self, dealt: HalfEdges) -> int:
         """Write the graph, fill in the degrees, and return the number of self-loops."""
@@ -162,7 +154,9 @@ class _Preparation:
             stream.seek(header_bytes(self.nodes))
             waiting = 0
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
-                ranges = map_in_threads(self._sorted(dealt), range(dealt.ranges), ahead=WAITING_RANGES)
+                ranges = map_in_threads(
+                    partial(self._sorted, dealt), range(dealt.ranges), ahead=WAITING_RANGES
+                )
                 for number, (found, packed) in enumerate(ranges):
                     stream.write(packed.data)  # tofile() does not report every full disk
                     loops += found
@@ -178,17 +172,13 @@ class _Preparation:
         self.writer.wrote(new.get_artifact())
         return loops
 
-    def _sorted(self, dealt: HalfEdges) -> Callable[[int], tuple[int, Neighbours]]:
-        """Return a function that sorts a range: its number of self-loops, and its neighbours end to end."""
-
-        def sort(number: int) -> tuple[int, Neighbours]:
-            nodes = dealt.nodes_of(number)
-            rows, neighbours = dealt.read(number)
-            packed = np.empty(len(rows), f"i{self.width}")
-            unique = self.unique[nodes]
-            bits = max(self.nodes - 1, 1).bit_length()
-            found = self.in_degrees[nodes], unique, packed, digit_room(len(rows))
-            loops = sort_range(nodes.start, bits, rows, neighbours, *found)
-            return loops, packed[: unique.sum()]
-
-        return sort
+    def _sorted(self, dealt: HalfEdges, number: int) -> tuple[int, Neighbours]:
+        """Sort a range; return its number of self-loops, and its neighbours end to end."""
+        nodes = dealt.nodes_of(number)
+        rows, neighbours = dealt.read(number)
+        packed = np.empty(len(rows), f"i{self.width}")
+        unique = self.unique[nodes]
+        bits = max(self.nodes - 1, 1).bit_length()
+        found = self.in_degrees[nodes], unique, packed, digit_room(len(rows))
+        loops = sort_range(nodes.start, bits, rows, neighbours, *found)
+        return loops, packed[: unique.sum()]

@@ -159,22 +159,18 @@ def probe_partitions(
             "graph_name": graph.book.graph_name,
             "num_parts": graph.book.num_partitions(),
             "partition_config_sha256": graph.config_sha256,
-            "options": _options(config, prober),
+            "options": {
+                "node_type": prober.node_type,
+                "fanouts": list(config.fanouts),
+                "batch_size": config.batch_size,
+                "batches": config.batches,
+                "features": prober.features,
+                "seed": config.seed,
+            },
             "partitions": [{"part": one.part, **_figures([one])} for one in found],
             "total": _figures(found),
         }
     return Probed(document, found)
-
-
-def _options(config: ProbeConfig, prober: Prober) -> dict[str, Any]:
-    return {
-        "node_type": prober.node_type,
-        "fanouts": list(config.fanouts),
-        "batch_size": config.batch_size,
-        "batches": config.batches,
-        "features": prober.features,
-        "seed": config.seed,
-    }
 
 
 def _figures(found: list[TrainerFigures]) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, Normalize
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from partition_ops.artifacts.run_figures import relative_shares
-from partition_ops.stages.quality.drawing import inline_picture, picture, table
+from partition_ops.stages.quality.drawing import COLOUR, bar_chart, inline_picture, new_chart, table
 from partition_ops.stages.quality.page_sections import history_section, migration_section, probe_section
 
 Report = dict[str, Any]
@@ -55,6 +54,7 @@ def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds:
         HTML that loads nothing but these two pictures.
     """
     title = f"Partitions of {escape(report['graph_name'])}"
+    notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in report.get("notes", ()))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
@@ -62,7 +62,7 @@ def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds:
 <p class="soft">{report["num_nodes"]:,} nodes and {report["num_edges"]:,} edges in {report["num_parts"]}
 partitions</p>
 <div class="figures">{_key_figures(report)}</div>
-{_notes(report)}
+{notes}
 <h2>Nodes of each type by partition</h2>
 <p class="soft">1.00 is an equal share: the type's nodes divided by the number of partitions. Orange is
 heavier, blue is lighter.</p>
@@ -103,16 +103,10 @@ def _key_figures(report: Report) -> str:
     return "".join(f'<div class="figure"><b>{value}</b>{name}</div>' for name, value in figures.items())
 
 
-def _notes(report: Report) -> str:
-    """Return remarks on figures that look wrong but are not."""
-    return "".join(f"<p>Note: {escape(note)}.</p>" for note in report.get("notes", ()))
-
-
 def _balance_chart(report: Report) -> str:
     types, parts = report["node_types"], report["num_parts"]
     shares = np.array([relative_shares(entry["per_part"]) for entry in types.values()])
-    figure = Figure(figsize=(9, 1.2 + 0.32 * len(types)), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_chart(1.2 + 0.32 * len(types))
     ends = Normalize(1 - SPREAD, 1 + SPREAD)
     drawn = axes.imshow(shares, cmap=SHARES, aspect="auto", interpolation="none", norm=ends)
     if parts <= ANNOTATED:
@@ -130,7 +124,8 @@ def _balance_table(report: Report) -> str:
     counts = {name: entry["per_part"] for name, entry in report["node_types"].items()}
     if len(counts) > 1:
         counts["all types"] = [entry["inner_nodes"] for entry in report["partitions"]]
-    allowed = {name: entry.get("whole_nodes") for name, entry in _balance_of_types(report).items()}
+    balance = report.get("balance", {}).get("node_types", {})  # reports of earlier versions have none
+    allowed = {name: entry.get("whole_nodes") for name, entry in balance.items()}
     rows = []
     for name, per_part in counts.items():
         shares = relative_shares(per_part)
@@ -149,20 +144,13 @@ more than its share, even if that is more than the tolerance.</p>"""
     return table(["node type", "nodes", *head, "allowed share"], rows) + reason
 
 
-def _balance_of_types(report: Report) -> Report:
-    """Return ``balance`` by node type; reports of earlier versions have none."""
-    found: Report = report.get("balance", {}).get("node_types", {})
-    return found
-
-
 def _halo_chart(report: Report) -> str:
     partitions = report["partitions"]
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    axes = figure.subplots()
-    places = [entry["part"] for entry in partitions]
-    inner = [entry["inner_nodes"] for entry in partitions]
-    axes.bar(places, inner, color="#1f6f8b", label="inner")
-    halo = [entry["halo_nodes"] for entry in partitions]
+    figure, axes = new_chart(3.2)
+    places, inner, halo = (
+        [entry[key] for entry in partitions] for key in ("part", "inner_nodes", "halo_nodes")
+    )
+    axes.bar(places, inner, color=COLOUR, label="inner")
     axes.bar(places, halo, bottom=inner, color="#e0a458", label="halo")
     axes.set_xlabel("partition")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -181,11 +169,10 @@ more partitions have a hub, the more often its features are sent.</p>
 
 
 def _degree_chart(degrees: list[dict[str, Any]]) -> str:
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_chart(3.2)
     places = range(len(degrees))
     names = [f"{row['least']:,}" if row["least"] == row["most"] else f"{row['least']:,}+" for row in degrees]
-    bars = axes.bar(places, [row["replication_factor"] for row in degrees], color="#1f6f8b")
+    bars = axes.bar(places, [row["replication_factor"] for row in degrees], color=COLOUR)
     axes.bar_label(bars, [f"{row['nodes']:,}" for row in degrees], fontsize=7, rotation=30, padding=2)
     axes.set_xticks(places, names)
     axes.set_xlabel("neighbours (numbers of nodes above the bars)")
@@ -196,14 +183,7 @@ def _degree_chart(degrees: list[dict[str, Any]]) -> str:
 
 def time_chart(seconds: Mapping[str, float]) -> str:
     """Return a chart of the seconds by stage, as SVG."""
-    figure = Figure(figsize=(9, 0.7 + 0.3 * len(seconds)), layout="constrained")
-    axes = figure.subplots()
-    bars = axes.barh(list(seconds), list(seconds.values()), color="#1f6f8b")
-    axes.bar_label(bars, fmt="%.1f s", padding=3)
-    axes.invert_yaxis()
-    axes.margins(x=0.12)
-    axes.set_xlabel("seconds")
-    return picture(figure, "Seconds by stage")
+    return bar_chart(seconds, "%.1f s", "seconds", "Seconds by stage")
 
 
 def _node_table(report: Report) -> str:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from partition_ops.stages.quality.drawing import inline_picture, picture, table
+from partition_ops.stages.quality.drawing import COLOUR, bar_chart, inline_picture, table
 from partition_ops.stages.quality.history import Entry
 
 MIB = 1 << 20
@@ -119,7 +119,7 @@ def _history_chart(entries: Sequence[Entry]) -> str:
     figures = [_figures(entry) for entry in entries]
     for axes, (name, shown) in zip(rows, DRAWN.items(), strict=True):
         known = [(run, value) for run, found in enumerate(figures, 1) if (value := found[name]) is not None]
-        axes.plot([run for run, _ in known], [value for _, value in known], marker="o", color="#1f6f8b")
+        axes.plot([run for run, _ in known], [value for _, value in known], marker="o", color=COLOUR)
         axes.set_title(name, fontsize=9, loc="left")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _, shown=shown: shown(value)))
         axes.margins(y=0.25)
@@ -167,14 +167,8 @@ def probe_section(report: Mapping[str, Any], speeds: str) -> str:
 
 def speed_chart(speeds: Mapping[str, float]) -> str:
     """Return a chart of the batches a second by partition, as SVG."""
-    figure = Figure(figsize=(9, 0.7 + 0.3 * len(speeds)), layout="constrained")
-    axes = figure.subplots()
-    bars = axes.barh([f"part {part}" for part in speeds], list(speeds.values()), color="#1f6f8b")
-    axes.bar_label(bars, fmt="%.1f", padding=3)
-    axes.invert_yaxis()
-    axes.margins(x=0.12)
-    axes.set_xlabel("batches per second")
-    return picture(figure, "Batches per second by partition")
+    bars = {f"part {part}": speed for part, speed in speeds.items()}
+    return bar_chart(bars, "%.1f", "batches per second", "Batches per second by partition")
 
 
 def _sampled(options: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import Progress
 
 REPORT_VERSION = 1
-PROBED = ("options", "partitions", "total")
+PROBED = ("options", "partitions", "total")  # of quality/probe.json
 NOT_FIGURES = ("version", "previous")  # of assignment/migration.json
 Stats = dict[str, Any]
 
@@ -83,7 +83,6 @@ def _write_report(
 ) -> StageResult:
     book = read_book(destination, graph_name)
     parts = range(book.num_parts)
-    after = conversion_tasks(destination, book.num_parts)
     migration = read_migration(destination)
     probed = ["probe"] if _is_probed(destination) else []
 
@@ -98,7 +97,9 @@ def _write_report(
         report = _report(graph_name, stats, sizes)
         report["balance"] = _balance(stats, _whole_nodes(destination))
         if probed:
-            report["probe"] = _probe(destination)
+            document = destination.read_json(layout.QUALITY_PROBE)
+            check_document(document, "probe", where=destination.uri_of(layout.QUALITY_PROBE))
+            report["probe"] = {key: document[key] for key in PROBED}
         if migration is not None:
             report["migration"] = {key: migration[key] for key in migration if key not in NOT_FIGURES}
         task.write_json(layout.QUALITY_REPORT, report)
@@ -117,15 +118,13 @@ def _write_report(
             "worst_imbalance": max(entry["imbalance"] for entry in report["node_types"].values()),
         }
 
-    after = [*after, *probed, *(["partition"] if migration else [])]
-    inputs = [as_input(earlier)] if earlier else []
     return Task(
         "quality",
         destination,
         work,
         options=config.options(),
-        inputs=inputs,
-        after=after,
+        inputs=[as_input(earlier)] if earlier else [],
+        after=[*conversion_tasks(destination, len(parts)), *probed, *(["partition"] if migration else [])],
         outputs=[layout.QUALITY_REPORT, layout.QUALITY_HISTORY, layout.QUALITY_PAGE],
     ).run()
 
@@ -141,13 +140,6 @@ def _is_probed(destination: Store) -> bool:
     if not fits:
         forget_task(destination, "probe")
     return fits
-
-
-def _probe(destination: Store) -> Stats:
-    """Return the options of ``probe`` and its figures by partition and in total."""
-    document = destination.read_json(layout.QUALITY_PROBE)
-    check_document(document, "probe", where=destination.uri_of(layout.QUALITY_PROBE))
-    return {key: document[key] for key in PROBED}
 
 
 def _bytes(destination: Store, part: int, folders: list[str]) -> int:
