@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts.tasks import StageResult
-from partition_ops.stages.ingest.ingest import ingest_tables
 from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.ingest.tables_task import ingest_task
 from partition_ops.storage import open_store
 
 Rows = list[dict[str, Any]]
@@ -108,12 +108,12 @@ def write_shop(
 def ingest(folder: Path, output: Path, **more: Any) -> StageResult:
     previous = more.pop("previous", None)
     config = IngestConfig(**{"memory": 1 << 30, **more})
-    return ingest_tables(
+    return ingest_task(
         config,
         open_store(str(folder)),
         open_store(str(output)),
         previous=None if previous is None else open_store(str(previous)),
-    )
+    ).run()
 
 
 def feature(graph: Path, type_name: str, name: str, *, edges: bool = False) -> Any:

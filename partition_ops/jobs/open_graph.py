@@ -233,7 +233,7 @@ def _ingestion(
         from partition_ops.stages.ingest.libraries import saved_graph_task
 
         return saved_graph_task(config, source, target, graph_file=name)
-    from partition_ops.stages.ingest.ingest import ingest_task
+    from partition_ops.stages.ingest.tables_task import ingest_task
 
     return ingest_task(
         config,

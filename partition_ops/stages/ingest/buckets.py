@@ -96,7 +96,8 @@ class _Scatter:
     def write(self, batches: Iterable[pa.RecordBatch], begin: int, end: int, rows: int) -> list[Bucket]:
         """Write the rows of the IDs from ``begin`` to ``end`` - 1 into ranges of ``rows`` IDs."""
         begins = range(begin, max(end, begin + 1), rows)
-        ranges = [Bucket(self._path(), first, min(first + rows, end)) for first in begins]
+        paths = (self.folder / f"{number}.arrow" for number in self._numbers)
+        ranges = [Bucket(next(paths), first, min(first + rows, end)) for first in begins]
         with ExitStack() as stack:
             writers = [stack.enter_context(pa.ipc.new_file(str(one.path), self.schema)) for one in ranges]
             for table in self._gathered(batches):
@@ -138,6 +139,3 @@ class _Scatter:
                 waiting, size = [], 0
         if waiting:
             yield pa.concat_tables(waiting).combine_chunks()
-
-    def _path(self) -> Path:
-        return self.folder / f"{next(self._numbers)}.arrow"

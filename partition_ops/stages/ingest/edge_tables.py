@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.graph_file import parse_graph_file
-from partition_ops.stages.ingest.ingest import GRAPH_FILE, ingest_tables
 from partition_ops.stages.ingest.memory_graph import MemoryGraph
 from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.ingest.tables_task import GRAPH_FILE, ingest_task
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.progress import Progress
@@ -94,7 +94,7 @@ class TableGraph(MemoryGraph):
             (folder / GRAPH_FILE).write_bytes(self._document(files, files))
             source = _TablesInMemory(folder, digests)
             config = IngestConfig(graph_name=graph_name or self.graph_name)
-            return ingest_tables(config, source, destination, progress=progress)
+            return ingest_task(config, source, destination, progress=progress).run()
 
     def _document(self, node_files: Mapping[str, str], edge_files: Mapping[str, str]) -> bytes:
         """Return the ``graph.yaml`` of the tables; JSON is YAML."""

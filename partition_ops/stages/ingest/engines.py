@@ -9,6 +9,8 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError, UsageError
-from partition_ops.stages.ingest.memory_shares import MemoryShares
+from partition_ops.system.memory import memory_limit
 
 BATCH = 1 << 14  # rows
 TYPES = {  # of graph.yaml, in DuckDB's words
@@ -35,6 +37,57 @@ SPARK_SQL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
 }
+LEAST_MEMORY = 512 << 20
+PROCESS = 128 << 20  # Python and its libraries
+BLOCK_SHARE, LEAST_BLOCK, MOST_BLOCK = 32, 16 << 20, 64 << 20
+BLOCKS = 6  # blocks of rows that exist at the same time: as they came, ordered, as features, and as they go
+ENGINE_SHARE = 0.75  # of the rest; DuckDB needs more than its limit, because it does not count everything
+ENGINE_THREAD = 96 << 20  # least memory of each thread of the engine
+
+
+@dataclass(frozen=True)
+class MemoryShares:
+    """Shares of the memory of this process, in bytes.
+
+    Attributes:
+        total: All of it.
+    """
+
+    total: int
+
+    @property
+    def block(self) -> int:
+        """Rows in memory at a time."""
+        return min(max(self.total // BLOCK_SHARE, LEAST_BLOCK), MOST_BLOCK)
+
+    @property
+    def engine(self) -> int:
+        """The limit of the engine."""
+        return int((self.total - PROCESS - BLOCKS * self.block) * ENGINE_SHARE)
+
+    @property
+    def threads(self) -> int:
+        """Threads of the engine, fewer than there are processors if memory is short."""
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        return max(min(processors, self.engine // ENGINE_THREAD), 1)
+
+
+def share_memory(memory: int | None) -> MemoryShares:
+    """Return the shares of ``--memory``; by default it is a quarter of what the machine or its cgroup allows.
+
+    Raises:
+        UsageError: It is less than any table needs.
+    """
+    if memory is None:
+        return MemoryShares(max(memory_limit() // 4, LEAST_MEMORY))
+    if memory < LEAST_MEMORY:
+        raise UsageError(
+            "--memory is too small for tables",
+            found=f"{memory / (1 << 20):.0f}M",
+            expected=f"{LEAST_MEMORY >> 20}M or more, which ingest needs for tables of any size",
+            remedy=f"Set --memory {LEAST_MEMORY >> 20}M, or leave it out.",
+        )
+    return MemoryShares(memory)
 
 
 class TableEngine(ABC):
@@ -47,8 +100,7 @@ class TableEngine(ABC):
 
     def one(self, expression: ibis.Table) -> dict[str, Any]:
         """Return the only row of a small result."""
-        rows = self.rows(expression)
-        return rows[0]
+        return self.rows(expression)[0]
 
     def rows(self, expression: ibis.Table) -> list[dict[str, Any]]:
         """Return a small result."""
@@ -132,32 +184,23 @@ class DuckDB(TableEngine):
     def close(self) -> None:
         self.connection.close()
 
-    def _explained(self) -> _Explained:
-        return _Explained(self._duckdb, self.memory.total)
-
-
-class _Explained:
-    """Replaces DuckDB's errors for want of memory or disk by ours."""
-
-    def __init__(self, duckdb: Any, memory: int) -> None:
-        self.duckdb = duckdb
-        self.memory = memory
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        text = str(error)
-        streamed = isinstance(error, OSError) and "Out of Memory Error" in text  # through Arrow's stream
-        if not streamed and not isinstance(error, self.duckdb.OutOfMemoryException):
-            return
-        disk = "temp_directory" in text
-        raise StorageError(
-            f"{'Temporary disk space' if disk else 'Memory'} for joining and sorting the tables ran out",
-            found=text.splitlines()[0],
-            remedy="Set TMPDIR to a larger disk."
-            if disk
-            else f"Set --memory {2 * self.memory >> 20}M; it is {self.memory >> 20}M, which is too little.",
-        ) from error
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Replace errors for want of memory or disk."""
+        try:
+            yield
+        except (self._duckdb.OutOfMemoryException, OSError) as error:
+            text = str(error)
+            if isinstance(error, OSError) and "Out of Memory Error" not in text:  # through Arrow's stream
+                raise
+            memory, disk = self.memory.total >> 20, "temp_directory" in text
+            raise StorageError(
+                f"{'Temporary disk space' if disk else 'Memory'} for joining and sorting the tables ran out",
+                found=text.splitlines()[0],
+                remedy="Set TMPDIR to a larger disk."
+                if disk
+                else f"Set --memory {2 * memory}M; it is {memory}M, which is too little.",
+            ) from error
 
 
 class Spark(TableEngine):

@@ -137,10 +137,11 @@ def declared(feature: FeatureColumn) -> dict[str, Any]:
     return {**vars(feature), "boundaries": list(feature.boundaries)}
 
 
+@dataclass
 class ColumnWriter:
     """Fits and writes the columns of a type.
 
-    Args:
+    Attributes:
         columns: What becomes of them.
         buckets: The rows.
         writer: Takes the files.
@@ -150,23 +151,15 @@ class ColumnWriter:
         locate_ids: Returns sentences about the rows of some IDs.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        buckets: Buckets,
-        writer: GraphWriter,
-        block_bytes: int,
-        problems: list[Problem],
-        locate: Callable[[str], list[str]],
-        locate_ids: Callable[[list[int]], list[str]] = lambda ids: [],
-    ) -> None:
-        self.columns = columns
-        self.buckets = buckets
-        self.writer = writer
-        self.block_bytes = block_bytes
-        self.problems = problems
-        self.locate = locate
-        self.locate_ids = locate_ids
+    columns: Columns
+    buckets: Buckets
+    writer: GraphWriter
+    block_bytes: int
+    problems: list[Problem]
+    locate: Callable[[str], list[str]]
+    locate_ids: Callable[[list[int]], list[str]]
+
+    def __post_init__(self) -> None:
         self._nulls: dict[str, int] = {}
         self._overlaps = 0
         self._overlapping: list[int] = []
@@ -245,7 +238,9 @@ class ColumnWriter:
             if label:
                 self._look_at_labels(block, training)
             if masks:
-                self._look_at_masks(masks, begin)
+                several = np.stack([*masks.values()]).sum(axis=0) > 1
+                self._overlaps += int(several.sum())
+                self._overlapping += (begin + np.flatnonzero(several)[:SHOWN]).tolist()
             begin += len(block)
         for feature in unfitted:
             columns.transforms[feature.name].finish()
@@ -313,11 +308,6 @@ class ColumnWriter:
                 found=f"more than {MOST_CLASSES}",
                 remedy="If it is a number to predict, set task: regression.",
             )
-
-    def _look_at_masks(self, masks: Mapping[str, Mask], begin: int) -> None:
-        several = np.stack([*masks.values()]).sum(axis=0) > 1
-        self._overlaps += int(several.sum())
-        self._overlapping += (begin + np.flatnonzero(several)[:SHOWN]).tolist()
 
     def _report_nulls(self) -> None:
         for column, count in self._nulls.items():

@@ -14,7 +14,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, TableEngine
 from partition_ops.stages.ingest.features import Columns
 from partition_ops.stages.ingest.graph_file import EdgeTable
-from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of
+from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of, null_keys
 from partition_ops.stages.ingest.problems import Problem, count_of, rows_where, sentences
 from partition_ops.stages.ingest.tables import ParquetTable
 
@@ -49,21 +49,8 @@ class Findings:
             keys = table.select(key=key)
             nulls = int(self.engine.one(keys.aggregate(n=keys.key.isnull().sum()))["n"] or 0)
             if nulls:
-                rows = rows_where(
-                    source, lambda t, c=columns: key_of(t, c, True).isnull(), columns, self.duckdb
-                )
-                self.problems.append(
-                    Problem(
-                        "null_keys",
-                        name,
-                        f"{count_of(nulls, 'row')} of {source.name} (edges {name!r}) without a key in"
-                        f" {', '.join(columns)}",
-                        nulls,
-                        edge.actions["null_keys"],
-                        sentences(source, rows, columns),
-                        "Correct the rows, or leave them out with on_defect: {null_keys: drop}.",
-                    )
-                )
+                about, action = f"edges {name!r}", edge.actions["null_keys"]
+                self.problems.append(null_keys(source, columns, about, name, nulls, action, self.duckdb))
             absent = keys.filter(keys.key.notnull()).anti_join(numbered.table.select("key"), KEY)
             counts = self.engine.one(absent.aggregate(n=absent.count(), keys=absent.key.nunique()))
             if counts["n"]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.edges import EdgeReader
-from partition_ops.chunked.feature_reader import KINDS, FeatureReader, feature_readers, is_supported
+from partition_ops.chunked.feature_reader import KINDS, feature_readers, is_supported
 from partition_ops.chunked.graph_writer import DST, NODE_CHUNK, ORIG_ID, SRC, GraphWriter, rows_of_chunk
 from partition_ops.chunked.metadata import METADATA, EdgeType, load_metadata, parse_metadata
 from partition_ops.errors import InvalidInputError, some_of
@@ -299,7 +299,8 @@ def read_arrays(source: Store) -> ArrayGraph:
     for section, features in (("node", metadata.node_features), ("edge", metadata.edge_features)):
         for feature in features:
             of_name = data[section].setdefault(feature.type_name, {})
-            of_name[feature.name] = _whole(readers[feature.key])
+            rows = np.arange(readers[feature.key].rows, dtype=np.int64)
+            of_name[feature.name] = np.asarray(readers[feature.key].take(rows))
     return ArrayGraph(
         where=source.uri,
         graph_name=metadata.graph_name,
@@ -308,10 +309,6 @@ def read_arrays(source: Store) -> ArrayGraph:
         node_data=data["node"],
         edge_data=data["edge"],
     )
-
-
-def _whole(reader: FeatureReader) -> Array:
-    return np.asarray(reader.take(np.arange(reader.rows, dtype=np.int64)))
 
 
 def _joined(blocks: list[Ids]) -> Ids:

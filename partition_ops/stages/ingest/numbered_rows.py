@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC
-from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
+from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, MemoryShares, TableEngine
 from partition_ops.stages.ingest.features import BLOCK, Columns
 from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable
-from partition_ops.stages.ingest.memory_shares import MemoryShares
 from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of
 from partition_ops.stages.ingest.tables import ParquetTable
 
@@ -124,12 +123,10 @@ def _column_bytes(metadata: pq.FileMetaData, columns: list[str]) -> int:
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
         leaves = (group.column(place) for place in range(group.num_columns))
-        size += sum(leaf.total_uncompressed_size for leaf in leaves if _root(leaf.path_in_schema) in columns)
+        for leaf in leaves:
+            name = leaf.path_in_schema.removesuffix(".list.element").removesuffix(".list.item")
+            size += leaf.total_uncompressed_size if name in columns else 0
     return size
-
-
-def _root(path: str) -> str:
-    return path.removesuffix(".list.element").removesuffix(".list.item")
 
 
 def _joined_nodes(node: NodeTable, table: ibis.Table, columns: Columns, numbered: Numbered) -> ibis.Table:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from partition_ops.chunked.graph_writer import ORIG_ID, blocks_of
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, TableEngine
-from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable
+from partition_ops.stages.ingest.graph_file import GraphFile, NodeTable
 from partition_ops.stages.ingest.problems import Problem, count_of, rows_where, sentences, shown
 from partition_ops.stages.ingest.tables import ParquetTable
 
@@ -113,21 +113,21 @@ def keys_are_text(ends: Sequence[Ends]) -> bool:
     return as_text
 
 
+@dataclass(frozen=True)
 class Numbering:
     """Numbers the node types of a graph.
 
-    Args:
+    Attributes:
         engine: Joins and sorts.
         duckdb: Finds rows for messages.
         scratch: Folder for the files of keys.
         problems: Findings are appended to it.
     """
 
-    def __init__(self, engine: TableEngine, duckdb: DuckDB, scratch: Path, problems: list[Problem]) -> None:
-        self.engine = engine
-        self.duckdb = duckdb
-        self.scratch = scratch
-        self.problems = problems
+    engine: TableEngine
+    duckdb: DuckDB
+    scratch: Path
+    problems: list[Problem]
 
     def number(
         self, index: int, node: NodeTable, own: Ends | None, others: Sequence[Ends], old: Sequence[Path]
@@ -204,31 +204,25 @@ class Numbering:
         keys = own.table.select(key=key_of(own.table, own.columns, as_text))
         counts = self.engine.one(keys.aggregate(nulls=keys.key.isnull().sum(), distinct=keys.key.nunique()))
         nulls, distinct = int(counts["nulls"] or 0), int(counts["distinct"])
-        columns = ", ".join(own.columns)
         if nulls:
-            rows = rows_where(
-                own.source, lambda t: key_of(t, own.columns, True).isnull(), own.columns, self.duckdb
-            )
-            self._add(
-                "null_keys",
-                node,
-                f"{count_of(nulls, 'row')} of {own.source.name} (nodes {node.name!r}) without a key in"
-                f" {columns}",
-                nulls,
-                sentences(own.source, rows, own.columns),
-                "Correct the rows, or leave them out with on_defect: {null_keys: drop}.",
+            about, action = f"nodes {node.name!r}", node.actions["null_keys"]
+            self.problems.append(
+                null_keys(own.source, own.columns, about, node.name, nulls, action, self.duckdb)
             )
         again = own.source.rows - nulls - distinct
         if again:
-            self._add(
-                "duplicate_keys",
-                node,
-                f"{count_of(again, 'row')} of {own.source.name} (nodes {node.name!r})"
-                f" with a key in {columns} that another row has",
-                again,
-                self._duplicates(own),
-                "Remove them, or keep the first in the order of their columns with on_defect:"
-                " {duplicate_keys: drop}.",
+            self.problems.append(
+                Problem(
+                    "duplicate_keys",
+                    node.name,
+                    f"{count_of(again, 'row')} of {own.source.name} (nodes {node.name!r})"
+                    f" with a key in {', '.join(own.columns)} that another row has",
+                    again,
+                    node.actions["duplicate_keys"],
+                    self._duplicates(own),
+                    "Remove them, or keep the first in the order of their columns with on_defect:"
+                    " {duplicate_keys: drop}.",
+                )
             )
         return distinct, not again
 
@@ -270,12 +264,6 @@ class Numbering:
         sentence = f"{count_of(count, 'key')} of {node.name!r} named by edges and not in {own.source.name}"
         self.problems.append(Problem("absent_keys", node.name, sentence, count, "add", examples))
 
-    def _add(
-        self, check: str, node: NodeTable, sentence: str, count: int, examples: list[str], remedy: str
-    ) -> None:
-        action = node.actions[check]
-        self.problems.append(Problem(check, node.name, sentence, count, action, examples, remedy))
-
 
 def ends_of(
     graph: GraphFile, sources: Mapping[str, ParquetTable], tables: Mapping[str, ibis.Table]
@@ -291,8 +279,20 @@ def ends_of(
     return found
 
 
-def edge_name(edge: EdgeTable) -> str:
-    return str(edge.edge_type)
+def null_keys(
+    source: ParquetTable, columns: Sequence[str], about: str, of: str, count: int, action: str, duckdb: DuckDB
+) -> Problem:
+    """Return the finding about rows of nodes or edges without a key."""
+    rows = rows_where(source, lambda t: key_of(t, columns, True).isnull(), columns, duckdb)
+    return Problem(
+        "null_keys",
+        of,
+        f"{count_of(count, 'row')} of {source.name} ({about}) without a key in {', '.join(columns)}",
+        count,
+        action,
+        sentences(source, rows, columns),
+        "Correct the rows, or leave them out with on_defect: {null_keys: drop}.",
+    )
 
 
 def _schema(as_text: bool) -> pa.Schema:

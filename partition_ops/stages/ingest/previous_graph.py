@@ -41,7 +41,7 @@ def key_files(graph: Store, node_type: str) -> list[Path]:
 
 
 def continued_graph(graph: Store, folder: LocalStore) -> Store | None:
-    """Return the graph that an ingested graph has continued, as far as `ingest_tables` needs it.
+    """Return the graph that an ingested graph has continued, as far as `ingest_task` needs it.
 
     It may be gone, but the keys of the ingested graph begin with its keys. They are copied to ``folder``,
     with what was fitted, so that the same tables give the same graph again.

@@ -45,29 +45,28 @@ class Transform(ABC):
         self.width = width
         self.fitted = not self.fits and feature.missing != "mean"
 
-    @abstractmethod
-    def fit(self, column: pa.Array) -> None:
+    def fit(self, column: pa.Array) -> None:  # noqa: B027
         """Take a block of training rows without nulls."""
 
-    @abstractmethod
     def finish(self) -> None:
         """Called once all training rows were taken."""
+        self.fitted = True
 
-    @abstractmethod
     def state(self) -> dict[str, Any]:
         """Return what was fitted, as JSON."""
+        return {}
 
-    @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take what `state` has returned."""
+        self.fitted = True
 
     @abstractmethod
     def transform(self, column: pa.Array) -> Array:
         """Return the rows of the feature for a block without nulls."""
 
-    @abstractmethod
     def fill(self) -> Any:
         """Return the value that stands for nulls, of the column's type."""
+        return self.feature.missing
 
     def row_numbers(self) -> int:
         """Return how many numbers a row of the feature, or of its column, has."""
@@ -267,9 +266,6 @@ class OneHot(Transform):
     def row_numbers(self) -> int:
         return max(len(self.categories), 1)
 
-    def fill(self) -> Any:
-        return self.feature.missing
-
     def transform(self, column: pa.Array) -> Array:
         texts = texts_of(column, self.where)
         found = pc.index_in(texts, pa.array(self.categories, pa.string())).to_numpy(zero_copy_only=False)
@@ -283,20 +279,6 @@ class HashOf(Transform):
     """A number from 0 to ``buckets`` - 1 for each category, int64; several categories may share one."""
 
     fits = False
-
-    def fit(self, column: pa.Array) -> None: ...
-
-    def finish(self) -> None:
-        self.fitted = True
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.fitted = True
-
-    def fill(self) -> Any:
-        return self.feature.missing
 
     def transform(self, column: pa.Array) -> Array:
         encoded = texts_of(column, self.where).dictionary_encode()

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.stages.ingest.ingest import ingest_tables
 from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.ingest.tables_task import ingest_task
 from partition_ops.storage import open_store
 from tests.dying_store import DyingStore, Killed
 from tests.tables import RATINGS, USERS, contents, edges, feature, ingest, keys, write_shop
@@ -89,8 +89,8 @@ def test_a_task_that_is_done_is_not_done_again(tmp_path: Path) -> None:
 def test_a_killed_ingest_leaves_no_graph_and_is_repeated(shop: Path, tmp_path: Path, lives: int) -> None:
     tables, graph = open_store(str(shop.parent / "tables")), tmp_path / "graph"
     with pytest.raises(Killed):
-        ingest_tables(IngestConfig(memory=1 << 30), tables, DyingStore(graph, lives))
+        ingest_task(IngestConfig(memory=1 << 30), tables, DyingStore(graph, lives)).run()
     assert not (graph / "metadata.json").exists()
-    ingest_tables(IngestConfig(memory=1 << 30), tables, open_store(str(graph)))
+    ingest_task(IngestConfig(memory=1 << 30), tables, open_store(str(graph))).run()
     found = {key: data for key, data in contents(graph).items() if ".partial" not in key}
     assert found == contents(shop)

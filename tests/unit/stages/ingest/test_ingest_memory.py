@@ -12,18 +12,17 @@ import pytest
 from partition_ops.chunked import graph_writer
 from partition_ops.chunked.graph_writer import ORIG_ID, GraphWriter
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
-from partition_ops.stages.ingest import memory_shares, numbered_rows
+from partition_ops.stages.ingest import engines, numbered_rows
 from partition_ops.stages.ingest.buckets import fill_buckets
-from partition_ops.stages.ingest.engines import DuckDB
-from partition_ops.stages.ingest.memory_shares import LEAST_MEMORY, MemoryShares, share_memory
+from partition_ops.stages.ingest.engines import LEAST_MEMORY, DuckDB, MemoryShares, share_memory
 from partition_ops.storage import open_store
 from tests.tables import contents, ingest, write_shop
 
 
 def test_the_graph_does_not_depend_on_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(write_shop(tmp_path / "tables"), tmp_path / "much")
-    monkeypatch.setattr(memory_shares, "LEAST_BLOCK", 16)  # bytes: a row or two at a time
-    monkeypatch.setattr(memory_shares, "MOST_BLOCK", 16)
+    monkeypatch.setattr(engines, "LEAST_BLOCK", 16)  # bytes: a row or two at a time
+    monkeypatch.setattr(engines, "MOST_BLOCK", 16)
     monkeypatch.setattr(numbered_rows, "JOINED_SHARE", 0)  # one join at a time
     ingest(tmp_path / "tables", tmp_path / "little")
     assert contents(tmp_path / "little") == contents(tmp_path / "much")
@@ -32,9 +31,9 @@ def test_the_graph_does_not_depend_on_the_memory(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("memory", [LEAST_MEMORY, 1 << 30, 64 << 30])
 def test_the_shares_fit_into_the_memory(memory: int) -> None:
     shares = share_memory(memory)
-    used = memory_shares.PROCESS + memory_shares.BLOCKS * shares.block + shares.engine
+    used = engines.PROCESS + engines.BLOCKS * shares.block + shares.engine
     assert shares.engine > 100 << 20 and used < memory
-    assert shares.threads * memory_shares.ENGINE_THREAD <= shares.engine
+    assert shares.threads * engines.ENGINE_THREAD <= shares.engine
 
 
 def test_too_little_memory_names_the_least(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ibis
 import numpy as np
@@ -16,16 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, open_all
 from partition_ops.chunked.metadata import METADATA, check_graph_name
 from partition_ops.errors import UsageError
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
-from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine
+from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine, share_memory
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
 from partition_ops.stages.ingest.findings import Findings
-from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
-from partition_ops.stages.ingest.memory_shares import share_memory
+from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, TableFile, read_graph_file
 from partition_ops.stages.ingest.numbered_rows import NumberedRows
 from partition_ops.stages.ingest.numbering import KEY, Ends, Numbered, Numbering, ends_of
 from partition_ops.stages.ingest.options import IngestConfig
@@ -34,7 +33,7 @@ from partition_ops.stages.ingest.problems import Problem, reject
 from partition_ops.stages.ingest.table_source import OpenRoot
 from partition_ops.stages.ingest.tables import FoundTable, ParquetTable, find_table, open_table
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.store import StoredObject, json_bytes
+from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
@@ -44,7 +43,7 @@ VERSION = 1
 FOLDERS = ("edges", "node_data", "edge_data", "node_ids", "node_text", "records")
 
 
-def ingest_tables(
+def ingest_task(
     config: IngestConfig,
     source: Store,
     destination: Store,
@@ -53,8 +52,8 @@ def ingest_tables(
     previous: Store | None = None,
     open_root: OpenRoot = open_store,
     progress: Progress | None = None,
-) -> StageResult:
-    """Write a graph in the chunked format from the tables that a ``graph.yaml`` names.
+) -> Task:
+    """Return the task that writes a graph in the chunked format from the tables of a ``graph.yaml``.
 
     Nodes are numbered by their keys in ascending order, and edges by the IDs of their ends, so that the graph
     depends on the content of the tables and not on the order of rows, on the engine or on its threads.
@@ -71,7 +70,7 @@ def ingest_tables(
         progress: Shows the node and edge types that are done.
 
     Returns:
-        Counts of nodes and edges, and of findings.
+        The task; it counts nodes, edges and findings.
 
     Raises:
         InvalidInputError: ``graph.yaml`` is not valid, a table cannot be read, or tables are not a graph;
@@ -82,32 +81,10 @@ def ingest_tables(
     Peak memory of the process: ``config.memory`` (default: a quarter of what the machine or its cgroup
     allows), and 8 bytes a training row for fitted buckets. The rest goes to TMPDIR.
     """
-    return ingest_task(
-        config,
-        source,
-        destination,
-        graph_file=graph_file,
-        previous=previous,
-        open_root=open_root,
-        progress=progress,
-    ).run()
-
-
-def ingest_task(
-    config: IngestConfig,
-    source: Store,
-    destination: Store,
-    *,
-    graph_file: str = GRAPH_FILE,
-    previous: Store | None = None,
-    open_root: OpenRoot = open_store,
-    progress: Progress | None = None,
-) -> Task:
-    """Return the task of `ingest_tables`, which has the same arguments."""
     graph = read_graph_file(source, graph_file, graph_name=config.graph_name)
     check_graph_name(graph.graph_name, graph.where)
     opened = cache(open_root)
-    found = {name: find_table(table, source, opened, where) for name, table, where in _tables(graph)}
+    found = {used.name: find_table(used.table, source, opened, used.where) for used in _tables(graph)}
     _check_apart(found, destination)
     inputs = {file.identity.key: file.identity for table in found.values() for file in table.files}
     options = {**config.options(), "graph": graph.document}
@@ -119,21 +96,29 @@ def ingest_task(
         destination.delete([METADATA, *report])
         destination.delete_empty_folders("validation")
         with temporary_folder() as scratch:
-            run = _Ingestion(config, graph, found, previous, destination, writer, Path(scratch))
+            run = _Ingestion(config, graph, found, previous, writer, Path(scratch))
             return run.run(progress or NoProgress())
 
-    return Task("ingest", destination, work, options=options, inputs=sorted(inputs.values(), key=_key))
+    return Task("ingest", destination, work, options=options, inputs=[inputs[key] for key in sorted(inputs)])
 
 
-def _key(entry: StoredObject) -> str:
-    return entry.key
+def _tables(graph: GraphFile) -> list[_Used]:
+    """Return the tables of all types that have one."""
+    nodes = [_Used(n.name, n.table, n.columns, n.key, f"nodes {n.name!r}") for n in graph.nodes if n.table]
+    return nodes + [
+        _Used(str(e.edge_type), e.table, e.columns, [*e.src, *e.dst], f"edges '{e.edge_type}'")
+        for e in graph.edges
+    ]
 
 
-def _tables(graph: GraphFile) -> list[tuple[str, Any, str]]:
-    """Return name, table and description of every type that has a table."""
-    nodes = [(f"{node.name}", node.table, f"nodes {node.name!r}") for node in graph.nodes if node.table]
-    edges = [(str(e.edge_type), e.table, f"edges '{e.edge_type}'") for e in graph.edges]
-    return [*nodes, *edges]
+class _Used(NamedTuple):
+    """The table of a type, its columns that are used, those that are keys, and what messages call it."""
+
+    name: str
+    table: TableFile
+    columns: Sequence[str]
+    keys: Sequence[str]
+    where: str
 
 
 def _check_apart(found: Mapping[str, FoundTable], destination: Store) -> None:
@@ -154,43 +139,34 @@ def _check_apart(found: Mapping[str, FoundTable], destination: Store) -> None:
                 )
 
 
+@dataclass
 class _Ingestion:
     """One ingestion at work."""
 
-    def __init__(
-        self,
-        config: IngestConfig,
-        graph: GraphFile,
-        found: Mapping[str, FoundTable],
-        previous: Store | None,
-        destination: Store,
-        writer: ArtifactWriter,
-        scratch: Path,
-    ) -> None:
-        self.graph = graph
-        self.found = found
-        self.previous = previous
-        self.scratch = scratch
-        self.artifacts = writer
-        self.writer = GraphWriter(writer.destination, graph.graph_name, writer.wrote)
-        self.destination = destination
+    config: IngestConfig
+    graph: GraphFile
+    found: Mapping[str, FoundTable]
+    previous: Store | None
+    artifacts: ArtifactWriter
+    scratch: Path
+
+    def __post_init__(self) -> None:
+        self.writer = GraphWriter(self.artifacts.destination, self.graph.graph_name, self.artifacts.wrote)
         self.problems: list[Problem] = []
         self.sources: dict[str, ParquetTable] = {}
         self.tables: dict[str, ibis.Table] = {}
         self.states: dict[str, dict[str, Any]] = {"node_types": {}, "edge_types": {}}
-        self.memory = share_memory(config.memory)
-        self.engine_name = config.table_engine
-        self.before = read_manifest(previous) if previous is not None else None
-        self._stack = ExitStack()
+        self.memory = share_memory(self.config.memory)
+        self.before = read_manifest(self.previous) if self.previous is not None else None
 
     def run(self, progress: Progress) -> Counters:
-        with self._stack:
+        with ExitStack() as stack:
             self.duckdb = DuckDB(self.scratch, self.memory)
-            self._stack.callback(self.duckdb.close)
+            stack.callback(self.duckdb.close)
             self.engine: TableEngine = self.duckdb
-            if self.engine_name != "duckdb":
-                self.engine = ENGINES[self.engine_name](self.scratch, self.memory)
-                self._stack.callback(self.engine.close)
+            if self.config.table_engine != "duckdb":
+                self.engine = ENGINES[self.config.table_engine](self.scratch, self.memory)
+                stack.callback(self.engine.close)
             self.rows = NumberedRows(self.engine, self.duckdb, self.memory, self.scratch)
             self.findings = Findings(self.engine, self.duckdb, self.sources, self.tables, self.problems)
             steps = 2 * len(self.graph.nodes) + len(self.graph.edges)
@@ -231,16 +207,7 @@ class _Ingestion:
         }
 
     def _open_tables(self) -> None:
-        wanted: list[tuple[str, list[str], list[str], str]] = [
-            (node.name, node.columns, [*node.key], f"nodes {node.name!r}")
-            for node in self.graph.nodes
-            if node.table
-        ]
-        wanted += [
-            (str(e.edge_type), e.columns, [*e.src, *e.dst], f"edges '{e.edge_type}'")
-            for e in self.graph.edges
-        ]
-        for index, (name, columns, keys, where) in enumerate(wanted):
+        for index, (name, _, columns, keys, where) in enumerate(_tables(self.graph)):
             folder = self.scratch / f"table{index}"
             folder.mkdir()
             source = open_table(self.found[name], columns, keys, folder, self.duckdb, where)
@@ -253,14 +220,8 @@ class _Ingestion:
         if node.table is not None:
             own = Ends(self.sources[node.name], self.tables[node.name], node.key, f"nodes {node.name!r}")
         numbering = Numbering(self.engine, self.duckdb, self.scratch, self.problems)
-        numbered = numbering.number(index, node, own, self.ends[node.name], self._old_keys(node.name))
-        return numbered
-
-    def _old_keys(self, node_type: str) -> list[Path]:
-        """Return the files with the keys of the previous graph, if it has the type."""
-        if self.previous is None:
-            return []
-        return key_files(self.previous, node_type)
+        old = [] if self.previous is None else key_files(self.previous, node.name)
+        return numbering.number(index, node, own, self.ends[node.name], old)
 
     def _write_nodes(self, index: int, node: NodeTable, numbered: Numbered) -> None:
         """Write the keys of a type, and what its table has beside them."""
