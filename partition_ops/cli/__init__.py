@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GARBAGE = 100_000  # new objects between two searches; with Python's 700, they take most of a second
-SWITCH_SECONDS = 5e-4  # until a thread asks for the interpreter lock; Python's 5e-3 cost 2 % of a job
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,7 +24,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else [*argv]
     if argv is None:  # the process is ours
         gc.set_threshold(GARBAGE)
-        sys.setswitchinterval(SWITCH_SECONDS)
         atexit.register(_skip_last_search)
     with SignalHandler(as_json="--json" in words) as signals:
         try:

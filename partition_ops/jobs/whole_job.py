@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from partition_ops.artifacts import layout
@@ -42,7 +40,7 @@ from partition_ops.stages.validate.expectations.suites import all_suites, read_s
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import Store
 from partition_ops.storage.store import REQUESTS
-from partition_ops.system.parallel import in_idle_time, map_in_threads
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
 logger = logging.getLogger("partition_ops")
@@ -149,8 +147,7 @@ class _Job:
         self._run(write_schema, SchemaConfig(graph_name=name))
         if find_engine(self.config.engine).needs_graph:
             self._run(prepare_graph, PrepareConfig(graph_name=name))
-        with in_idle_time(_import_quality_page):
-            self._run(partition_nodes, self.config.partition, previous=self.previous)
+        self._run(partition_nodes, self.config.partition, previous=self.previous)
         published = self._is_published()
         if not published:
             self._convert()
@@ -188,9 +185,7 @@ class _Job:
 
     def _convert(self) -> None:
         config = self.config.convert
-        with ThreadPoolExecutor(1) as beside:
-            beside.submit(_import_quality_page)  # while partitions are on their way to the disk
-            convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
+        convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
 
     def _probe(self) -> None:
         from partition_ops.stages.probe.options import ProbeConfig
@@ -207,10 +202,6 @@ class _Job:
         ]
         for result in map_in_threads(lambda stage: stage(progress=self.progress), stages, workers=2):
             self._show(result)
-
-
-def _import_quality_page() -> None:
-    import_module("partition_ops.stages.quality.page")  # brings matplotlib
 
 
 def forget_unrecorded(destination: Store) -> list[str]:

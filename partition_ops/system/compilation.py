@@ -7,7 +7,6 @@ release the interpreter's lock, so that several threads can run them.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -15,7 +14,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 from numba.core import event
-from numba.np import linalg
 
 logger = logging.getLogger("partition_ops")
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -57,25 +55,6 @@ def unsigned(number: Any) -> Any:
     of one number with and one without sign would be a float.
     """
     return np.uint64(number)
-
-
-def _load_without_scipy() -> None:
-    """Import the part of numba that looks for scipy's BLAS when it is imported, and keep it from that.
-
-    The first loop of a process would import ``scipy.linalg``, which takes as long as the rest of numba's
-    start. Without it, numba imports ``scipy.linalg`` for the first loop that calls BLAS; none of ours does.
-    """
-    if not hasattr(linalg, "ensure_blas") or importlib.util.find_spec("scipy") is None:
-        return
-    ensure_blas = linalg.ensure_blas
-    linalg.ensure_blas = lambda: None
-    try:
-        importlib.import_module("numba.np.arraymath")
-    finally:
-        linalg.ensure_blas = ensure_blas
-
-
-_load_without_scipy()
 
 
 class _Announcement(event.Listener):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Generic, TypeVar, overload
 
@@ -41,34 +40,6 @@ class computed_once(Generic[R]):
 def cores() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-_for_idle_time: list[Callable[[], object]] = []
-
-
-@contextmanager
-def in_idle_time(work: Callable[[], object]) -> Iterator[None]:
-    """Do some work as soon as this process waits for a child that computes, if it does so in the block.
-
-    Args:
-        work: Prepares what is needed later anyway, such as an import. Its errors are not reported.
-    """
-    _for_idle_time.append(work)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # `use_idle_time` has started it
-            _for_idle_time.remove(work)
-
-
-def use_idle_time() -> None:
-    """Start what `in_idle_time` has left to do, in a thread; called when a child has begun to compute.
-
-    Several threads may call it at a time.
-    """
-    with suppress(IndexError):  # nothing is left
-        while True:
-            ThreadPoolExecutor(1).submit(_for_idle_time.pop())
 
 
 def map_in_threads(

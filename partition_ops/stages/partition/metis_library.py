@@ -24,7 +24,6 @@ from partition_ops.errors import EngineError
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Weights, shares, tolerances
 from partition_ops.system.memory import give_back_freed_memory
-from partition_ops.system.parallel import use_idle_time
 from partition_ops.system.signals import end_with_parent, restore_default_handlers
 
 METIS_OK = 1
@@ -131,7 +130,6 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
         finally:
             os._exit(255)
     _children.add(child)
-    use_idle_time()
     try:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except BaseException:
