@@ -138,11 +138,6 @@ class Sizes:
         return sum(self.file_bytes[key] for data in self.metadata.edges for key in data.files)
 
     @property
-    def column_bytes(self) -> int:
-        """Bytes of the columns of edge files that a whole job keeps from its first stage on."""
-        return (8 if max(self.metadata.num_nodes, default=0) <= NARROW else 16) * self.edges
-
-    @property
     def block(self) -> int:
         """Bytes of the block of edges that a core reads."""
         files = (self.file_bytes[key] for data in self.metadata.edges for key in data.files)

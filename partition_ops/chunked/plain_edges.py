@@ -1,39 +1,27 @@
-"""A fast parser of CSV files of edges whose rows are two plain numbers, and columns that later readers read.
+"""A fast parser of CSV files of edges whose rows are two plain numbers.
 
 The parser knows digits, one delimiter and line breaks. It stops at the first row with anything else, such as
 a sign, a quote or a missing field; pyarrow reads the file from there, and reports what is wrong.
-
-Columns of CSV and Parquet files are kept inside `keep_columns` only: all stages of one process then parse or
-decode a file once. They belong to one state of one file, and are removed at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from io import FileIO
-from itertools import count
 from pathlib import Path
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.metadata import FileFormat
-from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
-from partition_ops.system.temporary_folders import temporary_folder
 
 Ids = npt.NDArray[np.int64]
 Pair = tuple[Ids, Ids]
-FileState = tuple[int, ...]
 Text = npt.NDArray[np.uint8]
 ROW_BYTES = 12  # of text, about; only the size of blocks depends on it
 MOST_DIGITS = 18  # all such numbers fit into 64 bits
 NEW_LINE, RETURN, ZERO, NINE = b"\n\r09"
-NARROW = np.iinfo(np.int32).max
 
 
 class PlainRows:
@@ -150,190 +138,3 @@ def parse_rows(text: Text, delimiter: int, src: Ids, dst: Ids) -> tuple[int, int
             dst[unsigned(rows)] = second
             rows += 1
     return rows, used, True
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Two files of numbers, and the state of the file that they were parsed from."""
-
-    state: FileState
-    rows: int
-    dtype: np.dtype[Any]
-    paths: tuple[Path, Path]
-
-    def blocks(self, rows: int) -> Iterator[Pair] | None:
-        """Return blocks of (rows,) int64 sources and destinations; None if the files are gone."""
-        try:
-            stack = ExitStack()
-            streams = [stack.enter_context(path.open("rb", buffering=0)) for path in self.paths]
-        except OSError:
-            return None
-        return self._read(stack, streams, rows)
-
-    def _read(self, stack: ExitStack, streams: list[FileIO], rows: int) -> Iterator[Pair]:
-        with stack:
-            for begin in range(0, self.rows, rows):
-                size = min(rows, self.rows - begin)
-                src, dst = (_read_rows(stream, size, self.dtype) for stream in streams)
-                yield src, dst
-
-
-def _read_rows(stream: FileIO, rows: int, dtype: np.dtype[Any]) -> Ids:
-    found = np.empty(rows, dtype)
-    view, begin = memoryview(found.data).cast("B"), 0
-    while begin < len(view):
-        read = stream.readinto(view[begin:])
-        if not read:
-            raise EOFError(f"A temporary file of {rows} rows ends at byte {begin}")
-        begin += read
-    return found.astype(np.int64, copy=False)
-
-
-class NewColumns:
-    """Two files of numbers that are being written.
-
-    Args:
-        streams: The files; none if they cannot be written.
-        dtype: Of the numbers in them.
-
-    Attributes:
-        rows: Number of rows so far.
-        complete: Whether all rows of the file are there.
-    """
-
-    def __init__(self, streams: list[FileIO], dtype: np.dtype[Any]) -> None:
-        self._streams = streams
-        self._dtype = dtype
-        self.rows = 0
-        self.complete = False
-
-    def add(self, pair: Pair | None) -> None:
-        """Append (n,) int64 sources and destinations; None for rows that cannot be kept."""
-        if self._streams and (pair is None or not _append(self._streams, pair, self._dtype)):
-            self._streams = []
-        if pair is not None:
-            self.rows += len(pair[0])
-
-    def end(self) -> None:
-        """Say that these are all rows of the file."""
-        self.complete = bool(self._streams)
-
-
-class KeptColumns:
-    """Columns of files that have been parsed; usable from several threads.
-
-    Args:
-        folder: Where they are: 8 bytes an edge, 16 if a type has 2^31 nodes or more.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._numbers = count()
-        self._columns: dict[tuple[str, FileFormat], _Columns] = {}
-
-    def find(self, key: str, file_format: FileFormat, state: FileState, rows: int) -> Iterator[Pair] | None:
-        """Return the rows of a file in blocks, if they are kept and the file has not changed since."""
-        found = self._columns.get((key, file_format))
-        return found.blocks(rows) if found is not None and found.state == state else None
-
-    @contextmanager
-    def new(
-        self, key: str, file_format: FileFormat, state: FileState, path: Path, *, narrow: bool
-    ) -> Iterator[NewColumns]:
-        """Yield columns to fill; they are kept if they are complete when the context ends.
-
-        If the disk is full, or an ID does not fit, the columns are not kept.
-
-        Args:
-            key: Key of the file.
-            file_format: Its format.
-            state: Its `file_state` before anything of it was read.
-            path: Its local copy.
-            narrow: Whether all IDs fit into 32 bits.
-        """
-        dtype = np.dtype(np.int32 if narrow else np.int64)
-        number = next(self._numbers)
-        paths = self._folder / f"{number}.src", self._folder / f"{number}.dst"
-        kept = False
-        try:
-            with ExitStack() as stack:
-                columns = NewColumns(self._open(stack, paths), dtype)
-                yield columns
-            kept = columns.complete and state == file_state(path)
-        finally:
-            if not kept:
-                _remove(paths)
-        if kept:
-            self._columns[key, file_format] = _Columns(state, columns.rows, dtype, paths)
-
-    def keep(
-        self, key: str, file_format: FileFormat, state: FileState, parsed: PlainRows, *, narrow: bool
-    ) -> Iterator[Pair]:
-        """Yield the blocks of a CSV file, and keep them if all of its rows are plain; see `new`."""
-        with self.new(key, file_format, state, parsed.path, narrow=narrow) as columns:
-            for pair in parsed:
-                columns.add(pair)
-                yield pair
-            if parsed.complete:
-                columns.end()
-
-    def remove(self, key: str, file_format: FileFormat) -> None:
-        """Remove the columns of a file, which nobody reads again."""
-        found = self._columns.pop((key, file_format), None)
-        if found is not None:
-            _remove(found.paths)
-
-    def _open(self, stack: ExitStack, paths: tuple[Path, Path]) -> list[FileIO]:
-        try:
-            return [stack.enter_context(path.open("wb", buffering=0)) for path in paths]
-        except OSError:
-            return []
-
-
-def _append(streams: list[FileIO], pair: Pair, dtype: np.dtype[Any]) -> bool:
-    """Append a block; return whether it could be done."""
-    # as unsigned numbers, those below zero are the largest
-    if dtype == np.int32 and any(ids.view(np.uint64).max(initial=0) > NARROW for ids in pair):
-        return False
-    try:
-        for stream, ids in zip(streams, pair, strict=True):
-            data = memoryview(ids.astype(dtype, copy=False).data).cast("B")
-            if stream.write(data) != len(data):
-                return False
-    except OSError:
-        return False
-    return True
-
-
-def _remove(paths: tuple[Path, Path]) -> None:
-    for path in paths:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-def file_state(path: Path) -> FileState:
-    """Return what changes whenever the content of a file does: nobody can set the time of its inode."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-_KEPT: WeakKeyDictionary[Store, KeptColumns] = WeakKeyDictionary()
-
-
-@contextmanager
-def keep_columns(source: Store) -> Iterator[None]:
-    """Let the readers of a graph's edges keep the columns that they read, for readers during the block.
-
-    Disk (below ``TMPDIR``): 8 bytes an edge, 16 if a type has 2^31 nodes or more.
-    """
-    with temporary_folder() as folder:
-        _KEPT[source] = KeptColumns(Path(folder))
-        try:
-            yield
-        finally:
-            del _KEPT[source]
-
-
-def kept_columns(source: Store) -> KeptColumns | None:
-    """Return the columns that are kept of a graph; None outside `keep_columns`."""
-    return _KEPT.get(source)

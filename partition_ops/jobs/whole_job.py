@@ -13,7 +13,6 @@ from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, read_record
 from partition_ops.artifacts.tasks import StageResult, Task, check_apart
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.chunked.plain_edges import keep_columns
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.format import output_formats
 from partition_ops.jobs.estimate import check_job
@@ -128,8 +127,7 @@ class _Job:
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)
-            with keep_columns(self.source):  # of files that several stages read
-                self._stages()
+            self._stages()
         return self.results
 
     def _check_previous(self) -> None:

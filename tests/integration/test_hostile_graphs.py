@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ import pytest
 from partition_ops.artifacts import layout
 from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.chunked.plain_edges import PlainRows
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -196,22 +194,6 @@ def test_a_file_that_is_replaced_between_stages(tmp_path: Path) -> None:
     result = validate_graph(ValidateConfig(), source, destination)
     assert not result.skipped
     assert "0-0.npy changed" in result.reason
-
-
-def test_a_job_parses_each_text_file_once(tmp_path: Path) -> None:
-    layout = Layout("csv", chunks=(150, 150))
-    written = SmallGraph({"a": 400}, {"a:r:a": Edges([*range(300)], [*range(99, 399)], layout)})
-    source = open_store(str(written.write(tmp_path / "graph")))
-    opened: list[Path] = []
-    parse = PlainRows.__iter__
-
-    def count(parsed: PlainRows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        opened.append(parsed.path)
-        return parse(parsed)
-
-    with patch.object(PlainRows, "__iter__", count):
-        run_job(replace(CONFIG, engine="two-level"), source, open_store(str(tmp_path / "out")))
-    assert len(opened) == len({*opened}) == 2
 
 
 def test_a_full_disk_in_the_search_for_duplicates(tmp_path: Path) -> None:

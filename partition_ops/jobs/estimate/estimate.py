@@ -195,7 +195,7 @@ def _whole(found: tuple[StageEstimate, ...], sizes: Sizes, machine: Machine) -> 
         mapped=memory - held,
         output=sum(stage.output for stage in found),
         scratch=sum(stage.scratch for stage in found),
-        temporary=max(stage.temporary for stage in found) + sizes.column_bytes,
+        temporary=max(stage.temporary for stage in found),
         cache=max(cache, source),
         seconds=sum(stage.seconds for stage in found) - ONE_PROCESS,
     )
@@ -262,7 +262,7 @@ def _find_shortages(
         for stage in found
         if stage.stage not in done and stage.held > room.memory
     ]
-    return (*short, *_disks(found, room, done, present, sizes.column_bytes))
+    return (*short, *_disks(found, room, done, present))
 
 
 def _find_warnings(sizes: Sizes, found: Sequence[StageEstimate], room: Room) -> tuple[str, ...]:
@@ -296,16 +296,16 @@ def _few_of_a_type(num_parts: int, metadata: GraphMetadata) -> list[str]:
 
 
 def _disks(
-    found: Sequence[StageEstimate], room: Room, done: frozenset[str], present: int, columns: int
+    found: Sequence[StageEstimate], room: Room, done: frozenset[str], present: int
 ) -> tuple[Shortage, ...]:
     """Return the disks that fill up, at the stage that needs most.
 
-    Output and scratch stay, and so do the columns of text files; temporary files last as long as their stage.
+    Output and scratch stay; temporary files last as long as their stage.
     """
     kept, most = -present, []
     for stage in found:
         kept += stage.output + stage.scratch
-        passing = 0 if stage.stage in done else stage.temporary + stage.cache + columns
+        passing = 0 if stage.stage in done else stage.temporary + stage.cache
         most.append((stage.stage, max(kept, 0), passing))
     short = []
     if room.output is not None:
