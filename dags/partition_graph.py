@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup
 from graph_partitioning.operators.convert import (
@@ -49,7 +50,7 @@ from graph_partitioning.operators.lock import (
 )
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.prepare import PrepareGraphOperator
-from graph_partitioning.operators.probe import ProbePartitionsOperator
+from graph_partitioning.operators.probe import ProbePartitionsOperator, RunStageOperator
 from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.retain import RetainRunsOperator
@@ -58,6 +59,7 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.options import Approval, Retention, form, planned_templates, templates
 from graph_partitioning.pods import pod
 
+from partition_ops.artifacts.stage import other_stages
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.ingest.options import IngestConfig
@@ -145,7 +147,7 @@ with DAG(
     probe = ProbePartitionsOperator(task_id="probe", enabled="{{ params.probe }}", **pod("probe"))
     quality = ReportQualityOperator(task_id="quality", trigger_rule="none_failed", **pod("quality"))
     gate = QualityGateOperator(task_id="gate", **templates(Gate, Approval))
-    publish = PublishRunOperator(task_id="publish")
+    publish = PublishRunOperator(task_id="publish", trigger_rule="none_failed")
     retain = RetainRunsOperator(task_id="retain", **templates(Retention))
     release = ReleaseGraphOperator(task_id="release").as_teardown(setups=lock)
 
@@ -153,3 +155,21 @@ with DAG(
     probe >> quality
     quality >> gate
     [idmap, gate] >> publish >> retain >> release
+
+    done: dict[str, Any] = {
+        **{task.task_id: task for task in (validate, schema, prepare, partition, idmap, probe, quality)},
+        "convert": convert,
+    }
+    for stage in other_stages():  # of other packages
+        options = templates(stage.config)
+        done[stage.name] = RunStageOperator(
+            task_id=stage.name,
+            trigger_rule="none_failed",
+            stage=stage.name,
+            stage_options=options,
+            enabled=options.get(stage.optional, True),
+            **pod(stage.name),
+        )
+        lock >> done[stage.name] >> publish
+        for name in stage.after:
+            done[name] >> done[stage.name]

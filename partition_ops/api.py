@@ -4,47 +4,23 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from partition_ops.artifacts import layout
-from partition_ops.artifacts.book import read_book
-from partition_ops.artifacts.latest import run_at
-from partition_ops.artifacts.tasks import StageResult
 from partition_ops.errors import one_of
-from partition_ops.formats.format import main_config
 from partition_ops.jobs.open_graph import open_graph
 from partition_ops.jobs.options import RunConfig
-from partition_ops.jobs.whole_job import run_job
+from partition_ops.jobs.whole_job import RunResult as RunResult
+from partition_ops.jobs.whole_job import run_graph
 from partition_ops.options.declare import options_of
 from partition_ops.options.values import build
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local_store import check_folder
 from partition_ops.system.memory_guard import bounded_memory
 from partition_ops.system.progress import Progress
 from partition_ops.verification import VerifyReport, check_finished, verify_output
 
 if TYPE_CHECKING:
     from partition_ops.stages.ingest.memory_graph import MemoryGraph
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """The result of `run`.
-
-    Attributes:
-        output: URI of the output.
-        partition_config: URI of the file that the first output format is loaded by: for ``dgl``,
-            ``partitions/<graph>.json``.
-        tasks: The result of each task, in the order in which they ended.
-        quality: The content of ``quality/report.json``.
-    """
-
-    output: str
-    partition_config: str
-    tasks: tuple[StageResult, ...]
-    quality: dict[str, Any]
 
 
 def run(
@@ -98,32 +74,16 @@ def run(
         >>> result.quality["edge_cut"]["fraction"]
     """
     config = _config(num_parts=num_parts, **options)
-    with bounded_memory(config.memory), ExitStack() as stack:
-        destination = _open(output, storage, stack)
-        check_folder(destination)
-        earlier = None if previous is None else _open_run(previous, storage, stack)
-        source = stack.enter_context(
-            open_graph(
-                _input(input),
-                storage,
-                output=destination,
-                previous=earlier,
-                config=config.ingest,
-                data_docs=config.validate.data_docs,
-                progress=progress,
-            )
-        )
-        results = run_job(
+    with bounded_memory(config.memory):
+        return run_graph(
             config,
-            source,
-            destination,
-            expectations=None if expectations is None else _open(expectations, storage, stack),
-            previous=earlier,
+            _input(input),
+            os.fspath(output),
+            settings=storage,
+            expectations=None if expectations is None else os.fspath(expectations),
+            previous=None if previous is None else os.fspath(previous),
             progress=progress,
         )
-        quality = destination.read_json(layout.QUALITY_REPORT)
-        partition_config = destination.uri_of(main_config(read_book(destination)))
-        return RunResult(destination.uri, partition_config, tuple(results), quality)
 
 
 def verify(
@@ -183,8 +143,3 @@ def _config(**options: Any) -> RunConfig:
 
 def _open(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:
     return stack.enter_context(open_store(os.fspath(location), settings))
-
-
-def _open_run(location: str | Path, settings: StorageSettings | None, stack: ExitStack) -> Store:
-    """Open an output, or the newest published run below the root of a graph's runs."""
-    return _open(run_at(_open(location, settings, stack)), settings, stack)

@@ -44,20 +44,8 @@ QUALITY_HISTORY = "quality/history.json"
 QUALITY_PROBE = "quality/probe.json"
 
 SCRATCH = "scratch"
-FOLDERS = (
-    "validation",
-    "schema",
-    "prepare",
-    "assignment",
-    "convert",
-    "partitions",
-    "formats",
-    "idmap",
-    "quality",
-    "records",
-)
-# everything directly below an output's root that a run writes or removes
-OURS = {*FOLDERS, SCRATCH, MANIFEST, BEGINNING, LOCK, MARKER}
+# directly below an output's root, in addition to the folders of the stages (see `stage`)
+OURS = {SCRATCH, MANIFEST, BEGINNING, LOCK, MARKER}
 RECORDS = "records"
 TIMES = "records/seconds.svg"  # a picture of the times in the records
 SPEEDS = "records/batches.svg"  # a picture of the speed that the probe recorded

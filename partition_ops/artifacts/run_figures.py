@@ -8,11 +8,9 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import read_record
+from partition_ops.artifacts.stage import job_stages
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
-
-SUMMED = {"convert-scatter": "scatter", "convert-part": "gather"}  # tasks with a number behind their name
-STAGES = ("validate", "schema", "prepare", "partition", "scatter", "gather", "idmap")
 
 
 def summary(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,16 +30,22 @@ def summary(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def seconds_by_stage(destination: Store) -> dict[str, float]:
-    """Return the seconds of the tasks done so far; scatter and gather are sums over their tasks."""
+    """Return the seconds of the tasks done so far, by their names in figures, in the order of the stages.
+
+    Those of scatter and gather are sums over their tasks.
+    """
+    kinds = {kind.name: kind.seconds for stage in job_stages() for kind in stage.all_tasks if kind.seconds}
     found: dict[str, float] = {}
     for entry in destination.list(f"{layout.RECORDS}/"):
         task, suffix = entry.key.removeprefix(f"{layout.RECORDS}/").rsplit(".", 1)
         if suffix != "json":
             continue
-        name = SUMMED.get(task.rstrip("0123456789"), task)
+        name = kinds.get(task) or kinds.get(task.rstrip("0123456789"))
+        if name is None:
+            continue
         with suppress(InvalidInputError):  # records are not artifacts: a broken one has no time
             found[name] = found.get(name, 0.0) + read_record(destination, task)["seconds"]
-    return {name: round(found[name], 3) for name in STAGES if name in found}
+    return {name: round(found[name], 3) for name in kinds.values() if name in found}
 
 
 def relative_shares(per_part: Sequence[int]) -> list[float]:

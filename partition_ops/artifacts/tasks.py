@@ -48,6 +48,7 @@ from partition_ops.artifacts.records import (
     read_records,
     stored_objects,
 )
+from partition_ops.artifacts.stage import is_ours, stage_of_task
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
@@ -252,7 +253,11 @@ class Task:
             self.destination.delete([layout.MANIFEST])  # the run is not finished any more
         forget_task(self.destination, self.name)
         began = time.monotonic()
-        with at_work(self.name), self.destination.background_uploads() as store:
+        stage = stage_of_task(self.name)
+        with (
+            at_work(self.name, stage.remedy if stage else ""),
+            self.destination.background_uploads() as store,
+        ):
             writer = ArtifactWriter(store, self.outputs)
             counters = self.work(writer)
         give_back_freed_memory()
@@ -423,7 +428,7 @@ def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> N
     root = f"{destination.canonical_uri}/"
     for key in (METADATA, *metadata.files()):
         place = f"{source.canonical_uri}/{key}"
-        if place.startswith(root) and place.removeprefix(root).split("/")[0] in layout.OURS:
+        if place.startswith(root) and is_ours(place.removeprefix(root)):
             raise UsageError(
                 "A file of the input lies where the output is written",
                 found=source.uri_of(key),

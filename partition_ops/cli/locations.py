@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from partition_ops.artifacts import layout
-from partition_ops.errors import UsageError
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
-from partition_ops.storage.uris import check_spelling, split_uri
 from partition_ops.system.progress import terminal_progress
 
 logger = logging.getLogger("partition_ops")
@@ -155,31 +152,3 @@ def open_run(uri: str, arguments: argparse.Namespace) -> Store:
     with open_store(uri, settings(arguments)) as store:
         found = run_at(store)
     return open_store(found, settings(arguments))
-
-
-def split_file_uri(uri: str, option: str) -> tuple[str, str]:
-    """Return the root and the key of one file.
-
-    Raises:
-        UsageError: The URI names a folder, or is misspelt.
-    """
-    check_spelling(uri)
-    folder, name = split_uri(uri)
-    if not name or folder.endswith(":/"):  # s3://bucket
-        raise UsageError(
-            f"{option} names no file", found=repr(uri), expected="a local path or s3://bucket/key"
-        )
-    return folder, name
-
-
-def local_folder(text: str, option: str) -> Path:
-    """Return the path of a folder that can only be local.
-
-    Raises:
-        UsageError: The text is empty or a URI.
-    """
-    with suppress(UsageError):
-        check_spelling(text)
-        if text and "://" not in text:
-            return Path(text)
-    raise UsageError(f"{option} is no local folder", found=repr(text))

@@ -17,8 +17,6 @@ from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
 
 SHOWN = 3
-OPTIONS_OF = {"partition": "partition", "convert": "convert-plan", "validate": "validate"}
-"""Tasks whose records have the options of a stage."""
 IGNORED_OPTIONS = {"graph_name", "data_docs", "memory"}
 """Options that do not affect the partitions, or only identify the graph."""
 
@@ -103,11 +101,11 @@ def find_changes(source: Store, run: Store, *, wanted: RunConfig | None = None) 
 def _other_options(before: Mapping[str, Mapping[str, Any]], wanted: RunConfig) -> list[str]:
     """Return the options that differ; options that the run did not have are ignored."""
     differ = []
-    for stage, task in OPTIONS_OF.items():
-        then = before.get(task, {})
-        for name, value in getattr(wanted, stage).options().items():
+    for stage in filter(wanted.takes_options_of, wanted.stages()):
+        then = before.get(stage.all_tasks[0].name, {})
+        for name, value in wanted.of(stage.config).options().items():
             if name in then and name not in IGNORED_OPTIONS and _plain(then[name]) != _plain(value):
-                differ.append(f"{stage}.{name}: {_plain(then[name])} -> {_plain(value)}")
+                differ.append(f"{stage.name}.{name}: {_plain(then[name])} -> {_plain(value)}")
     return differ
 
 

@@ -16,17 +16,19 @@ from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.chunked.metadata import METADATA
-from partition_ops.errors import ConflictError, InvalidInputError
+from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.formats.parmetis.graph_store import as_graph
+from partition_ops.stages.idmap.options import OwnIds, RemapConfig
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import sha256_of
-from partition_ops.storage.uris import split_uri
+from partition_ops.storage.uris import split_file_uri, split_uri
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 if TYPE_CHECKING:
+    from partition_ops.stages.idmap.string_ids import StringIds
     from partition_ops.stages.ingest.memory_graph import MemoryGraph
 
 Opener = Callable[[str], Store]
@@ -244,3 +246,33 @@ def _ingestion(
         open_root=opened,
         progress=progress,
     )
+
+
+def open_own_ids(
+    own: OwnIds, config: RemapConfig, opened: Opener, ingested: Callable[[], Store]
+) -> StringIds | None:
+    """Return the user's own IDs that the options name; None if they name none.
+
+    Args:
+        own: The options.
+        config: Which type.
+        opened: Opens the store of a root, and closes it when the IDs have been read.
+        ingested: Opens the graph that the run has made of tables, which a GRAPH.yaml stands for.
+
+    Raises:
+        UsageError: The files are in several folders, or are not named right.
+        InvalidInputError: The graph has no own IDs of the type.
+    """
+    from partition_ops.stages.idmap.string_ids import StringIds, ids_of_input
+
+    if own.ids_from:
+        source = ingested() if is_graph_file(own.ids_from) else opened(own.ids_from)
+        return ids_of_input(
+            source, config.node_type or config.edge_type or "", edges=config.node_type is None
+        )
+    if not own.ids:
+        return None
+    roots, keys = zip(*(split_file_uri(uri, "--ids") for uri in own.ids), strict=True)
+    if len(set(roots)) > 1:
+        raise UsageError("The files of --ids are in several folders", found=", ".join(sorted(set(roots))))
+    return StringIds(opened(roots[0]), keys, own.ids_column)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, make_dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from partition_ops.artifacts.stage import Stage, job_stages, other_stages
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import Options, StageConfig, option, option_group
+from partition_ops.options.declare import Options, StageConfig, groups, option, option_group
 from partition_ops.options.values import parse_size, parse_time
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
@@ -15,15 +16,23 @@ from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ValidateConfig
 
-Stage = TypeVar("Stage", bound=StageConfig)
+Config = TypeVar("Config", bound=StageConfig)
+# the options of stages of other packages: a group for each
+OtherStages = make_dataclass(
+    "OtherStages",
+    [(one.name.replace("-", "_"), one.config, option_group(one.config)) for one in other_stages()],
+    bases=(Options,),
+    frozen=True,
+    kw_only=True,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
     """Options of the whole job: those of the stages, and its own.
 
-    The stages' options are inherited, so that a stage declares each of them once. `ingest`, `validate`,
-    `partition` and `convert` are the configurations of the stages. ``docs/options.md`` describes every
+    The stages' options are inherited, or in a group if another package has the stage, so that a stage
+    declares each of them once. `of` returns the configuration of a stage. ``docs/options.md`` describes every
     option.
     """
 
@@ -62,6 +71,7 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
         form=None,
     )
     gate: Gate = option_group(Gate)
+    others: Any = option_group(OtherStages)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,30 +85,51 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
     @property
     def ingest(self) -> IngestConfig:
         """The options of ``ingest``."""
-        return self._of(IngestConfig)
+        return self.of(IngestConfig)
 
     @property
     def validate(self) -> ValidateConfig:
         """The options of ``validate``."""
-        return self._of(ValidateConfig)
+        return self.of(ValidateConfig)
 
     @property
     def partition(self) -> PartitionConfig:
         """The options of ``partition``."""
-        return self._of(PartitionConfig)
+        return self.of(PartitionConfig)
 
     @property
     def convert(self) -> ConvertConfig:
         """The options of ``convert``."""
-        return self._of(ConvertConfig)
+        return self.of(ConvertConfig)
 
-    def options(self) -> dict[str, Any]:
-        """Return what the results of the stages depend on, as JSON, by stage."""
-        stages = {"validate": self.validate, "partition": self.partition, "convert": self.convert}
-        return {name: config.options() for name, config in stages.items()}
+    @property
+    def needs_graph(self) -> bool:
+        """Whether the engine reads the graph that ``prepare`` writes."""
+        from partition_ops.stages.partition.engine import find_engine  # imports what engines need
 
-    def _of(self, stage: type[Stage]) -> Stage:
-        return stage(**{field.name: getattr(self, field.name) for field in fields(stage)})
+        return find_engine(self.engine).needs_graph
+
+    def of(self, config: type[Config]) -> Config:
+        """Return the configuration of a stage; options that a job does not take have their defaults."""
+        for field in fields(OtherStages):
+            if field.type is config:
+                own: Config = replace(getattr(self.others, field.name), graph_name=self.graph_name)
+                return own
+        shared = {"graph_name", *groups(config)}
+        taken = (one.name for one in fields(config) if isinstance(self, config) or one.name in shared)
+        return config(**{name: getattr(self, name) for name in taken})
+
+    def takes_options_of(self, stage: Stage) -> bool:
+        """Return whether the job takes the options of a stage."""
+        return isinstance(self, stage.config) or stage in other_stages()
+
+    def stages(self) -> list[Stage]:
+        """Return the stages of the job, in their order."""
+        return [stage for stage in job_stages() if not stage.optional or self._wants(stage)]
+
+    def _wants(self, stage: Stage) -> bool:
+        own = self.of(stage.config)
+        return bool(getattr(own if hasattr(own, stage.optional) else self, stage.optional))
 
 
 def _days(value: timedelta) -> str:

@@ -10,17 +10,17 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.latest import latest_run, read_beginning
 from partition_ops.artifacts.lock import read_lock
+from partition_ops.artifacts.stage import is_ours, job_stages, written_folders
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RetentionConfig
 from partition_ops.stages.publish.run_index import leave_out, run_name
 from partition_ops.storage import Store, StoredObject
 
-MARKS = {  # written first, removed last: a folder without any of them is not a run
-    layout.MARKER,
-    layout.BEGINNING,
-    layout.VALIDATION_REPORT,
-    *map(layout.record, ("validate", "schema", "prepare", "partition")),
-}
+
+def marks() -> set[str]:
+    """Return the keys of which a folder must have one to be a run; they are removed last."""
+    single = (task.name for stage in job_stages() for task in stage.all_tasks if not task.each)
+    return {layout.MARKER, layout.BEGINNING, layout.VALIDATION_REPORT, *map(layout.record, single)}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
     A run with a manifest is finished. A run without one failed or is still running; it is removed once it is
     old. Three runs always stay: the one that ``latest.json`` names, the one that holds the lock, and the one
     that the latter began from. The manifest of a run is removed first, so that a partly removed run does not
-    count as finished. Only folders below ``runs/`` that have the mark of a run (see `MARKS`) are removed.
+    count as finished. Only folders below ``runs/`` that have the mark of a run (see `marks`) are removed.
 
     Args:
         config: Which runs stay.
@@ -79,7 +79,7 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
     """
     check_root(root)
     folders = _folders(root)
-    runs = {name: found for name, found in folders.items() if not MARKS.isdisjoint(found)}
+    runs = {name: found for name, found in folders.items() if not marks().isdisjoint(found)}
     needed = _needed(root, runs)
     finished = sorted(
         (name for name, found in runs.items() if layout.MANIFEST in found),
@@ -128,7 +128,7 @@ def delete_run(root: Store, name: str) -> int:
     check_root(root)
     run = root.child(_folder(name))
     found = {entry.key: entry for entry in run.list()}
-    if MARKS.isdisjoint(found):
+    if marks().isdisjoint(found):
         raise InvalidInputError(
             f"{run.uri} is not a run",
             found=f"{len(found)} objects, none of which only a run has",
@@ -182,11 +182,12 @@ def _remove(root: Store, name: str, keys: Iterable[str]) -> None:
     Files of others in its root stay; those in the folders that a run writes do not.
     """
     run = root.child(_folder(name))
-    ours = [key for key in keys if key.split("/")[0] in layout.OURS]
+    last, folders = marks(), [*written_folders(), layout.SCRATCH]
+    ours = [key for key in keys if is_ours(key)]
     run.delete([layout.MANIFEST])
-    run.delete([key for key in ours if key not in MARKS])
-    run.delete_unfinished([*layout.FOLDERS, layout.SCRATCH])
-    run.delete([key for key in ours if key in MARKS])
-    for folder in (*layout.FOLDERS, layout.SCRATCH):
+    run.delete([key for key in ours if key not in last])
+    run.delete_unfinished(folders)
+    run.delete([key for key in ours if key in last])
+    for folder in folders:
         run.delete_empty_folders(folder)
     root.delete_empty(_folder(name))

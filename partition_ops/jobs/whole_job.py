@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_book
+from partition_ops.artifacts.latest import run_at
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.records import Record, read_record
+from partition_ops.artifacts.records import Record, forget_task, read_record
+from partition_ops.artifacts.stage import Stage, other_stages
 from partition_ops.artifacts.tasks import StageResult, Task, check_apart
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.formats.format import output_formats
+from partition_ops.formats.format import main_config, output_formats
 from partition_ops.jobs.estimate import check_job
+from partition_ops.jobs.one_stage import run_stage
+from partition_ops.jobs.open_graph import open_graph
 from partition_ops.jobs.options import RunConfig
-from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.context import Conversion
-from partition_ops.stages.convert.convert import convert_graph
-from partition_ops.stages.idmap.export import export_id_maps
-from partition_ops.stages.idmap.options import IdMapConfig
-from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
-from partition_ops.stages.partition.partition import check_options, partition_nodes
-from partition_ops.stages.prepare.options import PrepareConfig
-from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.publish.gate import no_old_nodes
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import PublishTask
 from partition_ops.stages.quality.history import earlier_entries
-from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.stages.quality.quality import report_quality
-from partition_ops.stages.schema.options import SchemaConfig
-from partition_ops.stages.schema.schema import write_schema
 from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
-from partition_ops.stages.validate.validate import validate_graph
-from partition_ops.storage import Store
+from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage.local_store import check_folder
 from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
+
+if TYPE_CHECKING:
+    from partition_ops.stages.ingest.memory_graph import MemoryGraph
 
 logger = logging.getLogger("partition_ops")
 
@@ -87,6 +85,103 @@ def run_job(
     return _Job(config, source, destination, expectations, previous, progress or NoProgress(), report).run()
 
 
+@dataclass(frozen=True)
+class RunResult:
+    """The result of `run_graph`.
+
+    Attributes:
+        output: URI of the output.
+        partition_config: URI of the file that the first output format is loaded by: for ``dgl``,
+            ``partitions/<graph>.json``.
+        tasks: The result of each task, in the order in which they ended.
+        quality: The content of ``quality/report.json``.
+    """
+
+    output: str
+    partition_config: str
+    tasks: tuple[StageResult, ...]
+    quality: dict[str, Any]
+
+
+def run_graph(
+    config: RunConfig,
+    input: str | MemoryGraph,
+    output: str,
+    *,
+    settings: StorageSettings | None = None,
+    expectations: str | None = None,
+    previous: str | None = None,
+    progress: Progress | None = None,
+    report: Report = lambda result: None,
+) -> RunResult:
+    """Open the input, which is ingested if it is not a graph in chunks, and run all stages: see `run_job`.
+
+    Args:
+        config: Options.
+        input: As for `open_graph`.
+        output: URI of the output.
+        settings: How to reach S3.
+        expectations: URI of the folder with the user's own expectation suites.
+        previous: URI of an earlier run over the same graph, or of the root of a graph's runs, whose newest
+            published run is taken.
+        progress: As for `run_job`.
+        report: As for `run_job`.
+
+    Raises:
+        PartitionOpsError: As for `open_graph` and `run_job`.
+    """
+    with ExitStack() as stack:
+
+        def opened(uri: str) -> Store:
+            return stack.enter_context(open_store(uri, settings))
+
+        destination = opened(output)
+        check_folder(destination)
+        earlier = None if previous is None else opened(run_at(opened(previous)))
+        graph = open_graph(
+            input,
+            settings,
+            output=destination,
+            previous=earlier,
+            config=config.ingest,
+            data_docs=config.validate.data_docs,
+            progress=progress,
+        )
+        results = run_job(
+            config,
+            stack.enter_context(graph),
+            destination,
+            expectations=None if expectations is None else opened(expectations),
+            previous=earlier,
+            progress=progress,
+            report=report,
+        )
+        quality = destination.read_json(layout.QUALITY_REPORT)
+        partition_config = destination.uri_of(main_config(read_book(destination)))
+        return RunResult(destination.uri, partition_config, tuple(results), quality)
+
+
+def check_before(config: RunConfig, source: Store, destination: Store) -> None:
+    """Check a job before any work: its options and its estimate.
+
+    Args:
+        config: Options.
+        source: Root of the input graph.
+        destination: Root of the output.
+
+    Raises:
+        UsageError: Options do not fit the graph, or the input lies in the output.
+        InvalidInputError: ``metadata.json`` is missing or wrong.
+        NotEnoughRoomError: Memory or disk are estimated to be too small.
+    """
+    metadata = load_metadata(source, graph_name=config.graph_name)
+    check_apart(source, destination, metadata)
+    check_options(config.partition, metadata, source)
+    output_formats(config.formats, config.num_hops)
+    if not config.ignore_estimate:
+        check_job(config, source, destination)
+
+
 class _Job:
     """The chain of stages over one graph.
 
@@ -114,15 +209,10 @@ class _Job:
         self.results: list[StageResult] = []
 
     def run(self) -> list[StageResult]:
-        metadata = load_metadata(self.source, graph_name=self.config.graph_name)
-        check_apart(self.source, self.destination, metadata)
-        check_options(self.config.partition, metadata, self.source)
-        output_formats(self.config.formats, self.config.num_hops)
         self._check_previous()
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))
-        if not self.config.ignore_estimate:
-            check_job(self.config, self.source, self.destination)
+        check_before(self.config, self.source, self.destination)
         with locked(self.destination):
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
@@ -140,66 +230,78 @@ class _Job:
             raise no_old_nodes(self.destination)
 
     def _stages(self) -> None:
-        name = self.config.graph_name
-        self._run(validate_graph, self.config.validate, expectations=self.expectations)
-        self._run(write_schema, SchemaConfig(graph_name=name))
-        if find_engine(self.config.engine).needs_graph:
-            self._run(prepare_graph, PrepareConfig(graph_name=name))
-        self._run(partition_nodes, self.config.partition, previous=self.previous)
-        published = self._is_published()
-        if not published:
-            self._convert()
-        if self.config.probe:
-            self._probe()
-        if self.config.probe or not published:
-            self._report()
-        self._show(self._publish_task().run())
+        """Run the stages; those that do not follow each other run side by side, as in the DAG.
+
+        If the run is published with these options, a stage whose scratch is gone is left out, and those after
+        it unless one of them is optional. ID maps that were exported with other options since are kept then.
+        """
+        *stages, last = self.config.stages()
+        published = False
+        for group in _side_by_side(stages):
+            first = group[0]
+            if first.has_scratch:
+                published = self._is_published()
+                optional = any(stage.optional for stage in stages[stages.index(first) :])
+            if not published or (optional and not first.has_scratch):
+                self._run(group)
+        for stage in other_stages():
+            if stage not in stages:
+                self._forget_stale(stage)
+        self._run([last])
 
     def _is_published(self) -> bool:
-        """Return whether the run is published with these options, so that only ``probe`` may be left to do.
-
-        ID maps that were exported with other options since are kept.
-        """
-        for task in (self._publish_task(), self._last_conversion_task()):
+        config, stores = self.config, (self.source, self.destination)
+        publish = PublishTask(config.of(PublishConfig), *stores)
+        for task in (publish, Conversion(config.convert, *stores).book_task()):
             status = task.status()
             if not status.done:
                 logger.info("%s: to be done, because %s", task.name, status.reason)
                 return False
         return True
 
-    def _publish_task(self) -> PublishTask:
-        config = PublishConfig(graph_name=self.config.graph_name, gate=self.config.gate)
-        return PublishTask(config, self.source, self.destination)
+    def _forget_stale(self, stage: Stage) -> None:
+        """Forget a stage of an earlier call that is not part of this job, if its results no longer fit."""
+        name, run = stage.all_tasks[0].name, self.destination
+        if run.exists(layout.record(name)) and not Task.recorded(run, name).status().done:
+            forget_task(run, name)
 
-    def _last_conversion_task(self) -> Task:
-        return Conversion(self.config.convert, self.source, self.destination).book_task()
-
-    def _run(self, stage: Callable[..., StageResult], config: StageConfig, **more: Any) -> None:
-        self._show(stage(config, self.source, self.destination, progress=self.progress, **more))
+    def _run(self, stages: list[Stage]) -> None:
+        if len(stages) > 1:
+            results = map_in_threads(self._result, stages, workers=len(stages))
+        else:
+            results = iter([self._result(stages[0])])
+        for stage, result in zip(stages, results, strict=True):
+            if "report" not in stage.takes:
+                self._show(result)
 
     def _show(self, result: StageResult) -> None:
         self.results.append(result)
         self.report(result)
 
-    def _convert(self) -> None:
-        config = self.config.convert
-        convert_graph(config, self.source, self.destination, progress=self.progress, report=self._show)
+    def _result(self, stage: Stage) -> StageResult:
+        """Run a stage and return the result of its last task."""
+        return run_stage(
+            stage,
+            self.config.of(stage.config),
+            self.source,
+            self.destination,
+            progress=self.progress,
+            previous=self.previous,
+            expectations=self.expectations,
+            report=self._show,
+        )
 
-    def _probe(self) -> None:
-        from partition_ops.stages.probe.options import ProbeConfig
-        from partition_ops.stages.probe.probe import probe_run  # imports dgl and torch
 
-        self._run(probe_run, ProbeConfig(graph_name=self.config.graph_name))
-
-    def _report(self) -> None:
-        """Run two stages that do not depend on each other side by side, as in the DAG."""
-        name, stores = self.config.graph_name, (self.source, self.destination)
-        stages: list[Callable[..., StageResult]] = [
-            partial(export_id_maps, IdMapConfig(graph_name=name), *stores),
-            partial(report_quality, QualityConfig(graph_name=name), *stores, previous=self.previous),
-        ]
-        for result in map_in_threads(lambda stage: stage(progress=self.progress), stages, workers=2):
-            self._show(result)
+def _side_by_side(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
+    """Yield stages in their order: together those that do not follow each other and need not be alone."""
+    waiting = [*stages]
+    while waiting:
+        names = {stage.name for stage in waiting}
+        ready = [stage for stage in waiting if names.isdisjoint(stage.after)]
+        alone = [stage for stage in ready if stage.alone or stage.has_scratch]
+        group = alone[:1] or ready
+        yield group
+        waiting = [stage for stage in waiting if stage not in group]
 
 
 def forget_unrecorded(destination: Store) -> list[str]:

@@ -140,3 +140,31 @@ def _canonical_uri(root: str) -> str:
         found=repr(root),
         expected="an absolute path, file:///path or s3://bucket/prefix",
     )
+
+
+def split_file_uri(uri: str, option: str) -> tuple[str, str]:
+    """Return the root and the key of one file.
+
+    Raises:
+        UsageError: The URI names a folder, or is misspelt.
+    """
+    check_spelling(uri)
+    folder, name = split_uri(uri)
+    if not name or folder.endswith(":/"):  # s3://bucket
+        raise UsageError(
+            f"{option} names no file", found=repr(uri), expected="a local path or s3://bucket/key"
+        )
+    return folder, name
+
+
+def local_folder(text: str, option: str) -> Path:
+    """Return the path of a folder that can only be local.
+
+    Raises:
+        UsageError: The text is empty or a URI.
+    """
+    with suppress(UsageError):
+        check_spelling(text)
+        if text and "://" not in text:
+            return Path(text)
+    raise UsageError(f"{option} is no local folder", found=repr(text))

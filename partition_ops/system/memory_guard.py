@@ -35,12 +35,7 @@ OURS = 15 / 16  # of a machine or cgroup: what the kernel needs for the processe
 FAR = 1.25  # times the bound: nobody waits any longer
 HELD = ("RssAnon:", "RssShmem:")  # of /proc/PID/status: an upper bound, as each page counts in each process
 HELD_ONCE = ("Pss_Anon:", "Pss_Shmem:")  # of /proc/PID/smaps_rollup: a shared page counts once; slow
-REMEDIES = {
-    "prepare": "Use --engine random, which needs no prepared graph.",
-    "partition": "Use another --engine, such as two-level or random, or parmetis over several machines.",
-    "convert": "Make more partitions with --num-parts, or use a smaller halo.",
-}
-AT_WORK: list[str] = []  # names of the tasks that run in this process
+AT_WORK: list[tuple[str, str]] = []  # names of the tasks that run in this process, and what saves memory
 
 
 class MemoryExceededError(BaseException):
@@ -49,16 +44,16 @@ class MemoryExceededError(BaseException):
 
 @dataclass(frozen=True)
 class Excess:
-    """Memory beyond the bound: bytes measured and allowed, processes, and the names of the tasks at work."""
+    """Memory beyond the bound: bytes measured and allowed, processes, and the tasks at work, as `AT_WORK`."""
 
     measured: int
     allowed: int
     processes: int
-    tasks: tuple[str, ...]
+    tasks: tuple[tuple[str, str], ...]
 
     def error(self) -> NotEnoughRoomError:
-        stages = list(dict.fromkeys(name.partition("-")[0] for name in self.tasks))
-        ways = [REMEDIES[stage] for stage in stages if stage in REMEDIES]
+        stages = list(dict.fromkeys(name.partition("-")[0] for name, _ in self.tasks))
+        ways = dict.fromkeys(remedy for _, remedy in self.tasks if remedy)
         return NotEnoughRoomError(
             f"{' and '.join(stages) or 'The command'} took more memory than --memory allows, and was ended",
             found=f"{_size(self.measured)} in {self.processes} process{'es' * (self.processes > 1)}",
@@ -79,13 +74,13 @@ def _size(count: int) -> str:
 
 
 @contextmanager
-def at_work(task: str) -> Iterator[None]:
-    """Name a task, for the error, while it runs."""
-    AT_WORK.append(task)
+def at_work(task: str, remedy: str = "") -> Iterator[None]:
+    """Name a task, and what helps if it takes too much memory, for the error while it runs."""
+    AT_WORK.append((task, remedy))
     try:
         yield
     finally:
-        AT_WORK.remove(task)
+        AT_WORK.remove((task, remedy))
 
 
 @contextmanager

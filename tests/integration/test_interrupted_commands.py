@@ -185,7 +185,7 @@ from threading import Event
 from partition_ops import cli
 from partition_ops.system import signals
 from partition_ops.cli import locations
-from partition_ops.cli.verbs import stage_verbs
+from partition_ops.cli.verbs import VERBS
 from partition_ops.system.temporary_folders import new_folder
 
 def execute(arguments, console):
@@ -196,7 +196,7 @@ def execute(arguments, console):
         console.line("working")
         {work}
 
-stage_verbs.PUBLISH.execute, signals.PATIENCE = execute, 0.1
+next(verb for verb in VERBS if verb.name == 'publish').execute, signals.PATIENCE = execute, 0.1
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """
 
@@ -246,7 +246,7 @@ from threading import Event
 
 from partition_ops import cli
 from partition_ops.cli import locations
-from partition_ops.cli.verbs import stage_verbs
+from partition_ops.cli.verbs import VERBS
 from partition_ops.system.temporary_folders import temporary_folder
 
 def execute(arguments, console):
@@ -259,7 +259,7 @@ def hold_up(event, arguments):
         print("giving back", flush=True)
         Event().wait()
 
-stage_verbs.PUBLISH.execute, held_up = execute, sys.argv[2:]
+next(verb for verb in VERBS if verb.name == 'publish').execute, held_up = execute, sys.argv[2:]
 sys.addaudithook(hold_up)
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """

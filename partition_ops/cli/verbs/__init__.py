@@ -1,5 +1,6 @@
-"""The verbs of the command line: each module has a `Verb` named ``VERB``, and `stage_verbs` has four."""
+"""The verbs of the command line: each module has a `Verb` named ``VERB``; other stages have a generic one."""
 
+from partition_ops.artifacts.stage import all_stages
 from partition_ops.cli.verbs import (
     changes,
     compile,
@@ -14,28 +15,20 @@ from partition_ops.cli.verbs import (
     retain,
     run,
     schema,
-    stage_verbs,
     validate,
     verify,
 )
+from partition_ops.cli.verbs.stage_verbs import stage_verb
 
+OWN = {module.VERB.name: module.VERB for module in (ingest, validate, schema, convert, probe, idmap)}
 VERBS = (
     run.VERB,
     estimate.VERB,
-    ingest.VERB,
-    validate.VERB,
-    schema.VERB,
-    stage_verbs.PREPARE,
-    stage_verbs.PARTITION,
-    convert.VERB,
-    idmap.VERB,
-    stage_verbs.QUALITY,
-    stage_verbs.PUBLISH,
+    *(OWN.get(stage.name) or stage_verb(stage) for stage in all_stages()),
     verify.VERB,
     changes.VERB,
     retain.VERB,
     fetch.VERB,
-    probe.VERB,
     compile.VERB,
     pm_dglpart.VERB,
     convert_partition.VERB,

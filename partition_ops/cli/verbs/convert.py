@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
 from typing import Any
 
 from partition_ops.artifacts import layout
@@ -15,13 +14,15 @@ from partition_ops.cli.verb import Verb
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import StageConfig
 from partition_ops.stages.convert.options import ConvertConfig, ForeignAssignment
-from partition_ops.storage import Store, open_store
+from partition_ops.storage import open_store
 from partition_ops.system.progress import terminal_progress
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ConvertConfig)
     foreign = config_of(arguments, ForeignAssignment)
+    from partition_ops.artifacts.assignment import num_parts_of
+    from partition_ops.jobs.estimate import check_stage
     from partition_ops.stages.convert.convert import convert_graph
     from partition_ops.stages.partition.write_assignment import import_assignment
 
@@ -43,20 +44,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                     parmetis_weights=foreign.num_node_weights or 0,
                 )
                 report(result)
-        _check_memory(config, source, destination)
+        if config.memory is not None:
+            parts = num_parts_of(destination.child(layout.ASSIGNMENT))
+            check_stage("convert", config, source, num_parts=parts)
         convert_graph(config, source, destination, progress=terminal_progress(), report=report)
     return [result.to_json() for result in results]
-
-
-def _check_memory(config: ConvertConfig, source: Store, destination: Store) -> None:
-    from partition_ops.artifacts.assignment import num_parts_of
-    from partition_ops.jobs.estimate import check_stage
-    from partition_ops.jobs.options import RunConfig
-
-    if config.memory is not None:
-        options = {field.name: getattr(config, field.name) for field in fields(config)}
-        parts = num_parts_of(destination.child(layout.ASSIGNMENT))
-        check_stage("convert", RunConfig(num_parts=parts, **options), source)
 
 
 VERB = Verb(

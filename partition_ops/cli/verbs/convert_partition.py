@@ -9,19 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import (
-    add_output_option,
-    local_folder,
-    locked_output,
-    settings,
-    split_file_uri,
-)
+from partition_ops.cli.locations import add_output_option, locked_output, settings
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.options.arguments import config_of
 from partition_ops.storage import open_store
+from partition_ops.storage.uris import local_folder, split_file_uri
 from partition_ops.system.progress import terminal_progress
 from partition_ops.system.temporary_folders import remove_abandoned
 

@@ -11,7 +11,7 @@ from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input, open_input, open_output
 from partition_ops.cli.text_tables import estimate_lines
 from partition_ops.cli.verb import Verb
-from partition_ops.jobs.options import RunConfig
+from partition_ops.jobs.options import OtherStages, RunConfig
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
 from partition_ops.stages.convert.options import ConvertConfig
@@ -58,6 +58,7 @@ The exit code is 0 in either case; 'run' rejects a job that does not fit. The es
 --probe.""",
     add_arguments=add_arguments,
     options=(PreviousOptions, RunConfig),
-    only={one.name for one in options_of(PartitionConfig, ConvertConfig, PreviousOptions)} | {"data_docs"},
+    only={one.name for one in options_of(PartitionConfig, ConvertConfig, PreviousOptions, OtherStages)}
+    | {"data_docs"},
     execute=execute,
 )

@@ -6,8 +6,9 @@ import argparse
 from typing import Any
 
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import RUN_HELP, local_folder, open_run
+from partition_ops.cli.locations import RUN_HELP, open_run
 from partition_ops.cli.verb import Verb
+from partition_ops.storage.uris import local_folder
 from partition_ops.system.progress import terminal_progress
 
 

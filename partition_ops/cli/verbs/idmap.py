@@ -5,47 +5,30 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.stage import find_stage
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import (
-    add_input_and_output,
-    locked_output,
-    open_input,
-    open_run,
-    settings,
-    split_file_uri,
-)
-from partition_ops.cli.text_tables import result_line
+from partition_ops.cli.locations import locked_output, open_run, settings
 from partition_ops.cli.verb import Verb
-from partition_ops.errors import UsageError
+from partition_ops.cli.verbs.stage_verbs import stage_verb
 from partition_ops.options.arguments import config_of
-from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
-from partition_ops.stages.ingest.options import is_graph_file
+from partition_ops.stages.idmap.options import OwnIds, RemapConfig
 from partition_ops.storage import open_store
+from partition_ops.storage.uris import split_file_uri
 from partition_ops.system.progress import terminal_progress
 
 if TYPE_CHECKING:
-    from partition_ops.stages.idmap.string_ids import StringIds
     from partition_ops.storage import Store
-
-
-def export(arguments: argparse.Namespace, console: Console) -> Any:
-    """Write the ID maps of an output."""
-    config = config_of(arguments, IdMapConfig)
-    from partition_ops.stages.idmap.export import export_id_maps
-
-    with open_input(arguments) as source, locked_output(arguments) as destination:
-        result = export_id_maps(config, source, destination, progress=terminal_progress())
-    console.line(result_line(result))
-    return result.to_json()
 
 
 def restore(arguments: argparse.Namespace, console: Console) -> Any:
     """Put rows back in the order of the input graph."""
     config = config_of(arguments, RemapConfig)
     ids = config_of(arguments, OwnIds)
+    from partition_ops.jobs.open_graph import open_own_ids
     from partition_ops.stages.idmap.restore import restore_rows
 
     def own_ids(stack: ExitStack) -> dict[str, Any]:
@@ -120,36 +103,6 @@ def _remap(
     return result
 
 
-def open_own_ids(
-    own: OwnIds, config: RemapConfig, opened: Callable[[str], Store], ingested: Callable[[], Store]
-) -> StringIds | None:
-    """Return the user's own IDs that the options name; None if they name none.
-
-    Args:
-        own: The options.
-        config: Which type.
-        opened: Opens the store of a root, and closes it when the IDs have been read.
-        ingested: Opens the graph that the run has made of tables, which a GRAPH.yaml stands for.
-
-    Raises:
-        UsageError: The files are in several folders, or are not named right.
-        InvalidInputError: The graph has no own IDs of the type.
-    """
-    from partition_ops.stages.idmap.string_ids import StringIds, ids_of_input
-
-    if own.ids_from:
-        source = ingested() if is_graph_file(own.ids_from) else opened(own.ids_from)
-        return ids_of_input(
-            source, config.node_type or config.edge_type or "", edges=config.node_type is None
-        )
-    if not own.ids:
-        return None
-    roots, keys = zip(*(split_file_uri(uri, "--ids") for uri in own.ids), strict=True)
-    if len(set(roots)) > 1:
-        raise UsageError("The files of --ids are in several folders", found=", ".join(sorted(set(roots))))
-    return StringIds(opened(roots[0]), keys, own.ids_column)
-
-
 def _add_remap_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="The OUTPUT of a run, with its ID maps, or s3://….")
     parser.add_argument(
@@ -169,17 +122,7 @@ def _add_carry_over_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes-only", action="store_true", help="Leave out the maps of edges.")
 
 
-EXPORT = Verb(
-    name="export",
-    summary="write the new ID and the partition of every node and edge",
-    description="""\
-Write idmap/nodes/<type>.parquet and idmap/edges/<src:rel:dst>.parquet below --output, with the columns
-orig_id, new_id, type_new_id and part_id, sorted by new_id. 'convert' must have been done there. If the output
-was finished already, run 'publish' again afterwards, because its manifest is removed.""",
-    add_arguments=add_input_and_output,
-    options=(IdMapConfig,),
-    execute=export,
-)
+EXPORT = replace(stage_verb(find_stage("idmap")), name="export")
 
 RESTORE = Verb(
     name="restore",

@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import OUTPUT_HELP, lock_root, open_output, settings, split_file_uri
+from partition_ops.cli.locations import OUTPUT_HELP, lock_root, open_output, settings
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import open_store
+from partition_ops.storage.uris import split_file_uri
 from partition_ops.system.progress import terminal_progress
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import RUN_HELP, local_folder, lock_root, open_run
+from partition_ops.cli.locations import RUN_HELP, lock_root, open_run
 from partition_ops.cli.text_tables import table
 from partition_ops.cli.verb import Verb
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
 from partition_ops.stages.probe.options import ProbeConfig
+from partition_ops.storage.uris import local_folder
 from partition_ops.system.progress import terminal_progress
 
 

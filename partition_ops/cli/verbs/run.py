@@ -8,20 +8,14 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import (
-    add_input,
-    add_output,
-    open_expectations,
-    open_input,
-    open_output,
-    open_previous,
-)
+from partition_ops.cli.locations import add_input, add_output, settings
 from partition_ops.cli.text_tables import defect_lines, quality_lines, result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
+from partition_ops.storage import open_store
 from partition_ops.system.progress import terminal_progress
 
 
@@ -32,47 +26,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RunConfig)
-    from partition_ops.artifacts.book import read_book
-    from partition_ops.formats.format import main_config
-    from partition_ops.jobs.whole_job import run_job
+    from partition_ops.jobs.whole_job import run_graph
 
     def report(result: StageResult) -> None:
         console.line(result_line(result))
         if result.task == "validate":
-            for line in defect_lines(destination.read_json(layout.VALIDATION_REPORT)):
-                console.line(line)
+            with open_store(result.output, settings(arguments)) as output:
+                for line in defect_lines(output.read_json(layout.VALIDATION_REPORT)):
+                    console.line(line)
 
-    with (
-        open_input(arguments) as source,
-        open_output(arguments) as destination,
-        open_expectations(arguments) as expectations,
-        open_previous(arguments) as previous,
-    ):
-        results = run_job(
-            config,
-            source,
-            destination,
-            expectations=expectations,
-            previous=previous,
-            progress=terminal_progress(),
-            report=report,
-        )
-        quality = destination.read_json(layout.QUALITY_REPORT)
-        partition_config = destination.uri_of(main_config(read_book(destination)))
-        page = destination.uri_of(layout.QUALITY_PAGE)
+    done = run_graph(
+        config,
+        arguments.input,
+        arguments.output,
+        settings=settings(arguments),
+        expectations=getattr(arguments, "expectations", None),
+        previous=getattr(arguments, "previous", None),
+        progress=terminal_progress(),
+        report=report,
+    )
+    with open_store(done.output, settings(arguments)) as output:
+        page = output.uri_of(layout.QUALITY_PAGE)
     for line in (
         "",
-        *quality_lines(quality),
+        *quality_lines(done.quality),
         "",
-        f"partitions      {partition_config}",
+        f"partitions      {done.partition_config}",
         f"quality page    {page}",
     ):
         console.line(line)
     return {
-        "output": destination.uri,
-        "partition_config": partition_config,
-        "tasks": [result.to_json() for result in results],
-        "quality": quality,
+        "output": done.output,
+        "partition_config": done.partition_config,
+        "tasks": [result.to_json() for result in done.tasks],
+        "quality": done.quality,
     }
 
 

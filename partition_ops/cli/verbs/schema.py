@@ -9,7 +9,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.marker import check_target
 from partition_ops.artifacts.tasks import check_apart
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import add_input, lock_root, open_input, settings, split_file_uri
+from partition_ops.cli.locations import add_input, lock_root, open_input, settings
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError
@@ -17,6 +17,7 @@ from partition_ops.options.arguments import config_of
 from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.local_store import LocalStore, check_folder
+from partition_ops.storage.uris import split_file_uri
 
 if TYPE_CHECKING:
     from partition_ops.chunked.metadata import GraphMetadata

@@ -7,23 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.stage import find_stage
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import (
-    add_input,
-    locked_output,
-    open_expectations,
-    open_input,
-    settings,
-    split_file_uri,
-)
+from partition_ops.cli.locations import add_input, locked_output, open_expectations, open_input, settings
 from partition_ops.cli.text_tables import counters_line, result_line, validation_lines
 from partition_ops.cli.verb import Verb
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import UsageError
 from partition_ops.options.arguments import command_line_options, config_of
 from partition_ops.options.declare import options_of
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.storage import open_store
 from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.uris import split_file_uri
 from partition_ops.system.progress import terminal_progress
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -52,31 +47,23 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         return _validate_parmetis(arguments, console)
     config = config_of(arguments, ValidateConfig)
     from partition_ops.jobs.estimate import check_stage
-    from partition_ops.jobs.options import RunConfig
-    from partition_ops.stages.validate.validate import validate_graph
+    from partition_ops.jobs.one_stage import run_stage
 
-    job = RunConfig(
-        num_parts=1, graph_name=config.graph_name, memory=config.memory, data_docs=config.data_docs
-    )
     with temporary_folder() as scratch:
         output = locked_output(arguments) if arguments.output else LocalStore(Path(scratch))
         with open_input(arguments) as source, output as destination:
-            check_stage("validate", job, source)
+            check_stage("validate", config, source)
             try:
                 with open_expectations(arguments) as expectations:
-                    result = validate_graph(
+                    result = run_stage(
+                        find_stage("validate"),
                         config,
                         source,
                         destination,
                         expectations=expectations,
+                        kept=arguments.output is not None,
                         progress=terminal_progress(),
                     )
-            except InvalidInputError as error:
-                if arguments.output is None and error.remedy is not None:
-                    # it would name a folder that is gone by then
-                    kept, report, _ = error.remedy.partition(" The report is ")
-                    error.remedy = kept + (" --output DIR keeps the report." if report else "")
-                raise
             finally:
                 if destination.exists(layout.VALIDATION_REPORT):
                     report = destination.read_json(layout.VALIDATION_REPORT)

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partition_ops.artifacts import layout
 from partition_ops.artifacts.cost import MIB, Machine, Sizes, StageEstimate
-from partition_ops.artifacts.records import CONFIG_TASK
+from partition_ops.artifacts.stage import Stage, find_stage, is_ours, load
 from partition_ops.artifacts.tasks import Task, changed_option
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, NotEnoughRoomError
 from partition_ops.jobs.estimate.result import Estimate, Room, Shortage
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.declare import StageConfig
-from partition_ops.stages.convert.cost import cost as convert_cost
-from partition_ops.stages.idmap.cost import cost as idmap_cost
-from partition_ops.stages.idmap.options import IdMapConfig
-from partition_ops.stages.partition.cost import cost as partition_cost
-from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.prepare.cost import cost as prepare_cost
-from partition_ops.stages.prepare.options import PrepareConfig
-from partition_ops.stages.publish.cost import cost as publish_cost
-from partition_ops.stages.publish.options import PublishConfig
-from partition_ops.stages.quality.cost import cost as quality_cost
-from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.stages.schema.cost import cost as schema_cost
-from partition_ops.stages.schema.options import SchemaConfig
-from partition_ops.stages.validate.cost import cost as validate_cost
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 
@@ -76,10 +61,12 @@ def estimate_job(
         num_parts=config.num_parts,
         unequal=config.target_shares is not None,
         trainers=config.num_trainers_per_machine,
-        cut_random=not find_engine(config.engine).needs_graph,
+        cut_random=not config.needs_graph,
     )
     machine = Machine(room.memory, room.cores, not isinstance(source, LocalStore), remote_destination)
-    found = _stages(config, sizes, machine)
+    found = tuple(
+        load(stage.cost)(config.of(stage.config), sizes, machine) for stage in config.stages() if stage.cost
+    )
     done = _done_stages(config, destination) if destination else frozenset()
     present = _present_bytes(destination) if destination and not remote_destination else 0
     return Estimate(
@@ -132,54 +119,46 @@ def check_job(
     )
 
 
-def check_stage(stage: str, config: RunConfig, source: Store, *, room: Room | None = None) -> None:
+def check_stage(
+    name: str, config: StageConfig, source: Store, *, num_parts: int = 1, room: Room | None = None
+) -> None:
     """Reject a stage that would exceed ``--memory``, before it begins; without the option, do nothing.
 
     A graph whose metadata is wrong is left to the stage.
 
     Args:
-        stage: Name of the stage.
-        config: Options of a job with this stage.
+        name: Name of the stage.
+        config: Its options.
         source: Root of the input graph.
+        num_parts: Number of partitions, for a stage that follows ``partition``.
         room: The machine; this one if omitted.
 
     Raises:
         NotEnoughRoomError: The estimate exceeds the bound; the message has both, and what helps.
     """
-    if config.memory is None:
+    memory, stage = getattr(config, "memory", None), find_stage(name)
+    if memory is None or not stage.cost:
         return
+    room = room or Room.here(None)
     try:
-        estimate = estimate_job(config, source, room=room)
+        metadata = load_metadata(source, graph_name=config.graph_name)
     except InvalidInputError:
         return
-    for short in estimate.shortages:
-        if short.stage == stage and short.what == "memory":
-            raise NotEnoughRoomError(
-                f"{stage} needs more memory than there is",
-                found=_size(short.there),
-                expected=f"about {_size(short.needed)}",
-                remedy=" ".join(short.remedies),
-            )
+    sizes = Sizes.of(metadata, source, num_parts=num_parts)
+    machine = Machine(room.memory, room.cores, not isinstance(source, LocalStore))
+    found: StageEstimate = load(stage.cost)(config, sizes, machine)
+    if found.held > room.memory:
+        raise NotEnoughRoomError(
+            f"{name} needs more memory than there is",
+            found=_size(room.memory),
+            expected=f"about {_size(found.held)}",
+            remedy=" ".join((*found.remedies, _more_memory(memory, room))),
+        )
 
 
 def _size(count: int) -> str:
     """Return bytes as text for users."""
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
-
-
-def _stages(config: RunConfig, sizes: Sizes, machine: Machine) -> tuple[StageEstimate, ...]:
-    name, here = config.graph_name, (sizes, machine)
-    prepared = [] if sizes.cut_random else [prepare_cost(PrepareConfig(graph_name=name), *here)]
-    return (
-        validate_cost(config.validate, *here),
-        schema_cost(SchemaConfig(graph_name=name), *here),
-        *prepared,
-        partition_cost(config.partition, *here),
-        convert_cost(config.convert, *here),
-        idmap_cost(IdMapConfig(graph_name=name), *here),
-        quality_cost(QualityConfig(graph_name=name), *here),
-        publish_cost(PublishConfig(graph_name=name), *here),
-    )
 
 
 def _whole(found: tuple[StageEstimate, ...], sizes: Sizes, machine: Machine) -> StageEstimate:
@@ -206,28 +185,23 @@ def _done_stages(config: RunConfig, destination: Store) -> frozenset[str]:
 
     The stages themselves find out whether their input has changed since.
     """
-    stages: dict[str, tuple[str, StageConfig | None]] = {
-        "validate": ("validate", None),
-        "prepare": ("prepare", PrepareConfig(graph_name=config.graph_name)),
-        "partition": ("partition", config.partition),
-        "convert": (CONFIG_TASK, config.convert),
-    }
-    return frozenset(stage for stage, (task, options) in stages.items() if _done(destination, task, options))
+    return frozenset(stage.name for stage in config.stages() if _done(destination, stage, config))
 
 
-def _done(destination: Store, name: str, config: StageConfig | None) -> bool:
+def _done(destination: Store, stage: Stage, config: RunConfig) -> bool:
     try:
-        task = Task.recorded(destination, name)
+        task = Task.recorded(destination, stage.all_tasks[-1].name)
     except InvalidInputError:
         return False
-    options = config.options() if config else {}
-    recorded = {key: task.options[key] for key in options if key in task.options}
+    options = config.of(stage.config).options() if config.takes_options_of(stage) else {}
+    options = {name: value for name, value in options.items() if name in task.options}
+    recorded = {name: task.options[name] for name in options}
     return changed_option(recorded, options) is None and task.status(check="record").done
 
 
 def _present_bytes(destination: Store) -> int:
     """Return the bytes that are already in the output."""
-    return sum(entry.size for entry in destination.list() if entry.key.split("/")[0] in layout.OURS)
+    return sum(entry.size for entry in destination.list() if is_ours(entry.key))
 
 
 def _find_shortages(
@@ -248,9 +222,7 @@ def _find_shortages(
         done: Stages that are finished already.
         present: Bytes that are already in the output.
     """
-    more = "Use a machine, or a worker, with more memory."
-    if config.memory == room.memory:
-        more = "Allow more with --memory."
+    more = _more_memory(config.memory, room)
     short = [
         Shortage(
             stage=stage.stage,
@@ -263,6 +235,12 @@ def _find_shortages(
         if stage.stage not in done and stage.held > room.memory
     ]
     return (*short, *_disks(found, room, done, present))
+
+
+def _more_memory(option: int | None, room: Room) -> str:
+    if option == room.memory:
+        return "Allow more with --memory."
+    return "Use a machine, or a worker, with more memory."
 
 
 def _find_warnings(sizes: Sizes, found: Sequence[StageEstimate], room: Room) -> tuple[str, ...]:

@@ -6,3 +6,24 @@ is written.
 
 `convert_parmetis` gets to the same files from the text that ParMETIS wrote.
 """
+
+from partition_ops.artifacts.stage import Stage, StageTask
+from partition_ops.stages.convert.options import ConvertConfig
+
+STAGE = Stage(
+    name="convert",
+    config=ConvertConfig,
+    run="partition_ops.stages.convert.convert:convert_graph",
+    takes=("report",),
+    after=("partition",),
+    folders=("convert", "partitions", "formats"),
+    tasks=(
+        StageTask("convert-plan"),
+        StageTask("convert-scatter", each="group", seconds="scatter", scratch=True),
+        StageTask("convert-part", each="part", seconds="gather"),
+        StageTask("convert-config"),
+    ),
+    instead="convert-partition",
+    cost="partition_ops.stages.convert.cost:cost",
+    remedy="Make more partitions with --num-parts, or use a smaller halo.",
+)

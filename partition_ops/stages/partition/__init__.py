@@ -1,1 +1,20 @@
 """Stage ``partition``: the assignment of every node to a partition."""
+
+from partition_ops.artifacts.stage import Stage
+from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
+
+STAGE = Stage(
+    name="partition",
+    summary="assign every node to a partition",
+    description="""\
+Write the assignment to assignment/ below --output, in DGL's text format. 'prepare' must have been done there,
+unless the engine does not read edges.""",
+    config=PartitionConfig,
+    options=(PreviousOptions,),
+    run="partition_ops.stages.partition.partition:partition_nodes",
+    takes=("previous",),
+    after=("schema", "prepare"),
+    folders=("assignment",),
+    cost="partition_ops.stages.partition.cost:cost",
+    remedy="Use another --engine, such as two-level or random, or parmetis over several machines.",
+)

@@ -17,12 +17,12 @@ from partition_ops.artifacts.records import (
     TEXT_TASK,
     Record,
     config_task,
-    conversion_tasks,
     read_record,
     read_records,
     remove_leftovers,
     stored_objects,
 )
+from partition_ops.artifacts.stage import LAST, job_stages, written_folders
 from partition_ops.artifacts.tasks import StageResult, State, Status, Task
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, some_of
@@ -126,7 +126,7 @@ class PublishTask:
         if self.latest is not None:
             self._point(self.latest, manifest, before)
         remove_leftovers(self.destination, layout.SCRATCH)
-        self.destination.delete_unfinished(layout.FOLDERS)
+        self.destination.delete_unfinished(written_folders())
         sizes = [entry["size"] for entry in manifest["artifacts"]]
         where = self.destination.uri_of(layout.MANIFEST)
         counters = {"artifacts": len(sizes), "bytes": sum(sizes), "manifest": where}
@@ -223,15 +223,18 @@ def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Ma
 
 
 def _tasks(destination: Store, num_parts: int) -> list[str]:
-    """Return every task that must have left its record; ``prepare`` and ``probe`` are optional."""
-    prepare, probe = (
-        [name] if destination.exists(layout.record(name)) else [] for name in ("prepare", "probe")
-    )
-    config, *gathers = conversion_tasks(destination, num_parts)
-    if config == TEXT_TASK:
-        return [config, "idmap", *probe, "quality"]
-    before = ["validate", "schema", *prepare, "partition", "convert-plan"]
-    return [*before, *gathers, config, "idmap", *probe, "quality"]
+    """Return every task that must have left its record; optional stages may have left none."""
+    found: list[str] = []
+    for stage in job_stages():
+        names: list[str] = []
+        for task in stage.all_tasks:
+            if not task.scratch and stage.name != LAST:
+                names += [f"{task.name}{part}" for part in range(num_parts)] if task.each else [task.name]
+        if stage.instead and destination.exists(layout.record(stage.instead)):
+            found = [stage.instead]
+        elif not stage.optional or destination.exists(layout.record(names[0])):
+            found += names
+    return found
 
 
 def _input(uri: str, destination: Store) -> dict[str, Any]:

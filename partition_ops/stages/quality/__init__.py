@@ -1,1 +1,20 @@
 """Stage ``quality``: how good the partitioning is."""
+
+from partition_ops.artifacts.stage import Stage, StageTask
+from partition_ops.stages.quality.options import EarlierReport, QualityConfig
+
+STAGE = Stage(
+    name="quality",
+    summary="report edge cut, balance and replication",
+    description="""\
+Write quality/report.json, quality/history.json and quality/report.html below --output. 'convert' must have
+been done there.""",
+    config=QualityConfig,
+    options=(EarlierReport,),
+    run="partition_ops.stages.quality.quality:report_quality",
+    takes=("previous",),
+    after=("convert", "probe"),
+    folders=("quality",),
+    tasks=(StageTask("quality"),),  # it reports the seconds of the others
+    cost="partition_ops.stages.quality.cost:cost",
+)

@@ -31,6 +31,7 @@ def validate_graph(
     destination: Store,
     *,
     expectations: Store | None = None,
+    kept: bool = True,
     progress: Progress | None = None,
 ) -> StageResult:
     """Check a graph, write ``validation/report.json``, and reject a graph that later stages cannot work on.
@@ -48,6 +49,7 @@ def validate_graph(
         source: Root of the input graph.
         destination: Root of the run.
         expectations: Folder with the user's own expectation suites.
+        kept: Whether the destination stays, so that an error can name the report.
         progress: Shows the edges checked.
 
     Returns:
@@ -79,7 +81,7 @@ def validate_graph(
         report = report_document(found, tables, defects, evaluation, actions=config.actions, lists=lists)
         writer.write_json(layout.VALIDATION_REPORT, report)
         if fatal:
-            raise rejection(fatal, destination)
+            raise rejection(fatal, destination, kept=kept)
         return {
             "graph_name": metadata.graph_name,
             "nodes": sum(metadata.num_nodes),

@@ -125,18 +125,25 @@ def write_data_docs(writer: ArtifactWriter, evaluation: Evaluation) -> None:
             writer.wrote(writer.destination.write_bytes(key, path.read_bytes()))
 
 
-def rejection(fatal: Sequence[Defect], destination: Store) -> InvalidInputError:
-    """Return the error that names the first findings, and what the user can do."""
+def rejection(fatal: Sequence[Defect], destination: Store, *, kept: bool = True) -> InvalidInputError:
+    """Return the error that names the first findings, and what the user can do.
+
+    Args:
+        fatal: The findings.
+        destination: Root of the output, which has the report.
+        kept: Whether it stays.
+    """
     shown = [defect.sentence() for defect in fatal[:SHOWN]]
     if len(fatal) > SHOWN:
         shown.append(f"and {len(fatal) - SHOWN} more")
     expected = sorted({f"no {defect.check}: {CHECKS[defect.check].finding}" for defect in fatal})
-    report = destination.uri_of(layout.VALIDATION_REPORT)
+    report = f"The report is {destination.uri_of(layout.VALIDATION_REPORT)}."
     return InvalidInputError(
         f"{len(fatal)} checks failed" if len(fatal) > 1 else f"The check {fatal[0].check} failed",
         found=shown,
         expected=expected,
-        remedy=f"Correct the input{_other_actions(fatal)}. The report is {report}.",
+        remedy=f"Correct the input{_other_actions(fatal)}."
+        f" {report if kept else '--output DIR keeps the report.'}",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
@@ -18,6 +17,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
 from graph_partitioning.options import COMMON
 from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, lock_holder, run_root
+from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.declare import REQUIRED, options_of
 from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.ingest.options import is_graph_file
@@ -241,6 +241,9 @@ class FinishedRunOperator(OptionsOperator):
 class GraphStageOperator(GraphRunOperator):
     """Runs one stage of the library on one graph.
 
+    A subclass names the stage: ``class MyOperator(GraphStageOperator, stage="schema")``. It then has the
+    options of the stage's declaration, and those of the classes that it names.
+
     A stage writes every file whole or not at all, and skips what an earlier attempt has finished. A task that
     was killed or cleared can therefore run again, and there is no ``on_kill``.
 
@@ -253,9 +256,25 @@ class GraphStageOperator(GraphRunOperator):
 
     operator_extra_links: Collection[BaseOperatorLink] = (ArtifactsLink(),)
 
-    @abstractmethod
+    stage: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, stage: str = "", options: tuple[type, ...] = (), **kwargs: Any) -> None:
+        if stage:
+            cls.stage = stage
+            options = (find_stage(stage).config, *options)
+        super().__init_subclass__(options=options, **kwargs)
+
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        """Call the stage's function of the library."""
+        """Run the stage."""
+        return self.call_stage(source, destination, progress)
+
+    def call_stage(self, source: Store, destination: Store, progress: Progress, **more: Any) -> StageResult:
+        """Run the declared stage, with further arguments of its function."""
+        from partition_ops.jobs.one_stage import run_stage
+
+        stage = find_stage(self.stage)
+        config = self.config(stage.config)
+        return run_stage(stage, config, source, destination, progress=progress, **more)
 
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.marker import check_own, claimed
@@ -327,8 +346,10 @@ class GraphStageOperator(GraphRunOperator):
 def _take_arguments(cls: type[OptionsOperator], taken: Mapping[str, Any]) -> None:
     """Give the constructor a signature with the declared options.
 
-    Airflow reads it to apply ``default_args``, to require arguments, and to check those of ``partial`` and
-    ``expand``. This runs before Airflow wraps the constructor, and only that of the class itself is wrapped.
+    Airflow leaves no other way: it reads the signature to apply ``default_args``, to require arguments, and
+    to check those of ``partial`` and ``expand``. Without it, each operator would have to write the options of
+    its stage, which are declared, a second time. This runs before Airflow wraps the constructor, and only
+    that of the class itself is wrapped.
     """
     own = cls.__dict__.get("__init__")
 

@@ -55,8 +55,8 @@ class FetchPartitionsOperator(FinishedRunOperator):
         self.formats = formats
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.cli.locations import local_folder
         from partition_ops.jobs.fetch import fetch_partitions
+        from partition_ops.storage.uris import local_folder
         from partition_ops.system.progress import LineProgress
 
         with self.opened() as run:

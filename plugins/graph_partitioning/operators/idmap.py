@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import FinishedRunOperator, GraphStageOperator
-from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
+from partition_ops.stages.idmap.options import OwnIds, RemapConfig
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.system.progress import Progress
 
 
-class ExportIdMapsOperator(GraphStageOperator, options=(IdMapConfig,)):
+class ExportIdMapsOperator(GraphStageOperator, stage="idmap"):
     """Writes the tables from original to new IDs. It comes after ``convert``.
 
     Example::
@@ -32,11 +30,6 @@ class ExportIdMapsOperator(GraphStageOperator, options=(IdMapConfig,)):
 
     Args: As for `GraphStageOperator`, and the options of `IdMapConfig`.
     """
-
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.idmap.export import export_id_maps
-
-        return export_id_maps(self.config(IdMapConfig), source, destination, progress=progress)
 
 
 class RestoreRowsOperator(FinishedRunOperator, options=(RemapConfig, OwnIds)):
@@ -72,10 +65,10 @@ class RestoreRowsOperator(FinishedRunOperator, options=(RemapConfig, OwnIds)):
 
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.layout import INGEST
-        from partition_ops.cli.locations import split_file_uri
-        from partition_ops.cli.verbs.idmap import open_own_ids
+        from partition_ops.jobs.open_graph import open_own_ids
         from partition_ops.stages.idmap.restore import restore_rows
         from partition_ops.stages.idmap.row_files import RowFile
+        from partition_ops.storage.uris import split_file_uri
         from partition_ops.system.progress import LineProgress
 
         hook = GraphStorageHook(self.storage_conn_id)

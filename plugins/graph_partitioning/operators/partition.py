@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
 from partition_ops.stages.ingest.options import TABLES
-from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
+from partition_ops.stages.partition.options import PreviousOptions
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 
-class PartitionNodesOperator(GraphStageOperator, options=(PartitionConfig, PreviousOptions)):
+class PartitionNodesOperator(GraphStageOperator, stage="partition", options=(PreviousOptions,)):
     """Assigns every node to a partition. It comes after ``prepare``.
 
     Example::
@@ -35,10 +35,8 @@ class PartitionNodesOperator(GraphStageOperator, options=(PartitionConfig, Previ
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         from partition_ops.jobs.open_graph import check_continues
-        from partition_ops.stages.partition.partition import partition_nodes
 
-        config = self.config(PartitionConfig)
         with self.open_previous(destination, self.config(PreviousOptions).previous or "") as previous:
             if previous is not None and self.input_uri.endswith(TABLES):
                 check_continues(destination, previous)
-            return partition_nodes(config, source, destination, previous=previous, progress=progress)
+            return self.call_stage(source, destination, progress, previous=previous)

@@ -1,25 +1,64 @@
-"""The stage ``probe``."""
+"""The stage ``probe``, and stages of other packages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.operators.base import Config, GraphStageOperator
 from graph_partitioning.options import is_true
-from partition_ops.stages.probe.options import ProbeConfig
+from partition_ops.artifacts.stage import find_stage
+from partition_ops.options.values import build, parse_settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from partition_ops.artifacts.tasks import StageResult
-    from partition_ops.storage import Store
-    from partition_ops.system.progress import Progress
+
+class OptionalStageOperator(GraphStageOperator):
+    """Base of the operators of stages that an option switches on.
+
+    Args:
+        enabled: If this is false, the task is skipped; may be text such as ``"true"``.
+        kwargs: As for `GraphStageOperator`.
+    """
+
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "enabled")
+
+    def __init__(self, *, enabled: bool | str = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.enabled = enabled
+
+    def execute(self, context: Context) -> Any:
+        if not is_true(self.enabled):
+            option = find_stage(self.stage).optional
+            raise AirflowSkipException(f"Skipped because the param {option!r} is false")
+        return super().execute(context)
 
 
-class ProbePartitionsOperator(GraphStageOperator, options=(ProbeConfig,)):
+class RunStageOperator(OptionalStageOperator):
+    """Runs a stage of another package, which `partition_graph` adds if the package is installed.
+
+    Args:
+        stage: Name of the stage.
+        stage_options: Its options, as values or as text from templates.
+        kwargs: As for `OptionalStageOperator`.
+    """
+
+    template_fields: Sequence[str] = (*OptionalStageOperator.template_fields, "stage_options")
+
+    def __init__(self, *, stage: str, stage_options: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stage = stage  # type: ignore[misc]
+        self.stage_options = stage_options or {}
+
+    def config(self, cls: type[Config], **more: Any) -> Config:
+        settings = {**self.stage_options, "graph_name": self.graph_name}
+        return build(cls, {**parse_settings(cls, settings), **more})
+
+
+class ProbePartitionsOperator(OptionalStageOperator, stage="probe"):
     """Samples mini-batches as the trainer of each partition would, for the quality report.
 
     It comes after ``convert`` and before ``quality``, whose trigger rule must accept a skipped task. The
@@ -39,19 +78,3 @@ class ProbePartitionsOperator(GraphStageOperator, options=(ProbeConfig,)):
         kwargs: As for `GraphStageOperator`, and the options of `ProbeConfig`, as values or as text from
             templates, such as ``fanouts="10,10"``.
     """
-
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "enabled")
-
-    def __init__(self, *, enabled: bool | str = True, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.enabled = enabled
-
-    def execute(self, context: Context) -> Any:
-        if not is_true(self.enabled):
-            raise AirflowSkipException("Skipped because the param 'probe' is false")
-        return super().execute(context)
-
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.probe.probe import probe_run
-
-        return probe_run(self.config(ProbeConfig), source, destination, progress=progress)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
-from partition_ops.stages.quality.options import QualityConfig
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 
-class ReportQualityOperator(GraphStageOperator):
+class ReportQualityOperator(GraphStageOperator, stage="quality"):
     """Measures the partitions and writes a report. It comes after ``convert``.
 
     After a `LockGraphOperator` the history of the run that was published last goes on in it.
@@ -31,8 +30,5 @@ class ReportQualityOperator(GraphStageOperator):
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.quality.quality import report_quality
-
-        config = self.config(QualityConfig)
         with self.open_published(destination) as previous:
-            return report_quality(config, source, destination, previous=previous, progress=progress)
+            return self.call_stage(source, destination, progress, previous=previous)

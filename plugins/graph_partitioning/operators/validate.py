@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 class ValidateGraphOperator(
     GraphStageOperator,
-    options=(ValidateConfig, ExpectationSuites, PreviousOptions),
+    stage="validate",
+    options=(ExpectationSuites, PreviousOptions),
     defaults={"data_docs": True},
 ):
     """Checks a graph before anything is computed from it.
@@ -64,27 +65,15 @@ class ValidateGraphOperator(
         self.ignore_estimate = ignore_estimate
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.validate.validate import validate_graph
+        if self.planned is not None:
+            from partition_ops.jobs.whole_job import check_before
 
-        config = self.config(ValidateConfig)
-        self._check_plan(config, source, destination)
+            planned = run_config({**self.planned, "graph_name": self.graph_name})
+            docs, ignore = self.config(ValidateConfig).data_docs, is_true(self.ignore_estimate)
+            check_before(replace(planned, data_docs=docs, ignore_estimate=ignore), source, destination)
         self._check_previous(destination)
         with self._expectations() as suites:
-            return validate_graph(config, source, destination, expectations=suites, progress=progress)
-
-    def _check_plan(self, config: ValidateConfig, source: Store, destination: Store) -> None:
-        """Reject at the start what would be rejected, or killed, later on."""
-        from partition_ops.chunked.metadata import load_metadata
-        from partition_ops.jobs.estimate import check_job
-        from partition_ops.stages.partition.partition import check_options
-
-        if self.planned is None:
-            return
-        asked = run_config({**self.planned, "graph_name": self.graph_name})
-        planned = replace(asked, data_docs=config.data_docs)
-        check_options(planned.partition, load_metadata(source, graph_name=planned.graph_name), source)
-        if not is_true(self.ignore_estimate):
-            check_job(planned, source, destination)
+            return self.call_stage(source, destination, progress, expectations=suites)
 
     def _check_previous(self, destination: Store) -> None:
         """Reject an earlier run that cannot be continued."""

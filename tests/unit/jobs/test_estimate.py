@@ -29,6 +29,7 @@ from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.partition.problem import feature_classes
 from partition_ops.stages.prepare.cost import range_half_edges
+from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 from tests.command_line import Called
@@ -303,12 +304,13 @@ def test_convert_is_refused_with_the_memory_that_fits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stage", ["validate", "convert"])
 def test_a_stage_that_would_exceed_its_bound_is_refused_with_both_figures(tmp_path: Path, stage: str) -> None:
     source, small = graph_of(tmp_path / "in", 10**8, 10**9), replace(PLENTY, memory=2 * GIB)
+    config = {"validate": ValidateConfig, "convert": ConvertConfig}[stage]
     with pytest.raises(NotEnoughRoomError, match=f"{stage} needs more memory than there is") as caught:
-        check_stage(stage, RunConfig(num_parts=8, memory=2 * GIB), source, room=small)
+        check_stage(stage, config(memory=2 * GIB), source, num_parts=8, room=small)
     assert caught.value.found == "2.0 GiB" and "GiB" in str(caught.value.expected)
     assert "Allow more with --memory." in str(caught.value.remedy)
-    check_stage(stage, RunConfig(num_parts=8), source, room=small)  # nothing was asked for
-    check_stage(stage, RunConfig(num_parts=8, memory=60 * GIB), source, room=PLENTY)
+    check_stage(stage, config(), source, num_parts=8, room=small)  # nothing was asked for
+    check_stage(stage, config(memory=60 * GIB), source, num_parts=8, room=PLENTY)
 
 
 def test_full_disks_are_refused(tmp_path: Path) -> None:

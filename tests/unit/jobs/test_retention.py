@@ -18,7 +18,7 @@ from partition_ops import cli
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import take_lock
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.jobs.retention import MARKS, RetentionConfig, retain_runs
+from partition_ops.jobs.retention import RetentionConfig, marks, retain_runs
 from partition_ops.storage import open_store
 from partition_ops.storage.local_store import LocalStore
 
@@ -137,7 +137,7 @@ def test_one_that_is_removed_in_part_is_not_finished(tmp_path: Path, monkeypatch
 
     def die(self: LocalStore, keys: Iterable[str]) -> None:
         keys = [*keys]
-        if not MARKS.isdisjoint(keys):
+        if not marks().isdisjoint(keys):
             raise Killed
         delete(self, keys)
 

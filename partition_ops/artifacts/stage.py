@@ -1,0 +1,194 @@
+"""`Stage`, the declaration of a stage, and how to find the declarations, which imports no heavy library.
+
+A stage is a package ``partition_ops/stages/<name>/`` with a declaration ``STAGE`` in its ``__init__.py``, or
+an entry point of the group ``partition_ops.stages`` that names the declaration of a stage of another package.
+Everything that has to do with several stages or their tasks reads the declarations: the job, the estimate,
+the manifest, figures, retention, verbs, operators and the DAG.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
+from typing import Any, Literal
+
+from partition_ops.artifacts import layout
+from partition_ops.errors import UsageError
+from partition_ops.options.declare import StageConfig
+
+ENTRY_POINTS = "partition_ops.stages"
+LAST = "publish"  # no stage follows it
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """A kind of task of a stage, and so of records.
+
+    Attributes:
+        name: Name of the task, and of its record.
+        each: What there is a task for, with a number behind the name: each ``group`` of chunks, or ``part``;
+            ``""`` for a single task.
+        seconds: Name of the seconds of these tasks in the figures of a run; ``""`` leaves them out.
+        scratch: Whether it writes nothing but scratch, so that no manifest lists it.
+    """
+
+    name: str
+    each: Literal["", "group", "part"] = ""
+    seconds: str = ""
+    scratch: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """The declaration of a stage: what the rest of the library needs to know about it.
+
+    Attributes:
+        name: One word, in which ``-`` stands between words; the verb, the task of the DAG and, unless `tasks`
+            says otherwise, the record have it too.
+        summary: One line for lists of verbs.
+        description: What the stage does, for ``--help``; a stage with a verb of its own describes it there.
+        config: Its options.
+        options: Further dataclasses of options that its verb and its operator take.
+        run: ``module:name`` of its function, which is called as ``function(config, source, destination,
+            progress=…)`` with the roots of the graph and of the run, and returns a `StageResult`. ```` for a
+            stage that is not one of the job.
+        takes: Further arguments of the function: ``previous`` and ``expectations`` are stores or None,
+            ``kept`` says whether the root of the run stays, and ``report`` is called with the result of each
+            of several tasks.
+        after: Stages that it follows, if the job has them. Others may run at the same time.
+        optional: Name of the option that switches it on, of `config` or of the whole job; a property will do.
+            ``""`` if every job has the stage.
+        folders: Names directly below the root of a run that it writes to.
+        tasks: Its kinds of tasks, in their order; by default one with the name of the stage.
+        cost: ``module:name`` of a function that returns the `StageEstimate` for its options, the sizes of the
+            graph and the machine. Without one, the stage is not estimated.
+        remedy: What helps if it takes too much memory, as a sentence.
+        instead: Name of a task that may do the work of all its tasks, and of the stages before it.
+        pod: Whether deploy/helm/values.yaml gives its pods resources of their own.
+        alone: Whether nothing runs beside it, because it measures speed.
+        before_job: Whether it makes the input of the others, and has records of its own in its folder.
+    """
+
+    name: str
+    summary: str = ""
+    description: str = ""
+    config: type[StageConfig] = StageConfig
+    options: tuple[type, ...] = ()
+    run: str = ""
+    takes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    optional: str = ""
+    folders: tuple[str, ...] = ()
+    tasks: tuple[StageTask, ...] = ()
+    cost: str = ""
+    remedy: str = ""
+    instead: str = ""
+    pod: bool = True
+    alone: bool = False
+    before_job: bool = False
+
+    @property
+    def all_tasks(self) -> tuple[StageTask, ...]:
+        return self.tasks or (StageTask(self.name, seconds=self.name),)
+
+    @property
+    def has_scratch(self) -> bool:
+        return any(task.scratch for task in self.all_tasks)
+
+
+def load(place: str) -> Callable[..., Any]:
+    """Import what ``module:name`` stands for."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+def all_stages() -> tuple[Stage, ...]:
+    """Return the declarations of all stages, each after those that it follows.
+
+    Raises:
+        UsageError: A stage of another package has the name of another stage, or follows a stage that is
+            unknown, itself or the last one.
+    """
+    return _in_order(_plugins(tuple(sys.path)))
+
+
+def job_stages() -> tuple[Stage, ...]:
+    """Return the stages of a job, without those before it."""
+    return tuple(stage for stage in all_stages() if not stage.before_job)
+
+
+def other_stages() -> tuple[Stage, ...]:
+    """Return the stages of other packages."""
+    return tuple(stage for stage in all_stages() if stage not in _builtin())
+
+
+def find_stage(name: str) -> Stage:
+    """Return the declaration of the stage with a name."""
+    return next(stage for stage in all_stages() if stage.name == name)
+
+
+def stage_of_task(task: str) -> Stage | None:
+    """Return the stage that has a task, with or without its number; None for a task of none."""
+    names = {task, task.rstrip("0123456789")}
+    return next((one for one in all_stages() if names & {kind.name for kind in one.all_tasks}), None)
+
+
+def written_folders() -> list[str]:
+    """Return the names directly below the root of a run that the stages of a job write to, except scratch."""
+    written = (folder for stage in job_stages() for folder in stage.folders)
+    return list(dict.fromkeys([*written, layout.RECORDS]))
+
+
+def is_ours(key: str) -> bool:
+    """Return whether a key below the root of a run is one that a job writes or removes."""
+    return key.split("/")[0] in {*written_folders(), *layout.OURS}
+
+
+@cache
+def _builtin() -> tuple[Stage, ...]:
+    package = import_module(ENTRY_POINTS)  # a higher layer, found by its folder as entry points are by name
+    names = (f"{ENTRY_POINTS}.{module.name}" for module in iter_modules(package.__path__) if module.ispkg)
+    return tuple(import_module(name).STAGE for name in names)
+
+
+@cache
+def _plugins(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the plug-ins on the module path; the search reads the metadata of all installed packages."""
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+@cache
+def _in_order(plugins: tuple[EntryPoint, ...]) -> tuple[Stage, ...]:
+    stages = {stage.name: stage for stage in _builtin()}
+    for entry in plugins:
+        found: Stage = entry.load()
+        if found.name in stages:
+            raise _unusable(found, "another stage has its name")
+        stages[found.name] = found
+    order: list[Stage] = []
+    waiting = {name: {*stage.after} for name, stage in stages.items()}
+    waiting[LAST] |= {*stages} - {LAST}
+    while waiting:
+        done = {stage.name for stage in order}
+        ready = [name for name, before in sorted(waiting.items()) if before <= done]
+        if not ready:
+            name = min(waiting, key=lambda name: stages[name] in _builtin())
+            raise _unusable(stages[name], f"it follows {', '.join(sorted(waiting[name] - done))}")
+        order.append(stages[ready[0]])
+        del waiting[ready[0]]
+    return tuple(order)
+
+
+def _unusable(stage: Stage, found: str) -> UsageError:
+    return UsageError(
+        f"The stage {stage.name!r} of another package cannot be used",
+        found=found,
+        expected=f"a name of its own, and stages before {LAST!r} that it follows",
+        remedy="Correct its declaration, or uninstall the package.",
+    )

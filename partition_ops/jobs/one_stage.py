@@ -1,0 +1,45 @@
+"""Run one stage: the whole job, the verbs of stages and the operators call `run_stage`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partition_ops.artifacts.stage import Stage, load
+from partition_ops.artifacts.tasks import StageResult
+from partition_ops.options.declare import StageConfig
+from partition_ops.storage import Store
+from partition_ops.system.progress import NoProgress, Progress
+
+
+def run_stage(
+    stage: Stage,
+    config: StageConfig,
+    source: Store,
+    destination: Store,
+    *,
+    progress: Progress | None = None,
+    **more: Any,
+) -> StageResult:
+    """Run a stage, unless its tasks are done.
+
+    Args:
+        stage: Its declaration.
+        config: Its options.
+        source: Root of the input graph.
+        destination: Root of the run, which nobody else may write to meanwhile.
+        progress: Shows its steps.
+        more: Further arguments of `Stage.takes`; those that it does not take are left out.
+
+    Returns:
+        The result of its last task.
+
+    Raises:
+        PartitionOpsError: As the function of the stage says.
+
+    Peak memory: that of the stage.
+    """
+    taken = {name: more[name] for name in stage.takes if name in more}
+    result: StageResult = load(stage.run)(
+        config, source, destination, progress=progress or NoProgress(), **taken
+    )
+    return result
