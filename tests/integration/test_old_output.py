@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from partition_ops import __version__
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from tests.golden.make_same_bytes import GOLDEN, call
@@ -67,7 +68,11 @@ def test_a_run_continues_it(old: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert call("verify @grown @new", old) == 0
 
 
-def test_a_new_report_leaves_it_finished(old: Path) -> None:
-    assert call("quality @old_input --output @old_output", old) == 0
+def test_a_stage_on_top_of_it_is_rejected_and_leaves_it_finished(
+    old: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("quality @old_input --output @old_output", old) == 3
+    message = capsys.readouterr().err
+    assert "written by version 0.1.0" in message and f"this is {__version__}" in message
     assert (old / "old_output/manifest.json").exists()
     assert call("verify @old_input @old_output", old) == 0
