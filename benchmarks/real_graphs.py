@@ -38,8 +38,9 @@ from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import PartitionOpsError
 from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Problem
+from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store

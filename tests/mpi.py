@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from partition_ops.errors import EngineError
+from partition_ops.stages.partition.engines.parmetis import LibraryOptions
 from partition_ops.stages.partition.mpi.parmetis_library import check_installed
-from partition_ops.stages.partition.options import LibraryOptions
 
 
 def _missing() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,22 @@ def test_the_engine_of_contributing_follows_an_earlier_run(checkout: Checkout, t
     checkout.run("run", source, str(tmp_path / "next"), *options, "--previous", str(tmp_path / "first"))
     first, following = (tmp_path / name / "assignment" / "paper.txt" for name in ("first", "next"))
     assert first.read_bytes() == following.read_bytes()
+
+
+def test_the_engine_of_contributing_has_an_option_of_its_own(checkout: Checkout, tmp_path: Path) -> None:
+    source, output = str(library().write(tmp_path / "graph")), str(tmp_path / "out")
+    options = ["--num-parts", "3", "--first-part", "2", "--engine"]
+    checkout.run("run", source, output, *options, "round-robin")
+    assert (tmp_path / "out/assignment/author.txt").read_text().split()[:4] == ["2", "0", "1", "2"]
+    made_by = json.loads((tmp_path / "out/assignment/assignment.json").read_text())["made_by"]
+    assert made_by["round_robin"] == {"first_part": 2}
+    said = checkout.run("run", source, str(tmp_path / "other"), *options, "random", code=2)
+    assert "--first-part needs --engine round-robin" in said
+
+
+def test_options_of_engines_import_nothing_heavy() -> None:
+    code = "import sys; import partition_ops.stages.partition.options; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_test_of_contributing_passes(checkout: Checkout) -> None:

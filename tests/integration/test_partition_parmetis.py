@@ -25,9 +25,10 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError, InvalidInputError, UsageError
 from partition_ops.stages.partition.engines import parmetis
+from partition_ops.stages.partition.engines.parmetis import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi import mpirun
 from partition_ops.stages.partition.mpi.parmetis_library import check_fits, find_library
-from partition_ops.stages.partition.options import LibraryOptions, MpiOptions, PartitionConfig
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
@@ -176,7 +177,7 @@ def test_a_run_that_a_signal_ends_leaves_no_rank_behind(number: signal.Signals, 
     script = (  # a shell may make background processes ignore the signal
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from partition_ops.stages.partition.mpi import mpirun\n"
-        "from partition_ops.stages.partition.options import MpiOptions\n"
+        "from partition_ops.stages.partition.engines.parmetis import MpiOptions\n"
         "mpirun.run_ranks('sleeping', {}, MpiOptions(ranks=2))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -202,7 +203,7 @@ def test_ranks_write_nothing_once_the_lock_is_lost(
         assert not stores[1].exists(layout.PARMETIS_PARTS)
         run_ranks(module, job, options)
 
-    monkeypatch.setattr(parmetis, "run_ranks", without_lock)
+    monkeypatch.setattr(mpirun, "run_ranks", without_lock)
     with locked(stores[1], claim=False):
         assigned(stores)
 

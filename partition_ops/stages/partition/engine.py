@@ -6,18 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engines import engine_names, module_of
-from partition_ops.stages.partition.incremental.placement import deal_new_nodes, place_and_refine
-from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.incremental.regroup import regroup
-from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem
+from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
 
-__all__ = ["OPTIONAL", "Engine", "EngineCost", "Parts", "PreviousAssignment", "Problem", "find_engine"]
+if TYPE_CHECKING:  # the options of engines are imported for --help
+    from partition_ops.artifacts.cost import Machine, Sizes
+    from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+    from partition_ops.stages.partition.options import PartitionConfig
+    from partition_ops.stages.partition.problem import Parts, Problem
 
 # options that not every engine supports, with the value that asks for nothing
 OPTIONAL: dict[str, Any] = {
@@ -53,7 +52,9 @@ class Engine(ABC):
     """A way to assign nodes to partitions.
 
     To add one, write ``engines/<name>.py`` with a subclass and an instance of it, ``ENGINE``. The command
-    line and the form of the DAG offer every engine in that folder, and show the first line of its module.
+    line and the form of the DAG offer every engine in that folder, and show the first line of its module. An
+    engine with options of its own also defines ``OPTIONS``: a field for `PartitionConfig`, and its dataclass.
+    Such a module is imported for ``--help``, so its functions import what is heavy.
 
     Attributes:
         name: As users give it: the name of the module, with ``-`` for ``_``.
@@ -92,6 +93,9 @@ class Engine(ABC):
         engine yields nothing if balance cannot be restored. By default, new nodes join their neighbours and
         the border is refined, and then whole clusters move; without a graph, new nodes are dealt out.
         """
+        from partition_ops.stages.partition.incremental.placement import deal_new_nodes, place_and_refine
+        from partition_ops.stages.partition.incremental.regroup import regroup
+
         if not self.needs_graph:
             yield from deal_new_nodes(problem, previous)
             return

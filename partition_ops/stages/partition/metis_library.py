@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import EngineError
+from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Weights, shares, tolerances
+from partition_ops.stages.partition.problem import Parts, Weights, shares, tolerances
 from partition_ops.system.memory import give_back_freed_memory
 from partition_ops.system.signals import end_with_parent, restore_default_handlers
 

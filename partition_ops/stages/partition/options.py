@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from partition_ops.errors import UsageError
 from partition_ops.options.declare import (
@@ -15,89 +15,27 @@ from partition_ops.options.declare import (
     option_group,
     own_options,
 )
-from partition_ops.stages.partition.engines import engine_names, engine_summaries
+from partition_ops.stages.partition.engines import engine_names, engine_options, engine_summaries
 
 Balance = Literal["node-types", "edges", "none"]
 Objective = Literal["cut", "vol"]
 Effort = Literal["fast", "default", "best"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
-PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
-BITS = (32, 64)
+Own = TypeVar("Own")
+
+
+def _with_engine_options(cls: type[Own]) -> type[Own]:
+    """Add a field to a class for each engine that has options of its own."""
+    for field, options in engine_options().values():
+        cls.__annotations__[field] = options
+        setattr(cls, field, option_group(options))
+    return cls
 
 
 @dataclass(frozen=True, kw_only=True)
-class LibraryOptions(Options):
-    """The shared library that the engine ``parmetis`` calls."""
-
-    path: str | None = option(
-        None,
-        name="parmetis_library",
-        help="Path of the shared library of ParMETIS, or of a library that exports PM4GNN_PartKway.",
-        metavar="FILE",
-        empty="the system's libparmetis",
-        form=None,
-        **PARMETIS,
-    )
-    index_bits: int = option(
-        32,
-        name="parmetis_index_bits",
-        help="Width of the integers (idx_t) that the library was built with, 32 or 64.",
-        metavar="N",
-        form=None,
-        **PARMETIS,
-    )
-    real_bits: int = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, bits in (("--parmetis-index-bits", self.index_bits), ("real_bits", self.real_bits)):
-            if bits not in BITS:
-                raise UsageError(f"{name} cannot be {bits}", expected="32 or 64")
-        if self.path is None and (self.index_bits, self.real_bits) != (32, 32):
-            raise UsageError(
-                "Debian's ParMETIS has 32-bit numbers only",
-                remedy="Name a library that was built with 64 bits by --parmetis-library.",
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MpiOptions(Options):
-    """How the ranks of the engine ``parmetis`` are started, and the library that they call."""
-
-    ranks: int = option(
-        2,
-        name="mpi_ranks",
-        help="Number of MPI processes of the engine parmetis.",
-        title="MPI ranks",
-        metavar="N",
-        minimum=1,
-        maximum=4096,
-        form={"section": "More"},
-        **PARMETIS,
-    )
-    hostfile: str | None = option(
-        None,
-        help="OpenMPI's list of hosts, for the engine parmetis on several machines: a local path.",
-        title="Hostfile",
-        metavar="FILE",
-        empty="all ranks run on this machine",
-        form={"section": "More"},
-        **PARMETIS,
-    )
-    mpirun: str | None = option(
-        None,
-        help="Command that starts the ranks, with its options.",
-        metavar="CMD",
-        empty="OpenMPI's mpirun",
-        form=None,
-        **PARMETIS,
-    )
-    library: LibraryOptions = option_group(LibraryOptions)
-
-
-@dataclass(frozen=True, kw_only=True)
+@_with_engine_options
 class PartitionConfig(StageConfig):
-    """Options of ``partition``."""
+    """Options of ``partition``, with a field for those of each engine that has options of its own."""
 
     num_parts: int = option(
         help="Number of partitions: one for each machine of the distributed training.",
@@ -213,16 +151,17 @@ class PartitionConfig(StageConfig):
         section="Growth",
         only_with="previous",
     )
-    mpi: MpiOptions = option_group(MpiOptions)
 
     def options(self) -> dict[str, Any]:
         """Return the options that the assignment depends on, as JSON."""
         options = asdict(self)
         if len(self.balance_features) == 1:  # as previous versions recorded it
             options["balance_ntypes"] = self.balance_features[0]
-        options["mpi"] = {"ranks": self.mpi.ranks, "library": options["mpi"]["library"]}
-        if self.engine != "parmetis":
-            del options["mpi"]
+        for engine, (field, _) in engine_options().items():
+            if engine == self.engine:
+                options[field] = getattr(self, field).options()
+            else:
+                del options[field]
         if self.engine != "auto":
             del options["effort"]
         return {name: value for name, value in options.items() if name not in self.incremental_options()}
@@ -231,6 +170,10 @@ class PartitionConfig(StageConfig):
         """Return the further options that the assignment of an incremental run depends on."""
         names = [one.field for one in own_options(PartitionConfig) if one.only_with == "previous"]
         return {name: getattr(self, name) for name in names}
+
+    def own(self, options: type[Own]) -> Own:
+        """Return the options of an engine, by their class."""
+        return next(value for value in vars(self).values() if isinstance(value, options))
 
     @property
     def all_parts(self) -> int:

@@ -26,7 +26,6 @@ Parts = npt.NDArray[np.int32]
 logger = logging.getLogger("partition_ops")
 Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
-METIS_TOLERANCE = 1.03  # unless the user asks for another
 MOST_CLASSES = 64
 MOST_OF_SHARE = 4  # a node may weigh a quarter of a partition's share
 

@@ -1,9 +1,11 @@
-"""The engines: a file or a folder each, which defines ``ENGINE``. Listing them imports none of them."""
+"""The engines: a file or a folder each, which defines ``ENGINE``. Listing them imports none."""
 
 from __future__ import annotations
 
 import ast
 import pkgutil
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,12 +25,24 @@ def module_of(name: str) -> str:
 
 def engine_summaries() -> dict[str, str]:
     """Return one line about each engine, by name: the first line of its module, after the colon."""
-    return {name: _first_line(name).partition(": ")[2] for name in engine_names()}
+    lines = {name: (ast.get_docstring(_tree(name)) or "").partition("\n")[0] for name in engine_names()}
+    return {name: line.partition(": ")[2] for name, line in lines.items()}
 
 
-def _first_line(name: str) -> str:
+def engine_options() -> dict[str, tuple[str, type]]:
+    """Return by engine a field of `PartitionConfig` and its dataclass, for engines with options of their own.
+
+    Only these engines are imported: those whose module assigns ``OPTIONS``.
+    """
+    having = [name for name in engine_names() if any(map(_sets_options, _tree(name).body))]
+    return {name: import_module(module_of(name)).OPTIONS for name in having}
+
+
+def _sets_options(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OPTIONS"
+
+
+@cache
+def _tree(name: str) -> ast.Module:
     spec = find_spec(module_of(name))  # does not import it
-    if spec is None or spec.origin is None:
-        return ""
-    docstring = ast.get_docstring(ast.parse(Path(spec.origin).read_text("utf-8"))) or ""
-    return docstring.partition("\n")[0]
+    return ast.parse(Path(spec.origin).read_text("utf-8") if spec and spec.origin else "")

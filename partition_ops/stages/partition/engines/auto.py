@@ -9,7 +9,7 @@ import numpy as np
 
 from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost, PreviousAssignment
+from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines import metis
 from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.engines.two_level import (
@@ -20,6 +20,7 @@ from partition_ops.stages.partition.engines.two_level import (
 )
 from partition_ops.stages.partition.incremental.near_home import search_near_home
 from partition_ops.stages.partition.incremental.placement import place_and_refine
+from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.multilevel.graph import Graph, cut_weight, largest_degree

@@ -5,28 +5,98 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from partition_ops.artifacts import layout
-from partition_ops.artifacts.cost import Machine, Sizes
-from partition_ops.artifacts.lock import Fence
-from partition_ops.errors import EngineError
+from partition_ops.errors import EngineError, UsageError
+from partition_ops.options.declare import Options, option, option_group
 from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
-from partition_ops.stages.partition.engines import metis
-from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
-from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.mpi.mpirun import check_paths, run_ranks
-from partition_ops.stages.partition.mpi.parmetis_library import FEWEST_NODES, PARMETIS_TOLERANCE, check_fits
-from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
-from partition_ops.stages.partition.multilevel.refine import refine
-from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
+
+if TYPE_CHECKING:
+    from partition_ops.artifacts.cost import Machine, Sizes
+    from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
+    from partition_ops.stages.partition.options import PartitionConfig
+    from partition_ops.stages.partition.problem import Parts, Problem
 
 RANK_MODULE = "partition_ops.stages.partition.mpi.parmetis_rank"
+PARMETIS = {"section": "Engine parmetis", "only_with": "engine=parmetis"}
+BITS = (32, 64)
 logger = logging.getLogger("partition_ops")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibraryOptions(Options):
+    """The shared library that the engine ``parmetis`` calls."""
+
+    path: str | None = option(
+        None,
+        name="parmetis_library",
+        help="Path of the shared library of ParMETIS, or of a library that exports PM4GNN_PartKway.",
+        metavar="FILE",
+        empty="the system's libparmetis",
+        form=None,
+        **PARMETIS,
+    )
+    index_bits: int = option(
+        32,
+        name="parmetis_index_bits",
+        help="Width of the integers (idx_t) that the library was built with, 32 or 64.",
+        metavar="N",
+        form=None,
+        **PARMETIS,
+    )
+    real_bits: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, bits in (("--parmetis-index-bits", self.index_bits), ("real_bits", self.real_bits)):
+            if bits not in BITS:
+                raise UsageError(f"{name} cannot be {bits}", expected="32 or 64")
+        if self.path is None and (self.index_bits, self.real_bits) != (32, 32):
+            raise UsageError(
+                "Debian's ParMETIS has 32-bit numbers only",
+                remedy="Name a library that was built with 64 bits by --parmetis-library.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MpiOptions(Options):
+    """How the ranks of the engine ``parmetis`` are started, and the library that they call."""
+
+    ranks: int = option(
+        2,
+        name="mpi_ranks",
+        help="Number of MPI processes of the engine parmetis.",
+        title="MPI ranks",
+        metavar="N",
+        minimum=1,
+        maximum=4096,
+        form={"section": "More"},
+        **PARMETIS,
+    )
+    hostfile: str | None = option(
+        None,
+        help="OpenMPI's list of hosts, for the engine parmetis on several machines: a local path.",
+        title="Hostfile",
+        metavar="FILE",
+        empty="all ranks run on this machine",
+        form={"section": "More"},
+        **PARMETIS,
+    )
+    mpirun: str | None = option(
+        None,
+        help="Command that starts the ranks, with its options.",
+        metavar="CMD",
+        empty="OpenMPI's mpirun",
+        form=None,
+        **PARMETIS,
+    )
+    library: LibraryOptions = option_group(LibraryOptions)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that the assignment depends on, as JSON."""
+        return {"ranks": self.ranks, "library": asdict(self.library)}
 
 
 class Parmetis(Engine):
@@ -44,8 +114,10 @@ class Parmetis(Engine):
             UsageError: The engine does not support an option, or there is no such hostfile.
             EngineError: There is no such command or library.
         """
+        from partition_ops.stages.partition.mpi.mpirun import check_paths
+
         super().check(config)
-        check_paths(config.mpi)
+        check_paths(config.own(MpiOptions))
 
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges with ParMETIS's multilevel k-way method, every column of the weights balanced.
@@ -85,6 +157,12 @@ class Parmetis(Engine):
 
         Peak memory: that of `partition`, and here 40 bytes a node; the graph is mapped.
         """
+        import numpy as np
+
+        from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
+        from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+        from partition_ops.stages.partition.multilevel.refine import refine
+
         if _is_small(problem):
             yield from place_and_refine(problem, previous)
             return
@@ -107,8 +185,11 @@ class Parmetis(Engine):
 
 
 def _is_small(problem: Problem) -> bool:
+    from partition_ops.artifacts import layout
+    from partition_ops.stages.partition.mpi.parmetis_library import FEWEST_NODES
+
     stats = problem.artifacts.read_json(layout.PREPARED_STATS)
-    fewest = FEWEST_NODES * max(problem.config.mpi.ranks, problem.num_parts)
+    fewest = FEWEST_NODES * max(problem.config.own(MpiOptions).ranks, problem.num_parts)
     return bool(stats["num_half_edges"] == 0 or stats["num_nodes"] < fewest)
 
 
@@ -119,11 +200,18 @@ def _run(problem: Problem, homes: Parts | None) -> Parts:
         problem: The graph, and how to partition it.
         homes: (nodes,) int32, partitions to begin from; None to begin from nothing.
     """
+    import numpy as np
+
+    from partition_ops.artifacts import layout
+    from partition_ops.stages.partition.engines import metis
+    from partition_ops.stages.partition.mpi.mpirun import run_ranks
+    from partition_ops.stages.partition.mpi.parmetis_library import check_fits
+
     if len(problem.edge_weights):
         raise EngineError("ParMETIS is called without weights of edges", remedy="Use --engine auto.")
     stats = problem.artifacts.read_json(layout.PREPARED_STATS)
     nodes, half_edges = stats["num_nodes"], stats["num_half_edges"]
-    options = problem.config.mpi
+    options = problem.config.own(MpiOptions)
     if _is_small(problem):
         logger.info("parmetis: %d nodes are too few for ParMETIS, METIS partitions them", nodes)
         return metis.ENGINE.partition(problem)
@@ -157,9 +245,12 @@ def _job(problem: Problem, nodes: int) -> dict[str, Any]:
 
 def _lock(fence: object) -> dict[str, Any] | None:
     """Return the lock that this process holds: ranks that outlive it must not write once another has it."""
+    from partition_ops.artifacts.lock import Fence
+
     if not isinstance(fence, Fence):
         return None
     return {"uri": fence.root.uri, "token": fence.token, "holder": dict(fence.holder)}
 
 
+OPTIONS = ("mpi", MpiOptions)
 ENGINE = Parmetis()

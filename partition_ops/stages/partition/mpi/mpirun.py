@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
+from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_installed, find_library
-from partition_ops.stages.partition.options import MpiOptions
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import check_allowed
 from partition_ops.system.signals import end_with_parent

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.options import LibraryOptions
+from partition_ops.stages.partition.engines.parmetis import LibraryOptions
 
 PM4GNN = "PM4GNN_PartKway"
 FUNCTIONS = (PM4GNN, "ParMETIS_V3_PartKway")
@@ -29,7 +29,6 @@ MOST_RATIO = 1_000_000  # of cut edges to moved nodes; the limit of the manual
 METIS_OK = 1
 METIS_OPTIONS = 40  # METIS_NOPTIONS of METIS 5
 METIS_SEED = 9  # METIS_OPTION_SEED of METIS 5.2, which PM4GNN needs
-PARMETIS_TOLERANCE = 1.05  # as its manual recommends
 FEWEST_NODES = 20  # for each rank and partition: below, ParMETIS divides by zero
 MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and replaces 0 with 1
 REMEDY = (

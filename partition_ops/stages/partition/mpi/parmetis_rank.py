@@ -16,15 +16,16 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import Fence
 from partition_ops.artifacts.parhip import read_parhip_slice
+from partition_ops.stages.partition.engines.parmetis import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import run_rank
 from partition_ops.stages.partition.mpi.parmetis_library import (
-    PARMETIS_TOLERANCE,
     Library,
     Slice,
     Target,
     check_fits,
 )
-from partition_ops.stages.partition.options import LibraryOptions, MpiOptions, PartitionConfig
+from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import (
     Classes,
     Weights,
@@ -99,13 +100,12 @@ def _config(options: dict[str, Any]) -> PartitionConfig:
     mpi = options.pop("mpi")
     target = options.pop("target_shares")
     library = LibraryOptions(**mpi.pop("library"))
-    return PartitionConfig(
-        **options, target_shares=target and tuple(target), mpi=MpiOptions(**mpi, library=library)
-    )
+    options |= {"target_shares": target and tuple(target), "mpi": MpiOptions(**mpi, library=library)}
+    return PartitionConfig(**options)
 
 
 def _partition(work: _Work) -> npt.NDArray[np.int32]:
-    library = Library(work.config.mpi.library)
+    library = Library(work.config.own(MpiOptions).library)
     graph = read_parhip_slice(work.store, layout.PREPARED_GRAPH, work.begin, work.end, library.index)
     weights, allowed = _weights(work, graph.num_half_edges)
     piece = Slice(work.bounds, graph.offsets, graph.neighbours, weights)
@@ -128,7 +128,7 @@ def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.floa
     heaviest = np.max(work.comm.allgather(columns.max(axis=0)), axis=0)
     total = work.comm.allreduce(half_edges, MPI.SUM)
     used = can_be_shared(work.config, heaviest, sums)
-    bits = work.config.mpi.library.index_bits
+    bits = work.config.own(MpiOptions).library.index_bits
     check_fits(bits, nodes=int(work.bounds[-1]), half_edges=total, weight_sums=sums[used].tolist())
     return columns[:, used], tolerances(work.config, heaviest[used], sums[used], PARMETIS_TOLERANCE)
 

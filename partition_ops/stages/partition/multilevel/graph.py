@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import add_up_nodes
-from partition_ops.stages.partition.multilevel.tuning import LOOKED_UP
+from partition_ops.stages.partition.multilevel.tuning import LOOKED_UP, METIS_TOLERANCE
 from partition_ops.stages.partition.problem import (
-    METIS_TOLERANCE,
     Parts,
     Problem,
     class_weights,

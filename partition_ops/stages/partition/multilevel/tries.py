@@ -32,8 +32,8 @@ from partition_ops.stages.partition.multilevel.improve import climb, improve
 from partition_ops.stages.partition.multilevel.kaminpar_process import running, start_with_kaminpar
 from partition_ops.stages.partition.multilevel.levels import Level, contract_levels, cut_by_metis, of_clusters
 from partition_ops.stages.partition.multilevel.search import Homes, fill_up
-from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED
-from partition_ops.stages.partition.problem import METIS_TOLERANCE, Parts, Problem, shares
+from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, NEXT_SEED
+from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.parallel import cores
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+METIS_TOLERANCE = 1.03  # largest weight of a partition over its share, unless the user asks for another
+PARMETIS_TOLERANCE = 1.05  # the same of ParMETIS, as its manual recommends
 # compiled into loops, or part of the result on any machine: the same for each effort
 LOOKED_UP = 1 << 11  # half-edges; values looked up for so many stay in the first-level cache
 ATTEMPTS = 3  # to take the heaviest label without a look at the sizes of all

@@ -11,6 +11,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.errors import EngineError, UsageError
 from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, read_text_stats, stats_file
+from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import run_program
 from partition_ops.stages.partition.mpi.parmetis_library import check_installed
 from partition_ops.stages.partition.options import PartitionConfig
@@ -53,7 +54,7 @@ def partition_text(
 
     Peak memory: that of the ranks; see `dglpart`.
     """
-    ranks, rest = config.mpi.ranks, config.num_parts % config.mpi.ranks
+    ranks, rest = config.own(MpiOptions).ranks, config.num_parts % config.own(MpiOptions).ranks
     if rest:
         raise UsageError(
             "Every rank of pm-dglpart writes the same number of partitions",
@@ -66,7 +67,7 @@ def partition_text(
         nodes, edges, _ = read_text_stats(text, graph_name)
         with (progress or NoProgress()).step("Partitioning the text", 1, "graphs") as advance:
             if not use_program:
-                check_installed(config.mpi.library)
+                check_installed(config.own(MpiOptions).library)
             command = _command(config, graph_name, use_program=use_program)
             _check_complete(_partition(config, command, graph_name, text, writer), config.num_parts)
             advance(1)
@@ -92,7 +93,7 @@ def _partition(
     text.delete([entry.key for entry in text.list("p") if output.fullmatch(entry.key)])
     kinds = (nodes_file, edges_file, stats_file)
     if isinstance(text, LocalStore):
-        run_program(command, config.mpi, text.root)
+        run_program(command, config.own(MpiOptions), text.root)
         paths = sorted(path for path in text.root.iterdir() if output.fullmatch(path.name))
         for path in paths:
             key = f"{layout.PARMETIS_TEXT}/{path.name}"
@@ -102,7 +103,7 @@ def _partition(
         folder = Path(scratch)
         for kind in kinds:
             (folder / kind(name)).symlink_to(text.local_copy(kind(name)))
-        run_program(command, config.mpi, folder)
+        run_program(command, config.own(MpiOptions), folder)
         paths = sorted(path for path in folder.iterdir() if output.fullmatch(path.name))
         for path in paths:
             key = f"{layout.PARMETIS_TEXT}/{path.name}"
@@ -129,8 +130,15 @@ def _check_complete(names: list[str], num_parts: int) -> None:
 
 
 def _command(config: PartitionConfig, name: str, *, use_program: bool) -> list[str]:
-    library = config.mpi.library
-    words = [sys.executable, "-m", "partition_ops.cli", TASK, name, str(config.num_parts // config.mpi.ranks)]
+    library = config.own(MpiOptions).library
+    words = [
+        sys.executable,
+        "-m",
+        "partition_ops.cli",
+        TASK,
+        name,
+        str(config.num_parts // config.own(MpiOptions).ranks),
+    ]
     if use_program:
         return [*words, "--use-program"]
     words += ["--seed", str(config.seed)]

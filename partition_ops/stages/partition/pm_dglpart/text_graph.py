@@ -15,15 +15,16 @@ from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis import text_files as parmetis
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
+from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.mpi.parmetis_library import (
     FEWEST_NODES,
-    PARMETIS_TOLERANCE,
     Library,
     Slice,
     Target,
     check_fits,
 )
+from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Weights, can_be_shared, shares, tolerances
 from partition_ops.stages.partition.small_graphs import even_out
@@ -173,7 +174,7 @@ def partition_slice(
     total = int(nodes.bounds[-1])
     if half_edges == 0 or total < FEWEST_NODES * max(comm.size, config.num_parts):
         return _partition_tiny(config, graph, nodes, comm)
-    library = Library(config.mpi.library)
+    library = Library(config.own(MpiOptions).library)
     sums = comm.allreduce(nodes.weights.sum(axis=0))
     check_fits(library.index.itemsize * 8, nodes=total, half_edges=half_edges, weight_sums=sums.tolist())
     heaviest = np.max(comm.allgather(nodes.weights.max(axis=0)), axis=0)
