@@ -57,26 +57,9 @@ def partition_nodes(
 
     Peak memory: that of the engine, see its own docstring.
     """
-    if not find_engine(config.engine).needs_graph:
-        forget_task(destination, "prepare")  # of a run with another engine: it is not part of this run
-    return partition_task(config, source, destination, previous=previous, progress=progress).run()
-
-
-def partition_task(
-    config: PartitionConfig,
-    source: Store,
-    destination: Store,
-    *,
-    previous: Store | None = None,
-    progress: Progress | None = None,
-) -> Task:
-    """Return the task of `partition_nodes`; the options are checked against the graph here.
-
-    Raises:
-        UsageError: As `partition_nodes`.
-        InvalidInputError: The earlier run is not finished.
-    """
     engine = find_engine(config.engine)
+    if not engine.needs_graph:
+        forget_task(destination, "prepare")  # of a run with another engine: it is not part of this run
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_options(config, metadata, source)
     check_apart(source, destination, metadata)
@@ -102,7 +85,8 @@ def partition_task(
     if earlier is not None:
         options |= {**config.incremental_options(), "previous": earlier.digest}
     after = ["prepare"] if engine.needs_graph else []
-    return Task("partition", destination, work, options=options, after=after, outputs=[layout.ASSIGNMENT])
+    outputs = [layout.ASSIGNMENT]
+    return Task("partition", destination, work, options=options, after=after, outputs=outputs).run()
 
 
 def _note_whole_nodes(problem: Problem, engine: Engine) -> dict[str, Any]:

@@ -101,26 +101,6 @@ def import_assignment(
 
     Peak memory: 12 bytes a node.
     """
-    return import_task(
-        config,
-        source,
-        assignment,
-        destination,
-        parmetis_parts=parmetis_parts,
-        parmetis_weights=parmetis_weights,
-    ).run()
-
-
-def import_task(
-    config: StageConfig,
-    source: Store,
-    assignment: Store,
-    destination: Store,
-    *,
-    parmetis_parts: int | None = None,
-    parmetis_weights: int = 0,
-) -> Task:
-    """Return the task of `import_assignment`; the assignment is read and checked here."""
     metadata = load_metadata(source, graph_name=config.graph_name)
     if parmetis_parts is None:
         found = read_assignment(assignment, metadata)
@@ -136,7 +116,7 @@ def import_task(
         )
 
     options = {**config.options(), "digest": found.digest()}
-    return Task("partition", destination, work, options=options, outputs=[layout.ASSIGNMENT])
+    return Task("partition", destination, work, options=options, outputs=[layout.ASSIGNMENT]).run()
 
 
 def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where: str) -> None:

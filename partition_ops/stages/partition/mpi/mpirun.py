@@ -15,14 +15,16 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_installed, find_library
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import check_allowed
 from partition_ops.system.signals import end_with_parent
+
+if TYPE_CHECKING:
+    from partition_ops.stages.partition.engines.parmetis import MpiOptions
 
 PRINTED = "partition-ops: error: "
 ERROR_MARK = "@partition-ops-error "

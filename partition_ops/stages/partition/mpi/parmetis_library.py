@@ -13,13 +13,15 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.engines.parmetis import LibraryOptions
+
+if TYPE_CHECKING:
+    from partition_ops.stages.partition.engines.parmetis import LibraryOptions
 
 PM4GNN = "PM4GNN_PartKway"
 FUNCTIONS = (PM4GNN, "ParMETIS_V3_PartKway")
