@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +42,15 @@ class Checkout:
         file.parent.mkdir(exist_ok=True)
         file.write_text(code_block(path))
         return file
+
+    def add_option(self, path: str, cls: str) -> None:
+        """Add the field that CONTRIBUTING.md shows for a path to a dataclass there, as its first."""
+        file = self.root / path
+        field = textwrap.indent(code_block(path), "    ")
+        before, found, rest = file.read_text().partition(f"class {cls}(")
+        docstring, end, fields = rest.partition('"""\n\n')
+        assert found and end, cls
+        file.write_text(f"{before}{found}{docstring}{end}{field}{fields}")
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run ``partition-ops``; return what it prints on both streams."""

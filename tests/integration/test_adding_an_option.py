@@ -1,28 +1,14 @@
-"""An option that is added to a stage at run time, as CONTRIBUTING.md says, is everywhere."""
+"""An option that is added to a stage in a copy of the library, as CONTRIBUTING.md says, is everywhere."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import textwrap
 from typing import Any
 
 import pytest
 
-from tests.contributing import ROOT, code_block
+from tests.contributing import Checkout
 
-DECLARE = """
-from dataclasses import dataclass
-import partition_ops.stages.partition.options as stage
-from partition_ops.options.declare import option
-
-@dataclass(frozen=True, kw_only=True)
-class PartitionConfig(stage.PartitionConfig):
-{field}
-
-stage.PartitionConfig = PartitionConfig  # before anything else imports it
-"""
 LOOK = """
 import contextlib, io, json, runpy, sys
 sys.path[:0] = ["docs"]
@@ -32,6 +18,7 @@ from graph_partitioning.options import graph_settings_schema
 from partition_ops.cli import dispatch
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.arguments import config_of
+from partition_ops.stages.partition.options import PartitionConfig
 
 def help_of(verb):
     with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
@@ -46,7 +33,7 @@ print(json.dumps({
     "help": ["--patience N" in help_of(verb) for verb in ("partition", "run", "estimate")],
     "run": [run.patience, run.partition.patience, run.partition.options()["patience"]],
     "template_fields": "patience" in PartitionNodesOperator.template_fields,
-    "operator": operator.config(stage.PartitionConfig).patience,
+    "operator": operator.config(PartitionConfig).patience,
     "param": dag.params.get_param("patience").schema | {"value": dag.params["patience"]},
     "task": dag.get_task("partition").patience,
     "settings": graph_settings_schema()["properties"]["patience"],
@@ -56,13 +43,11 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def found() -> Any:
-    """The results of a process in which the option of CONTRIBUTING.md has been added."""
-    field = textwrap.indent(code_block("partition_ops/stages/partition/options.py"), "    ")
-    program = DECLARE.format(field=field) + LOOK
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a copy of the library says in which the option of CONTRIBUTING.md has been added."""
+    copy = Checkout(tmp_path_factory.mktemp("checkout"))
+    copy.add_option("partition_ops/stages/partition/options.py", "PartitionConfig")
+    return json.loads(copy.python(LOOK).splitlines()[-1])
 
 
 def test_the_command_line_has_the_option(found: Any) -> None:
