@@ -53,7 +53,7 @@ from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
 from partition_ops.storage.store import json_bytes
-from partition_ops.system.memory import give_back_freed_memory, peak_memory
+from partition_ops.system.memory import peak_memory
 from partition_ops.system.memory_guard import at_work
 
 logger = logging.getLogger("partition_ops")
@@ -260,7 +260,6 @@ class Task:
         ):
             writer = ArtifactWriter(store, self.outputs)
             counters = self.work(writer)
-        give_back_freed_memory()
         seconds = round(time.monotonic() - began, 3)
         record = {
             "version": RECORD_VERSION,

@@ -6,8 +6,6 @@ or SIGTERM. Signals are handled from the start, so the verbs are imported only a
 
 from __future__ import annotations
 
-import atexit
-import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,33 +14,16 @@ from partition_ops.system.signals import SignalHandler
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-GARBAGE = 100_000  # new objects between two searches; with Python's 700, they take most of a second
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and return the exit code."""
     words = sys.argv[1:] if argv is None else [*argv]
-    if argv is None:  # the process is ours
-        gc.set_threshold(GARBAGE)
-        atexit.register(_skip_last_search)
     with SignalHandler(as_json="--json" in words) as signals:
         try:
             from partition_ops.cli.dispatch import run_verb
-            from partition_ops.system.memory import reuse_freed_memory
 
-            if argv is None:
-                reuse_freed_memory()
             signals.unwind_on_signal()
             code = run_verb(words)
         except KeyboardInterrupt:
             return signals.finish()
         return signals.finish() if code and signals.received else code
-
-
-def _skip_last_search() -> None:
-    """Skip Python's search for garbage at exit, which costs half a second: the system takes the memory back.
-
-    DuckDB's binding would print hundreds of lines about objects that were not removed.
-    """
-    if "duckdb" not in sys.modules:
-        gc.freeze()

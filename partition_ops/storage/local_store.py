@@ -7,6 +7,7 @@ import fcntl
 import os
 import re
 import secrets
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -16,7 +17,7 @@ from typing import BinaryIO, cast
 
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.storage.direct_file import DirectFile
-from partition_ops.storage.durability import UnsyncedFolders, copy_durably, make_folder, start_flushing
+from partition_ops.storage.durability import copy_durably, make_folder, sync_folder
 from partition_ops.storage.local_errors import (
     explain_forbidden_write,
     explain_os_errors,
@@ -50,7 +51,7 @@ class _NewFile(NewObject):
         self._stream: DirectFile | None = None
 
     def open(self) -> BinaryIO:
-        if self.keep_copy or self.volatile:
+        if self.keep_copy:
             return super().open()
         self._stream = DirectFile(self.path)
         return cast(BinaryIO, self._stream)
@@ -59,6 +60,14 @@ class _NewFile(NewObject):
     def sha256(self) -> str | None:
         """SHA-256 of the file in hex, if it was computed while the file was written."""
         return None if self._stream is None else self._stream.sha256
+
+
+class MadeFolders:
+    """Folders that a store and its children have made, and the lock that is held while one is made."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+        self.making = threading.Lock()
 
 
 class LocalStore(Store):
@@ -70,7 +79,7 @@ class LocalStore(Store):
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
-        self._unsynced = UnsyncedFolders()
+        self._made = MadeFolders()
         super().__init__(str(self.root))
 
     def path(self, key: str) -> Path:
@@ -98,14 +107,14 @@ class LocalStore(Store):
 
     def child(self, prefix: str) -> LocalStore:
         child = LocalStore(self.root / check_key(prefix))
-        child.fenced, child._unsynced = self.fenced, self._unsynced
+        child.fenced, child._made = self.fenced, self._made
         return child
 
     def above(self, levels: int) -> LocalStore:
         if len(self.root.parents) < levels:
             raise InvalidInputError(f"There are no {levels} folders above {self.root}")
         above = LocalStore(self.root.parents[levels - 1])
-        above.fenced, above._unsynced = self.fenced, self._unsynced
+        above.fenced, above._made = self.fenced, self._made
         return above
 
     def names(self) -> builtins.list[str]:
@@ -171,21 +180,12 @@ class LocalStore(Store):
             with explain_full_disk(path.parent), explain_forbidden_write(path):
                 yield new
             with explain_os_errors(path, "written"), partial.open("rb") as stream:
-                if not new.volatile:
-                    start_flushing(stream.fileno())
                 artifact = Artifact(key, partial.stat().st_size, new.sha256 or sha256_of(partial))
-                if not new.volatile:
-                    os.fsync(stream.fileno())
+                os.fsync(stream.fileno())
                 with guard:
                     partial.replace(path)
-        if not new.volatile:
-            self._unsynced.add(path.parent)
+        sync_folder(path.parent)
         new.artifact = artifact
-
-    @contextmanager
-    def background_uploads(self) -> Iterator[Store]:
-        with self._unsynced.deferred():
-            yield self
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
         found = other.stat(key) if isinstance(other, LocalStore) else None
@@ -213,7 +213,7 @@ class LocalStore(Store):
                 copy_durably(existing, partial)
             with self._guard():
                 partial.replace(path)
-        self._unsynced.add(path.parent)
+        sync_folder(path.parent)
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         path = self.path(key)
@@ -259,7 +259,7 @@ class LocalStore(Store):
                     path.unlink()
                     folders.add(path.parent)
         for folder in folders:  # what is written next must not survive a power failure without this
-            self._unsynced.add(folder)
+            sync_folder(folder)
 
     def delete_empty(self, folder: str) -> None:
         with suppress(OSError):  # it is not empty, or does not exist
@@ -281,7 +281,7 @@ class LocalStore(Store):
         self.delete_empty(folder)
 
     def delete_made_folders(self) -> None:
-        for path in sorted(self._unsynced.made, reverse=True):
+        for path in sorted(self._made.paths, reverse=True):
             with suppress(OSError):  # it is not empty
                 path.rmdir()
 
@@ -289,8 +289,8 @@ class LocalStore(Store):
         """Do nothing: a local object is its own copy."""
 
     def _make_folder(self, path: Path) -> None:
-        with self._unsynced.making:  # nobody uses a folder that another thread makes and has not noted yet
-            self._unsynced.made += make_folder(path, self._unsynced.add)
+        with self._made.making:  # nobody uses a folder that another thread makes and has not noted yet
+            self._made.paths += make_folder(path)
 
 
 @contextmanager

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 PART_BYTES = 16 << 20
-WHOLE_BYTES = 128 << 20  # smaller uploads use one request: parts cost a server more
 STYLES = ("auto", "path", "virtual")
 AT_A_TIME = 4  # uploads; as many files wait on the local disk at most
 
@@ -165,8 +164,7 @@ class Connection:
     Attributes:
         bucket: Name of the bucket.
         client: The client of boto3; `current_client` returns it.
-        download: Transfer configuration for downloads.
-        upload: Transfer configuration for uploads.
+        transfers: Configuration of downloads and uploads.
         progress: Shows the progress of large transfers.
         settings: Settings of the client.
         cache: Downloaded copies on the local disk.
@@ -181,8 +179,7 @@ class Connection:
 
     bucket: str
     client: S3Client
-    download: TransferConfig
-    upload: TransferConfig
+    transfers: TransferConfig
     progress: Progress
     settings: StorageSettings
     cache: FetchCache = field(default_factory=FetchCache)
@@ -274,10 +271,10 @@ def make_client(settings: StorageSettings) -> S3Client:
             ) from error
 
 
-def transfer_config(settings: StorageSettings, threshold: int = PART_BYTES) -> TransferConfig:
-    """Return a configuration by which objects of ``threshold`` bytes or more go in parallel parts."""
+def transfer_config(settings: StorageSettings) -> TransferConfig:
+    """Return a configuration by which objects of `PART_BYTES` or more go in parallel parts."""
     return TransferConfig(
-        multipart_threshold=threshold,
+        multipart_threshold=PART_BYTES,
         multipart_chunksize=PART_BYTES,
         max_concurrency=settings.max_concurrency,
         num_download_attempts=READS,  # of a part whose body ends early

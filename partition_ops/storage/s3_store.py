@@ -19,7 +19,6 @@ from botocore.parsers import ResponseParserError
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.storage.s3_client import (
     PART_BYTES,
-    WHOLE_BYTES,
     Connection,
     make_client,
     transfer_config,
@@ -102,7 +101,6 @@ class S3Store(Store):
             bucket,
             client or make_client(settings),
             transfer_config(settings),
-            transfer_config(settings, WHOLE_BYTES),
             progress or NoProgress(),
             settings,
             client_is_given=client is not None,
@@ -413,7 +411,7 @@ class S3Store(Store):
                     self._full(key),
                     str(path),
                     Callback=advance,
-                    Config=self._connection.download,
+                    Config=self._connection.transfers,
                 )
             )
             if path.stat().st_size == before.size:
@@ -471,7 +469,7 @@ class S3Store(Store):
                 self._full(key),
                 ExtraArgs={"ContentType": content_type(key)},
                 Callback=advance,
-                Config=self._connection.upload,
+                Config=self._connection.transfers,
             )
 
     def _step(self, verb: str, key: str, size: int) -> AbstractContextManager[Advance]:

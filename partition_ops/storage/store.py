@@ -68,15 +68,12 @@ class NewObject:
         path: The file to write.
         keep_copy: The writer sets this if the same process is likely to read the object, so that keeping a
             local copy is worth the disk space.
-        volatile: The writer sets this if the object need not survive a crash of the machine. The store then
-            does not wait for the disk, and later readers must compare the content with its digest.
         artifact: Set once the object is in the store or its upload has started.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.keep_copy = False
-        self.volatile = False
         self.artifact: Artifact | None = None
 
     def open(self) -> BinaryIO:

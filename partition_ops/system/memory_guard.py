@@ -22,7 +22,7 @@ from types import FrameType
 import psutil
 
 from partition_ops.errors import NotEnoughRoomError
-from partition_ops.system.memory import bounds, give_back_freed_memory, memory_limit
+from partition_ops.system.memory import bounds, memory_limit
 
 logger = logging.getLogger("partition_ops")
 
@@ -170,8 +170,6 @@ class _Guard:
         while not self._ended.wait(pause):
             began = time.thread_time()
             measured = self._tree.held(self._limit)
-            if measured > self._limit and give_back_freed_memory(0):
-                measured = self._tree.held(self._limit)
             if measured > self._limit:
                 self._end_work(measured)
                 return

@@ -6,35 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import islice
-from typing import Any, Generic, TypeVar, overload
+from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class computed_once(Generic[R]):
-    """A property that is computed when it is first used, and kept in the object.
-
-    `functools.cached_property` of Python 3.11 has one lock for all objects of a class: threads that work on
-    different objects would wait for one another. If threads share an object, it may be computed twice here.
-    """
-
-    def __init__(self, compute: Callable[[Any], R]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> computed_once[R]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type) -> R: ...
-
-    def __get__(self, instance: object | None, owner: type) -> computed_once[R] | R:
-        if instance is None:
-            return self
-        found = self._compute(instance)
-        vars(instance)[self._compute.__name__] = found  # the next use does not come here
-        return found
 
 
 def cores() -> int:
@@ -42,19 +17,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def map_in_threads(
-    work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None, ahead: int = 0
-) -> Iterator[R]:
+def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:
     """Yield the result of ``work`` for each item, in the order of the items.
 
-    At most ``workers`` items run, and at most ``workers + ahead`` run or have a result that was not taken,
-    which bounds the memory. While an item takes long, ``ahead`` others can end. The error of the earliest
-    item is raised, and cancels the items that have not started.
+    At most ``workers`` items run or have a result that was not taken, which bounds the memory. The error of
+    the earliest item is raised, and cancels the items that have not started.
     """
     workers = workers or cores()
     rest = iter(items)
     with ThreadPoolExecutor(workers) as pool:
-        running: list[Future[R]] = [pool.submit(work, item) for item in islice(rest, workers + ahead)]
+        running: list[Future[R]] = [pool.submit(work, item) for item in islice(rest, workers)]
         try:
             while running:
                 result = running.pop(0).result()

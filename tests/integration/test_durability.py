@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from partition_ops.artifacts.latest import point_at
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.storage import durability, open_store
+from partition_ops.storage import open_store
 from partition_ops.storage.durability import sync_folder
 from partition_ops.storage.local_store import PARTIAL
 from tests.graphs import library
@@ -149,36 +148,3 @@ def test_a_file_system_that_cannot_sync_folders_is_no_error(
 
     monkeypatch.setattr(os, "fsync", fails)
     sync_folder(tmp_path)
-
-
-def test_a_task_waits_for_folders_that_another_one_writes_to_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both have used the folder; whoever ends second must not write its record earlier."""
-    store = open_store(str(tmp_path / "out"))
-    store.write_bytes("first", b"")
-    begins, may_end = threading.Event(), threading.Event()
-
-    def slow(folder: Path) -> None:
-        begins.set()
-        assert may_end.wait(120)
-
-    def work(key: str, *, until: threading.Event | None) -> None:
-        with store.background_uploads():
-            store.write_bytes(key, b"")
-            inside.wait()
-            assert until is None or until.wait(120)
-
-    monkeypatch.setattr(durability, "sync_folder", slow)
-    inside = threading.Barrier(2)
-    one = threading.Thread(target=work, args=("one",), kwargs={"until": None})
-    two = threading.Thread(target=work, args=("two",), kwargs={"until": begins})
-    one.start()
-    two.start()
-    assert begins.wait(120)
-    two.join(0.3)
-    assert two.is_alive()
-    may_end.set()
-    for thread in (one, two):
-        thread.join(120)
-        assert not thread.is_alive()

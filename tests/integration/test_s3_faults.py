@@ -93,10 +93,9 @@ def test_a_flipped_bit_of_a_large_object_is_noticed(s3_settings: StorageSettings
 
 
 def test_a_flipped_bit_of_an_upload_is_noticed(
-    s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    s3_settings: StorageSettings, s3_root: str, tmp_path: Path
 ) -> None:
-    data = os.urandom(2 * s3_client.PART_BYTES)
-    monkeypatch.setattr(s3_client, "WHOLE_BYTES", s3_client.PART_BYTES)  # a multipart upload
+    data = os.urandom(2 * s3_client.PART_BYTES)  # a multipart upload
     faults = Faults(1, share=0, flipped_uploads=0.4)
     with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
         store.write_bytes("large", data)

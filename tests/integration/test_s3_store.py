@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 from local_stack.processes import free_port
 from partition_ops.errors import StorageError, TransientStorageError, UsageError
 from partition_ops.storage import StorageSettings, s3_integrity
-from partition_ops.storage.s3_client import WHOLE_BYTES, make_client
+from partition_ops.storage.s3_client import PART_BYTES, make_client
 from partition_ops.storage.s3_errors import public_address, translate_error
 from partition_ops.storage.s3_store import S3Store
 from partition_ops.system.progress import NoProgress
@@ -277,7 +277,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(store: S3Store) -> None:
 
     store._client.upload_part = breaking  # type: ignore[method-assign]
     with pytest.raises(TransientStorageError, match="SlowDown"):
-        store.write_bytes("a", bytes(WHOLE_BYTES + 1))
+        store.write_bytes("a", bytes(PART_BYTES + 1))
     assert 2 in calls
     assert not store.exists("a")
     uploads = store._client.list_multipart_uploads(Bucket=store._bucket)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy.typing as npt
 from numba import njit
 
 from partition_ops.formats.columns import Array, Column, row_blocks
-from partition_ops.system.parallel import computed_once
 
 Counts = npt.NDArray[np.int64]
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -30,7 +30,7 @@ class CscOrder:
         self._dst = dst
         self._num_nodes = num_nodes
 
-    @computed_once
+    @cached_property
     def indptr(self) -> Counts:
         """(nodes + 1,) int64, where the edges of each destination begin."""
         begins = np.zeros(self._num_nodes + 1, np.int64)

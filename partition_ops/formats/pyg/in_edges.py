@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from numba import njit
 from partition_ops.artifacts.new_ids import id_dtype
 from partition_ops.formats.columns import Column, row_blocks
 from partition_ops.formats.neutral_partition import Partition
-from partition_ops.system.parallel import computed_once
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -55,12 +55,12 @@ class InEdges:
         self._next = len(self.counts)
         self._rest: tuple[Ids, Ids, Ids] | None = None
 
-    @computed_once
+    @cached_property
     def _orig_nodes(self) -> Counts:
         """(nodes,) int64, type-wise original IDs by local ID."""
         return _whole(self._partition.columns["nodes/orig_id"])
 
-    @computed_once
+    @cached_property
     def _ranks(self) -> Ids:
         """(nodes,) int32 or int64, positions of the local nodes in the order of the new IDs."""
         dtype = id_dtype(self._partition.num_nodes)

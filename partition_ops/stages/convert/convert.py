@@ -89,7 +89,7 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
     began, done = time.monotonic(), []
     with progress.step("Scattering edges", len(groups), "groups of chunks") as advance:
         scatter = partial(scatter_group, conversion)
-        for result in map_in_threads(scatter, groups, workers=workers, ahead=len(groups)):
+        for result in map_in_threads(scatter, groups, workers=workers):
             advance(1)
             done.append(result)
     pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file

@@ -64,7 +64,6 @@ def scatter_features(
     readers = feature_readers(conversion.source, conversion.metadata)
     with task.destination.create(layout.bucket_features(group)) as new, new.path.open("wb") as stream:
         new.keep_copy = True
-        new.volatile = conversion.one_process
         for place, chunk in chunks:
             feature = conversion.metadata.node_features[place]
             entries.append(_scatter_chunk(conversion, readers[feature.key], feature, chunk, stream))

@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import IO, Any
 
@@ -28,7 +28,6 @@ from partition_ops.stages.convert.edge_loops import (
     to_local,
 )
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.system.parallel import computed_once
 
 Counts = npt.NDArray[np.int64]
 SRC, DST, ORIG_ID, EDGE_ID, TYPE_ID = range(5)  # rows of `OuterEdges`
@@ -92,7 +91,7 @@ class PartitionGraph:
         """Number of edges in the graph."""
         return int(self.graph_counts.sum()) + self.outer.count
 
-    @computed_once
+    @cached_property
     def nodes(self) -> LocalNodes:
         """The nodes by local ID."""
         new = np.concatenate([np.arange(self._begin, self._end), self.halo])
@@ -121,7 +120,7 @@ class PartitionGraph:
         halo = self.nodes.type_ids[self.num_inner :][np.isin(self.halo, self.fetched, assume_unique=True)]
         return np.bincount(inner, minlength=types), np.bincount(halo, minlength=types)
 
-    @computed_once
+    @cached_property
     def edge_ids_by_type(self) -> dict[str, Column]:
         """int64 type-wise IDs, in the input graph, of the edges of each type; ascending."""
         return {

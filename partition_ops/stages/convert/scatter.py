@@ -101,7 +101,6 @@ def _scatter_chunks(
         new.path.open("wb") as stream,
     ):
         new.keep_copy = True
-        new.volatile = conversion.one_process
         most = segment_edges(conversion)
         for chunk in chunks:
             waiting: list[_Block] = []

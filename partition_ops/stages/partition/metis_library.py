@@ -24,14 +24,12 @@ from partition_ops.errors import EngineError
 from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Weights, shares, tolerances
-from partition_ops.system.memory import give_back_freed_memory
 from partition_ops.system.signals import end_with_parent, restore_default_handlers
 
 METIS_OK = 1
 NO_MEMORY = -3
 LEAST_STATUS = 4  # METIS returns -4 to 1
 NUM_OPTIONS = 40
-FEW_HALF_EDGES = 1 << 22  # METIS takes half a gigabyte for so many
 OBJECTIVES = {"cut": 0, "vol": 1}
 MESSAGES = {
     -2: "it refused the graph or an option",
@@ -69,8 +67,6 @@ def cut_graph(
     Raises:
         EngineError: METIS failed.
     """
-    if graph.num_half_edges > FEW_HALF_EDGES:
-        give_back_freed_memory(0)
     parts = np.frombuffer(mmap.mmap(-1, 8 * graph.num_nodes), np.int64)  # shared with the child
     if allowed is None:
         allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate, largest
-from partition_ops.stages.prepare.options import ROW_BITS, WAITING_RANGES, PrepareConfig, range_shift
+from partition_ops.stages.prepare.options import ROW_BITS, PrepareConfig, range_shift
 
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
 
@@ -15,7 +15,7 @@ def cost(config: PrepareConfig, sizes: Sizes, machine: Machine) -> StageEstimate
     dealt = machine.cores * (sizes.block + 2 * half_edge * min(BLOCK_EDGES, sizes.largest_chunk()))
     ranges = range_half_edges(sizes)
     merged = 2 * half_edge * largest(ranges, machine.cores)
-    merged += 8 * largest(ranges, machine.cores + 1 + WAITING_RANGES)
+    merged += 8 * largest(ranges, machine.cores + 1)
     return StageEstimate(
         stage="prepare",
         memory=machine.base + 32 * sizes.nodes + max(dealt, merged),

@@ -14,7 +14,6 @@ WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
 ROW_BITS = 16  # of a node's number inside a range; more ranges are worth it if they are not too many
 MOST_ROWS = 1 << 28  # nodes of such a graph
-WAITING_RANGES = 4  # that may wait, sorted, for an earlier one
 
 
 def range_shift(nodes: int) -> int:

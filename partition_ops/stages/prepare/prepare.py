@@ -24,15 +24,13 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_text_task
 from partition_ops.stages.prepare.half_edges import HalfEdges, Neighbours, digit_room, sort_range
-from partition_ops.stages.prepare.options import WAITING_RANGES, PrepareConfig, range_shift
+from partition_ops.stages.prepare.options import PrepareConfig, range_shift
 from partition_ops.storage import Store
-from partition_ops.storage.durability import start_flushing
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 STATS_VERSION = 1
-FLUSHED_BYTES = 32 << 20
 
 
 def prepare_graph(
@@ -144,7 +142,7 @@ class _Preparation:
                     advance(len(block.src))
 
             chunks = self.reader.chunks()
-            deque(map_in_threads(deal, chunks, ahead=len(chunks)), maxlen=0)
+            deque(map_in_threads(deal, chunks), maxlen=0)
 
     def _write_graph(self, dealt: HalfEdges) -> int:
         """Write the graph, fill in the degrees, and return the number of self-loops."""
@@ -152,18 +150,11 @@ class _Preparation:
         with self.writer.destination.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
             new.keep_copy = True
             stream.seek(header_bytes(self.nodes))
-            waiting = 0
             with self.progress.step("Writing the graph", self.nodes, "nodes") as advance:
-                ranges = map_in_threads(
-                    partial(self._sorted, dealt), range(dealt.ranges), ahead=WAITING_RANGES
-                )
+                ranges = map_in_threads(partial(self._sorted, dealt), range(dealt.ranges))
                 for number, (found, packed) in enumerate(ranges):
                     stream.write(packed.data)  # tofile() does not report every full disk
                     loops += found
-                    waiting += packed.nbytes
-                    if waiting > FLUSHED_BYTES:  # the disk works while the next ranges are sorted
-                        start_flushing(stream.fileno())
-                        waiting = 0
                     advance(len(self.unique[dealt.nodes_of(number)]))
             stream.seek(0)
             offsets = np.zeros(self.nodes + 1, np.int64)
