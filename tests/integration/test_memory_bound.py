@@ -19,6 +19,7 @@ import pytest
 from partition_ops.artifacts import layout
 from partition_ops.cli import main
 from partition_ops.errors import NotEnoughRoomError
+from partition_ops.stages.convert import STAGE
 from partition_ops.stages.partition.metis_library import call_in_child
 from partition_ops.storage import open_store
 from partition_ops.system.memory import memory_limit, planned_memory
@@ -54,7 +55,7 @@ def test_work_that_takes_more_ends_with_an_error_and_other_work_does_not() -> No
     with (
         pytest.raises(NotEnoughRoomError, match="convert took more memory than --memory allows") as caught,
         bounded_memory(bound),
-        at_work("convert-scatter0", "Make more partitions with --num-parts."),
+        at_work("convert-scatter0", STAGE.remedy),
     ):
         take(512 * MIB)
     assert "in 1 process" in str(caught.value.found) and f"{bound / MIB:,.1f} MiB" in str(caught.value)
