@@ -2,8 +2,7 @@
 
 Format: three uint64 (version, number of nodes n, number of half-edges m), n+1 uint64 byte offsets into
 the file, m neighbours. Version 3 means no weights and 64-bit numbers; source: the KaHIP user guide. In
-version 11, neighbours have 32 bits; without its lowest bit, m weights of edges of 64 bits follow; source:
-KaMinPar's parser of this format.
+version 11, neighbours have 32 bits; source: KaMinPar's parser of this format.
 """
 
 from __future__ import annotations
@@ -74,39 +73,21 @@ def header_bytes(nodes: int) -> int:
     return (HEADER_WORDS + nodes + 1) * WORD
 
 
-def write_header(stream: BinaryIO, offsets: Words, width: int = WORD, *, weighted: bool = False) -> None:
+def write_header(stream: BinaryIO, offsets: Words, width: int = WORD) -> None:
     """Write everything before the neighbours.
 
     Args:
         stream: The file, at its beginning.
         offsets: (n + 1,) int64, position of the first neighbour of each node.
         width: Bytes of a neighbour, 8 or 4.
-        weighted: Whether weights of the edges follow the neighbours.
     """
     nodes = len(offsets) - 1
-    version = (VERSION if width == WORD else NARROW_VERSION) - weighted
+    version = VERSION if width == WORD else NARROW_VERSION
     stream.write(np.array([version, nodes, offsets[-1]], np.uint64).data)
     for begin in range(0, nodes + 1, WORDS_AT_ONCE):
         places = offsets[begin : begin + WORDS_AT_ONCE] * width
         places += header_bytes(nodes)
         stream.write(places.view(np.uint64).data)
-
-
-def write_weighted(graph: ParhipGraph, edge_weights: Words, path: Path) -> Path:
-    """Write a graph with weights of its edges, which only KaMinPar reads; return the path.
-
-    Args:
-        graph: Neighbours of 64 or 32 bits.
-        edge_weights: (m,) int64, the same in both directions.
-        path: The new file.
-    """
-    with path.open("wb") as stream:
-        width = graph.neighbours.itemsize
-        write_header(stream, np.asarray(graph.offsets, np.int64), width, weighted=True)
-        for array in (graph.neighbours, np.asarray(edge_weights, np.int64)):
-            for begin in range(0, len(array), WORDS_AT_ONCE):
-                stream.write(np.ascontiguousarray(array[begin : begin + WORDS_AT_ONCE]).data)
-    return path
 
 
 def open_parhip(path: Path) -> ParhipGraph:

@@ -70,7 +70,7 @@ def settle_quickly() -> None:
 
 @cache
 def searched() -> Reference:
-    """Return a run that nobody kills, over a graph that METIS and KaMinPar partition."""
+    """Return a run that nobody kills, over a graph that METIS and Mt-KaHyPar partition."""
     folder = Path(tempfile.mkdtemp(prefix="campaign-searched-"))
     begins = np.arange(SEARCHED_EDGES) % SEARCHED_NODES
     ends = (begins + 1 + np.arange(SEARCHED_EDGES) // SEARCHED_NODES * 997) % SEARCHED_NODES
@@ -81,7 +81,7 @@ def searched() -> Reference:
 
 
 def killed_at_work(attempt: Attempt) -> Verdict:
-    """Kill METIS's or KaMinPar's process while it works, or its parent, with which it must end."""
+    """Kill METIS's or Mt-KaHyPar's process while it works, or its parent, with which it must end."""
     known, out, chance = searched(), attempt.folder / "out", attempt.random
     start = partial(Command, ["run", known.graph, out, *options("auto", False)], attempt.folder / "log")
     command = start()

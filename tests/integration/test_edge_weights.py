@@ -16,8 +16,9 @@ from partition_ops.stages.partition.incremental.previous_run import PreviousAssi
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, cut_weight, edge_cut
 from partition_ops.stages.partition.multilevel.improve import climb
-from partition_ops.stages.partition.multilevel.kaminpar_process import start_with_kaminpar
+from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar
 from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.tries import Tries
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
@@ -47,6 +48,10 @@ def weighted(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 def cut(task: Problem, parts: Parts) -> int:
     rows = np.repeat(np.arange(task.graph.num_nodes), np.diff(task.graph.offsets))
     return int(task.edge_weights[parts[rows] != parts[task.graph.neighbours]].sum()) // 2
+
+
+def with_heavy_columns(weighted: Problem) -> Problem:
+    return replace(weighted, edge_weights=HEAVY + 1 - weighted.edge_weights)
 
 
 def whole(task: Problem) -> Graph:
@@ -99,16 +104,15 @@ def test_small_graphs_are_evened_out_at_light_edges() -> None:
 
 @pytest.mark.parametrize("engine", [metis.ENGINE, two_level.ENGINE, auto.ENGINE], ids=lambda one: one.name)
 def test_engines_cut_light_edges(engine: Engine, weighted: Problem) -> None:
-    """Bands of rows cut 80 light edges; without weights, squares cut 80 edges, half of them heavy."""
-    plain = replace(weighted, edge_weights=np.zeros(0, np.int64))
-    assert 4 * cut(weighted, engine.partition(weighted)) < cut(weighted, engine.partition(plain))
+    """Bands of rows cut 80 light edges; if columns are heavy, bands of columns cut 80 edges of rows."""
+    turned = engine.partition(with_heavy_columns(weighted))
+    assert 4 * cut(weighted, engine.partition(weighted)) < cut(weighted, turned)
 
 
-def test_kaminpar_gets_the_weights(weighted: Problem) -> None:
-    file, weights = weighted.graph_file, weighted.edge_weights
-    cuts = [cut(weighted, parts) for parts in start_with_kaminpar(file, 4, 1.03, [0, 1], weights)]
-    assert max(cuts) <= 2 * BANDS
-    assert min(cut(weighted, parts) for parts in start_with_kaminpar(file, 4, 1.03, [0, 1])) > 10 * BANDS
+def test_kahypar_gets_the_weights(weighted: Problem) -> None:
+    level, turned = Tries(weighted).level, Tries(with_heavy_columns(weighted)).level
+    assert cut(weighted, cut_by_kahypar(level, 0)) <= 2 * BANDS
+    assert cut(weighted, cut_by_kahypar(turned, 0)) > 10 * BANDS
 
 
 def test_incremental_runs_of_auto_cut_light_edges(weighted: Problem) -> None:

@@ -377,14 +377,18 @@ from pathlib import Path
 import numpy as np
 from partition_ops.artifacts.parhip import open_parhip
 from partition_ops.stages.partition import metis_library
-from partition_ops.stages.partition.multilevel.kaminpar_process import start_with_kaminpar
+from partition_ops.stages.partition.multilevel.graph import Constraints, Graph
+from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar
+from partition_ops.stages.partition.multilevel.levels import Level
 from partition_ops.stages.partition.options import PartitionConfig
 
-library, path = sys.argv[1], Path(sys.argv[2])
-if library == "kaminpar":
-    start_with_kaminpar(path, 64, 1.03, [*range(1000)])
+library, graph = sys.argv[1], open_parhip(Path(sys.argv[2]))
+if library == "kahypar":
+    nodes, nothing = graph.num_nodes, np.zeros(0, np.int64)
+    most = np.full((64, 1), nodes)
+    limits = Constraints(np.zeros(nodes, np.int32), nothing, np.zeros((0, 1), np.int64), most)
+    cut_by_kahypar(Level(Graph.of_input(graph), limits), 0)
 else:
-    graph = open_parhip(path)
     config = PartitionConfig(num_parts=64, engine="metis")
     metis_library.cut_graph(config, graph, np.ones((graph.num_nodes, 1), np.int64))
 """
@@ -392,7 +396,7 @@ else:
 
 @pytest.fixture(scope="module")
 def random_graph() -> ParhipGraph:
-    """A graph that takes METIS and KaMinPar longer than a test waits."""
+    """A graph that takes METIS and Mt-KaHyPar longer than a test waits."""
     rng = np.random.default_rng(0)
     nodes, degree = 20_000, 20
     ends = rng.integers(0, nodes, (nodes * degree, 2))
@@ -402,7 +406,7 @@ def random_graph() -> ParhipGraph:
     return ParhipGraph(both.indptr.astype(np.int64), both.indices.astype(np.int64))
 
 
-@pytest.mark.parametrize("library", ["metis", "kaminpar"])
+@pytest.mark.parametrize("library", ["metis", "kahypar"])
 def test_compiled_code_at_work_ends_with_its_parent(
     library: str,
     random_graph: ParhipGraph,
@@ -418,14 +422,14 @@ def test_compiled_code_at_work_ends_with_its_parent(
     parent = subprocess.Popen([sys.executable, "-c", WORKER, library, str(path)])
     try:
         child = wait_for_child(parent)
-        while child.cpu_times().user < (1.0 if library == "kaminpar" else 0.2):  # it is past its imports
+        while child.cpu_times().user < (1.0 if library == "kahypar" else 0.2):  # it is past its imports
             assert parent.poll() is None
             time.sleep(0.01)
     finally:
         parent.kill()
         parent.wait()
     assert not psutil.wait_procs([child], MOST_SECONDS)[1]
-    assert len([*temporary.iterdir()]) == (library == "kaminpar")
+    assert len([*temporary.iterdir()]) == (library == "kahypar")
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     remove_abandoned()
     assert not [*temporary.iterdir()]

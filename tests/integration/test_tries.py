@@ -17,13 +17,12 @@ from partition_ops.errors import EngineError
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.engines import auto, metis
-from partition_ops.stages.partition.engines.auto import starts_of_auto
 from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.multilevel import batches, levels, tries
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
 from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
 from partition_ops.stages.partition.multilevel.improve import climb
-from partition_ops.stages.partition.multilevel.kaminpar_process import start_with_kaminpar
+from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar
 from partition_ops.stages.partition.multilevel.search import fill_up
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT, TUNINGS
 from partition_ops.stages.partition.partition import partition_nodes
@@ -149,37 +148,37 @@ def test_the_effort_says_how_many_partitions_are_made(graph: SmallGraph, tmp_pat
         auto.number_of_starts(problem(graph, tmp_path / effort, num_parts=4, effort=effort))
         for effort in ("fast", "default", "best")
     ]
-    assert starts[0] == 0 < starts[1] < starts[2]
+    assert starts[0] == 1 < starts[1] < starts[2]
 
 
-@pytest.mark.parametrize(
-    ("effort", "work", "sums", "starts"),
-    [
-        ("default", 1 << 22, 1 << 26, 4),
-        ("default", (1 << 22) + 1, 1 << 26, 2),
-        ("default", (1 << 22) + 1, (1 << 26) + 1, 0),
-        ("default", 1 << 24, 1, 2),
-        ("default", (1 << 24) + 1, 1, 0),
-        ("best", 1 << 24, 1 << 28, 12),
-        ("best", (1 << 24) + 1, 1 << 28, 2),
-        ("best", (1 << 24) + 1, (1 << 28) + 1, 0),
-        ("best", (1 << 27) + 1, 1, 0),
-        ("fast", 100, 100, 0),
-    ],
-)
-def test_large_graphs_get_few_starts(effort: str, work: int, sums: int, starts: int) -> None:
-    assert starts_of_auto(TUNINGS[effort], work, sums) == starts
+def test_no_effort_cuts_more_than_a_lower_one(graph: SmallGraph, tmp_path: Path) -> None:
+    cuts = []
+    for effort in ("fast", "default", "best"):
+        task = problem(graph, tmp_path / effort, num_parts=4, effort=effort)
+        cuts.append(edge_cut(task, auto.ENGINE.partition(task)))
+    assert cuts == sorted(cuts, reverse=True)
 
 
-def test_two_partitions_of_a_larger_graph_are_no_worse_than_those_of_metis(
+@given(nodes=st.integers(2, 10**8), degree=st.floats(1, 100), parts=st.integers(2, 256))
+def test_the_search_stays_within_its_budget_at_every_size(nodes: int, degree: float, parts: int) -> None:
+    """Beyond the first start, which every graph needs."""
+    half_edges = int(nodes * degree)
+    one = auto.plan_of(TUNINGS["fast"], nodes, half_edges, parts)
+    assert (len(one.starts), one.rounds) == (1, 0)
+    plan = auto.plan_of(DEFAULT, nodes, half_edges, parts)
+    budget = DEFAULT.share * (auto.REST[0] + auto.REST[1] * half_edges)
+    first = auto.seconds_of(one, half_edges, parts)
+    assert auto.seconds_of(plan, half_edges, parts) <= max(budget, first) * (1 + 1e-9)
+
+
+def test_a_graph_that_gets_one_partition_is_followed_as_a_large_one(
     graph: SmallGraph, tmp_path: Path
 ) -> None:
-    task = problem(graph, tmp_path, replace(DEFAULT, large=0), num_parts=4)
+    task = problem(graph, tmp_path, replace(DEFAULT, share=0.0), num_parts=4)
     parts = auto.ENGINE.partition(task)
-    assert task.notes["chosen"] == "best of 2"
+    assert task.notes["chosen"] == "two-level"
     limits = limits_of(task)
     assert (limits.loads(parts) <= limits.most).all()
-    assert edge_cut(task, parts) <= edge_cut(task, metis.ENGINE.partition(task))
     assert auto.ENGINE.sample(task) is None  # growth is compared as in large graphs
     assert auto.ENGINE.most_drift(task) == task.config.drift
 
@@ -209,16 +208,32 @@ def test_a_library_that_fails_in_every_try_is_an_error(
         raise EngineError("METIS failed")
 
     monkeypatch.setattr(levels, "cut_graph", fail)
-    task = problem(graph, tmp_path, replace(DEFAULT, tiny=1 << 30), num_parts=4)  # no KaMinPar
     with pytest.raises(EngineError, match="METIS failed"):
-        auto.ENGINE.partition(task)
+        auto.ENGINE.partition(problem(graph, tmp_path, num_parts=4))
 
 
-def test_kaminpar_makes_a_partition_for_each_seed(graph: SmallGraph, tmp_path: Path) -> None:
-    file = problem(graph, tmp_path, num_parts=4).graph_file
-    first, second, again = start_with_kaminpar(file, 4, 1.03, [5, 6, 5])
+@pytest.fixture(scope="module")
+def one_type() -> SmallGraph:
+    return communities({"a": 1500}, 60)
+
+
+def test_kahypar_keeps_limits_and_depends_on_the_seed_alone(one_type: SmallGraph, tmp_path: Path) -> None:
+    level = tries.Tries(problem(one_type, tmp_path, num_parts=4)).level
+    first, second, again = (cut_by_kahypar(level, seed) for seed in (5, 6, 5))
     assert (first != second).any()
     np.testing.assert_array_equal(first, again)
+    assert level.constraints.kept_by(first)
+
+
+def test_kahypar_that_fails_leaves_the_start_to_metis(
+    one_type: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise EngineError("Mt-KaHyPar failed")
+
+    monkeypatch.setattr(tries, "cut_by_kahypar", fail)
+    task = problem(one_type, tmp_path, num_parts=4)
+    assert edge_cut(task, auto.ENGINE.partition(task)) <= edge_cut(task, metis.ENGINE.partition(task))
 
 
 def test_a_combination_swaps_what_single_moves_cannot(tmp_path: Path) -> None:
@@ -238,10 +253,10 @@ def test_a_combination_swaps_what_single_moves_cannot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "library"), [(levels, "cut_graph"), (tries, "start_with_kaminpar")], ids=["METIS", "KaMinPar"]
+    ("module", "library"), [(levels, "cut_graph"), (tries, "cut_by_kahypar")], ids=["METIS", "Mt-KaHyPar"]
 )
 def test_a_try_whose_process_was_killed_is_not_left_out(
-    module: ModuleType, library: str, graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, library: str, one_type: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best of the other tries may be another partition than that of an undisturbed run."""
 
@@ -250,7 +265,7 @@ def test_a_try_whose_process_was_killed_is_not_left_out(
 
     monkeypatch.setattr(module, library, die)
     with pytest.raises(LibraryDiedError, match="killed"):
-        auto.ENGINE.partition(problem(graph, tmp_path, replace(DEFAULT, tiny=0), num_parts=4))
+        auto.ENGINE.partition(problem(one_type, tmp_path, num_parts=4))
 
 
 def test_the_report_names_types_with_few_nodes(tmp_path: Path) -> None:

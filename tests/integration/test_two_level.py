@@ -12,16 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.errors import EngineError
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.engines import auto, metis, two_level
-from partition_ops.stages.partition.metis_library import LibraryDiedError
-from partition_ops.stages.partition.multilevel import batches, cluster, levels
+from partition_ops.stages.partition.multilevel import batches, cluster, improve
 from partition_ops.stages.partition.multilevel.cluster import find_clusters
-from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph
+from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph, Labels
 from partition_ops.stages.partition.multilevel.graph import edge_cut as counted_cut
-from partition_ops.stages.partition.multilevel.improve import Improved, improve
-from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.refine import State, refine
+from partition_ops.stages.partition.multilevel.search import border_of
 from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -247,11 +245,6 @@ def small_levels(effort: str = "default", **changes: Any) -> Tuning:
     return replace(TUNINGS[effort], few_nodes=100, most_half_edges=2000, **changes)
 
 
-def over_clusters(effort: str = "default", **changes: Any) -> Tuning:
-    """The engine auto partitions any graph as it does very large ones that have communities."""
-    return small_levels(effort, clustered=1.0, most_work=-1, **changes)
-
-
 SMALL_LEVELS = small_levels()
 TYPES = {"a": 3000, "b": 1200, "c": 600}
 
@@ -278,59 +271,22 @@ def test_one_partitioning_of_auto_is_searched_further(
     assert imbalance(task, parts) <= 1.03
 
 
-def test_a_graph_too_large_for_several_partitionings_gets_two_over_the_same_clusters(
+def test_a_graph_with_too_many_sums_is_searched_in_its_clusters_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = grid(60)
-    found = {}
-    for effort in ("fast", "default"):
-        task = problem(graph, tmp_path / effort, over_clusters(effort), num_parts=6)
-        found[effort] = auto.ENGINE.partition(task)
-        assert task.notes["chosen"] == "two-level"
-        assert imbalance(task, found[effort]) <= 1.03
-    assert edge_cut(task, found["default"]) < edge_cut(task, found["fast"])
-    monkeypatch.setattr(batches, "cores", lambda: 1)
-    np.testing.assert_array_equal(auto.ENGINE.partition(task), found["default"])
-
-
-def test_only_the_clusters_of_a_still_larger_graph_are_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = problem(grid(60), tmp_path, num_parts=6)
-    task = replace(task, preset=over_clusters(most_searched=task.graph.num_half_edges - 1))
+    task = problem(communities(TYPES, 60), tmp_path, num_parts=6)
+    nodes = task.graph.num_nodes
+    task = replace(task, preset=replace(TUNINGS["default"], most_sums=6 * nodes - 1))
     searched: list[int] = []
 
-    def counted(graph: Graph, *rest: Any, climbs: bool, tuning: Tuning) -> Improved:
-        searched.extend([graph.num_half_edges] * climbs)
-        found = improve(graph, *rest, climbs=climbs, tuning=tuning)
-        return found._replace(saved=1000)  # however much is saved there, there is no second start
+    def counted(state: State, *rest: Any) -> Labels:
+        searched.append(state.graph.num_nodes)
+        return border_of(state, *rest)
 
-    monkeypatch.setattr(two_level, "improve", counted)
-    auto.ENGINE.partition(task)
-    assert len(searched) == len(set(searched)) > 0
-    assert max(searched) < task.graph.num_half_edges
-
-
-@pytest.mark.parametrize("error", [EngineError, LibraryDiedError])
-def test_a_failure_from_another_seed_loses_nothing_unless_it_may_succeed_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[EngineError]
-) -> None:
-    task = problem(grid(60), tmp_path / "first", over_clusters("fast"), num_parts=6)
-    first = auto.ENGINE.partition(task)
-    cut = levels.cut_graph
-
-    def failing(config: PartitionConfig, *rest: Any) -> np.ndarray:
-        if config.seed:
-            raise error("METIS could not partition the graph")
-        return cut(config, *rest)
-
-    monkeypatch.setattr(levels, "cut_graph", failing)
-    task = problem(grid(60), tmp_path / "second", over_clusters(), num_parts=6)
-    if error is EngineError:
-        np.testing.assert_array_equal(auto.ENGINE.partition(task), first)
-    else:
-        with pytest.raises(LibraryDiedError):
-            auto.ENGINE.partition(task)
+    monkeypatch.setattr(improve, "border_of", counted)
+    assert (np.bincount(auto.ENGINE.partition(task)) > 0).all()
+    assert task.notes["chosen"] == "two-level"
+    assert 0 < max(searched) < nodes
 
 
 def test_shares_a_seed_and_trainers_are_kept(tmp_path: Path) -> None:
@@ -388,7 +344,7 @@ def test_on_a_grid_auto_cuts_no_more_than_metis(tmp_path: Path) -> None:
 def test_what_auto_chose_is_in_the_result(tmp_path: Path) -> None:
     task = problem(communities(TYPES, 60), tmp_path, num_parts=2, engine="auto")
     result = partition_nodes(task.config, task.source, task.artifacts)  # type: ignore[arg-type]
-    assert result.counters["chosen"] == "best of 24"
+    assert result.counters["chosen"] == "best of 6"
 
 
 @pytest.mark.filterwarnings("error")

@@ -60,10 +60,9 @@ class PartitionConfig(StageConfig):
     )
     effort: Effort = option(
         "default",
-        help="How long the engine auto looks for a smaller edge cut. fast: one partitioning. default: the"
-        " best of several for graphs with up to 4 million nodes and ends of edges, of two up to 16 million,"
-        " and of one or two above. best: of more; up to 134 million, METIS makes one of the two from the"
-        " whole graph. Other engines ignore it.",
+        help="How long the engine auto looks for a smaller edge cut. fast: one partitioning. default: further"
+        " ones and their combinations, for at most half of the processor time of the rest of the job, so that"
+        " large graphs get one. best: 24 of any graph and their combinations. Other engines ignore it.",
         title="Effort",
         section="More",
     )

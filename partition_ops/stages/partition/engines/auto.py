@@ -1,39 +1,38 @@
-"""Engine ``auto``: the best of several partitions of a graph that is not large, else that of two-level."""
+"""Engine ``auto``: few edges are cut, for at most half of the processor time of the rest of the job.
+
+docs/decisions/search.md has the reasons, and what else was tried.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from partition_ops.artifacts.cost import Machine, Sizes
-from partition_ops.errors import EngineError
 from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines import metis
 from partition_ops.stages.partition.engines.random import without_cut
-from partition_ops.stages.partition.engines.two_level import (
-    cost_over_clusters,
-    cut_over_clusters,
-    levels_of_clusters,
-    with_graph,
-)
+from partition_ops.stages.partition.engines.two_level import cost_over_clusters, with_graph
 from partition_ops.stages.partition.incremental.near_home import search_near_home
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import regroup
-from partition_ops.stages.partition.metis_library import LibraryDiedError
-from partition_ops.stages.partition.multilevel.graph import Graph, cut_weight, largest_degree
-from partition_ops.stages.partition.multilevel.tries import best_of
-from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED, TUNINGS, Tuning
+from partition_ops.stages.partition.multilevel.tries import Plan, best_of
+from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
-# seconds of a processor for each start, with what follows, in 2 partitions: on a graph of one node type, and
-# of several; for a node, and a half-edge. Then the share that each of up to 64 partitions adds.
-# To renew: python -m benchmarks.estimates --real all --output benchmarks/results, and the seconds of
-# benchmarks/results/real_graphs.json for more partitions
-START, TYPED_START, NODE, HALF_EDGE, FURTHER_PARTITION = 0.15, 0.35, 9e-6, 0.6e-6, 0.11
+# Processor seconds, each a constant and a factor of the half-edges; for a partitioning, also one of the
+# half-edges times partitions. They are predictions from sizes, not measurements of this machine: the same
+# graph and options give the same plan anywhere. To renew: python -m benchmarks.real_graphs
+REST = 2.5, 0.15e-6  # the rest of a job
+OVER_CLUSTERS = 0.08, 0.12e-6, 0.03e-6  # a start over clusters, with the search that follows
+WHOLE = 0.08, 0.9e-6, 0.06e-6  # METIS on the whole graph, likewise
+COMBINATION = 0.05, 0.15e-6, 0.015e-6
+HALF_EDGE_BYTES = 6  # of the graph, in the graphs of clusters
+PAIRS = {2: 1, 3: 3, 4: 6}  # combinations of so many partitions, each with every other
 
 
 class Auto(Engine):
@@ -45,11 +44,8 @@ class Auto(Engine):
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges; `Problem.notes` says how.
 
-        With the default effort, a graph with up to 4 million nodes and ends of edges gets several partitions,
-        and one with up to 16 million gets two; the best one is kept, see `best_of` and `starts_of_auto`.
-        METIS partitions a larger graph without hubs and communities, such as a grid or roads. Any other is
-        partitioned as by two-level, and a second time if the search for moves saves much. METIS also gets
-        the objective ``vol``.
+        `plan_of` says how many partitions are made, and `best_of` makes them. METIS alone gets the objective
+        ``vol``.
 
         Returns:
             (nodes,) int32, partition by homogeneous ID.
@@ -57,22 +53,20 @@ class Auto(Engine):
         Raises:
             EngineError: METIS failed.
 
-        Peak memory: that of `best_of`; for a larger graph, that of the engine, and of `climb` if it is
-        searched.
+        Peak memory: that of `best_of`.
         """
-        starts = number_of_starts(problem)
-        if starts == 0:
-            return _partition_large(problem)
-        thorough = problem.graph.num_nodes + problem.graph.num_half_edges >= problem.tuning.tiny
-        alone = starts == problem.tuning.few_starts or not thorough
-        with_kaminpar = not alone and problem.config.target_shares is None
-        problem.notes["chosen"] = f"best of {2 * starts if with_kaminpar else starts}"
-        return best_of(problem, starts, with_kaminpar=with_kaminpar, thorough=thorough)
+        parts = without_cut(problem)
+        if parts is not None:
+            return parts
+        if problem.config.objective == "vol":
+            problem.notes["chosen"] = metis.ENGINE.name
+            return metis.ENGINE.partition(problem)
+        return best_of(problem, plan_for(problem))
 
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         """Yield assignments of a grown graph: of one that is not large, first the best of a search."""
         starts = number_of_starts(problem)
-        if starts > problem.tuning.few_starts:
+        if starts > 1:
             near = search_near_home(problem, previous, starts)
             if near is not None:
                 yield near
@@ -82,107 +76,87 @@ class Auto(Engine):
 
     def sample(self, problem: Problem) -> Parts | None:
         """Partition a graph that is not large from few starts."""
-        if number_of_starts(problem) <= problem.tuning.few_starts:
+        if number_of_starts(problem) <= 1:
             return None
-        return best_of(problem, problem.tuning.near_home.sampled, with_kaminpar=False, thorough=False)
+        plan = plan_for(problem)
+        return best_of(problem, plan._replace(starts=plan.starts[: problem.tuning.near_home.sampled]))
 
     def most_drift(self, problem: Problem) -> float:
         """Return the option, or more for a graph that is not large."""
-        drift, tuning = problem.config.drift, problem.tuning
-        many = number_of_starts(problem) > tuning.few_starts
-        return 1 + tuning.near_home.pays * (drift - 1) if many else drift
+        drift = problem.config.drift
+        return 1 + problem.tuning.near_home.pays * (drift - 1) if number_of_starts(problem) > 1 else drift
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
         if config.objective == "vol":
             return metis.ENGINE.cost(config, sizes, machine)
-        tuning, parts, memory = TUNINGS[config.effort], config.all_parts, metis.metis_memory(config, sizes)
-        work, sums = sizes.nodes + sizes.half_edges, sizes.nodes * parts
-        if starts := 0 if config.num_parts == 1 else starts_of_auto(tuning, work, sums):
-            at_a_time = min(machine.cores, starts)
-            each = TYPED_START if len(sizes.metadata.node_types) > 1 else START
-            each += NODE * sizes.nodes + HALF_EDGE * sizes.half_edges
-            seconds = starts * each * (1 + FURTHER_PARTITION * (parts - 2)) / at_a_time
-            held = memory + 4 * sizes.nodes * (15 + parts * at_a_time)
-            found = with_graph(EngineCost(held=held, seconds=seconds), sizes)
-        else:
-            searched = is_searched(tuning, sizes.half_edges, sums)
-            found = cost_over_clusters(config, sizes, searched=searched)
-        if memory <= machine.memory:
-            return found
-        warning = (
-            "auto may choose METIS, for graphs such as grids and roads, which needs about"
-            f" {memory / 2**30:.1f} GiB: more than this machine has"
-        )
-        return replace(found, warnings=(warning,))
+        tuning, parts = TUNINGS[config.effort], config.all_parts
+        plan = plan_of(tuning, sizes.nodes, sizes.half_edges, parts)
+        at_a_time = min(machine.cores, len(plan.starts))
+        searched = 4 * parts if sizes.nodes * parts <= tuning.most_sums else 0
+        held = sizes.nodes * (60 + searched) * at_a_time + HALF_EDGE_BYTES * sizes.half_edges * at_a_time
+        if 0 in plan.starts:
+            held = max(held, metis.metis_memory(config, sizes) + sizes.nodes * (60 + searched))
+        seconds = seconds_of(plan, sizes.half_edges, parts) / at_a_time
+        if len(plan.starts) == 1:
+            seconds = min(seconds, cost_over_clusters(config, sizes, searched=True).seconds)
+        note = "a graph without communities takes more"
+        return with_graph(EngineCost(held=held, seconds=seconds, note=note), sizes)
 
 
-def number_of_starts(problem: Problem) -> int:
-    """Return how many partitions to make, by the size of the graph and the effort; see `starts_of_auto`."""
+def plan_for(problem: Problem) -> Plan:
+    """Return the plan for a graph; see `plan_of`."""
     graph = problem.graph
-    connected = int(np.count_nonzero(np.diff(graph.offsets)))
-    if problem.num_parts == 1 or problem.config.objective == "vol" or connected <= problem.num_parts:
-        return 0
-    work, sums = graph.num_nodes + graph.num_half_edges, graph.num_nodes * problem.num_parts
-    return starts_of_auto(problem.tuning, work, sums)
+    return plan_of(problem.tuning, graph.num_nodes, graph.num_half_edges, problem.num_parts)
 
 
-def starts_of_auto(tuning: Tuning, work: int, sums: int) -> int:
-    """Return how many partitions to make of a graph by METIS, each from a start of its own.
+def plan_of(tuning: Tuning, nodes: int, half_edges: int, parts: int) -> Plan:
+    """Return how many partitions of a graph to make, and how many of them to combine.
 
-    0 leaves the graph to one or two partitionings over the same clusters.
+    The first start is always made. Further ones follow in the order of `Tuning.starts`, in turns, and then
+    combinations, as long as their predicted time stays within `Tuning.share` of that of the rest of the job.
+    So small graphs get several partitions, and large ones get one, without a limit in between.
 
     Args:
         tuning: That of the effort.
-        work: Nodes and half-edges of the graph.
-        sums: Nodes times partitions.
+        nodes: Nodes of the graph.
+        half_edges: Its half-edges.
+        parts: Number of partitions.
     """
-    if work > tuning.most_work or sums > tuning.most_sums:
+    if nodes * parts > tuning.most_sums:  # there is no room for searches, so combinations save little
+        return Plan(tuning.starts[:1], 1, 0)
+    budget = tuning.share * _seconds(REST, half_edges, parts) if tuning.share else 0.0
+    starts, spent = [tuning.starts[0]], _seconds(OVER_CLUSTERS, half_edges, parts)
+    for number in range(1, tuning.most_starts):
+        clusters = tuning.starts[number % len(tuning.starts)]
+        more = _seconds(OVER_CLUSTERS if clusters else WHOLE, half_edges, parts)
+        if spent + more <= (budget if len(starts) == 1 else tuning.for_starts * budget):
+            starts.append(clusters)
+            spent += more
+    each, combined, rounds = _seconds(COMBINATION, half_edges, parts), 1, 0
+    for count, pairs in PAIRS.items():
+        if count <= min(len(starts), tuning.combined) and spent + pairs * each <= budget:
+            combined, rounds = count, tuning.most_rounds
+            if budget < math.inf:
+                rounds = min(int((budget - spent) / (pairs * each)), rounds)
+    return Plan(tuple(starts), combined, rounds)
+
+
+def seconds_of(plan: Plan, half_edges: int, parts: int) -> float:
+    """Return the predicted processor seconds of a plan."""
+    starts = sum(_seconds(OVER_CLUSTERS if one else WHOLE, half_edges, parts) for one in plan.starts)
+    return starts + plan.rounds * PAIRS.get(plan.combined, 0) * _seconds(COMBINATION, half_edges, parts)
+
+
+def _seconds(rate: tuple[float, ...], half_edges: int, parts: int) -> float:
+    return rate[0] + half_edges * (rate[1] + (rate[2] * parts if len(rate) > 2 else 0.0))
+
+
+def number_of_starts(problem: Problem) -> int:
+    """Return how many partitions to make; 0 if there is nothing to search."""
+    connected = int(np.count_nonzero(np.diff(problem.graph.offsets)))
+    if problem.num_parts == 1 or problem.config.objective == "vol" or connected <= problem.num_parts:
         return 0
-    if work > tuning.large:
-        return tuning.few_starts
-    least, most = tuning.starts
-    return least if work < tuning.tiny else min(max(tuning.shared_work // work, least), most)
-
-
-def is_searched(tuning: Tuning, half_edges: int, sums: int) -> bool:
-    """Return whether a graph, or a graph of its clusters, is searched for moves; arguments as for both."""
-    return half_edges <= tuning.most_searched and sums <= tuning.most_sums_searched
-
-
-def _partition_large(problem: Problem) -> Parts:
-    """Partition a graph once or twice; METIS partitions one that it is expected to cut better."""
-    parts, tuning, seed = without_cut(problem), problem.tuning, problem.config.seed
-    if parts is not None:
-        return parts
-    problem.notes["chosen"] = "two-level"
-    if problem.config.objective == "vol":
-        problem.notes["chosen"] = metis.ENGINE.name
-        return metis.ENGINE.partition(problem)
-
-    def suits(graph: Graph, clusters: float) -> bool:
-        connected = np.count_nonzero(graph.offsets[1:] > graph.offsets[:-1])
-        hubs = largest_degree(graph.offsets) * connected >= tuning.skewed * graph.num_half_edges
-        if clusters <= tuning.clustered or hubs:
-            return True
-        problem.notes["chosen"] = metis.ENGINE.name
-        return False
-
-    def searched(graph: Graph) -> bool:
-        return is_searched(tuning, graph.num_half_edges, graph.num_nodes * problem.num_parts)
-
-    levels = levels_of_clusters(problem, suits)
-    graph, constraints = levels[0][:2]
-    parts, saved = cut_over_clusters(problem, levels, seed, searched)
-    again = tuning.second_start and len(levels) > 1 and searched(graph)
-    if not again or saved <= tuning.promising * cut_weight(graph, parts):
-        return parts
-    try:
-        other, _ = cut_over_clusters(problem, levels, seed + NEXT_SEED, searched)
-    except LibraryDiedError:  # a later attempt may succeed, with another result
-        raise
-    except EngineError:
-        return parts
-    return min((parts, other), key=lambda one: (not constraints.kept_by(one), cut_weight(graph, one)))
+    return len(plan_for(problem).starts)
 
 
 ENGINE = Auto()

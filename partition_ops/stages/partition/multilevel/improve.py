@@ -90,8 +90,8 @@ def climb(
 
     A search begins at a node at the border, moves the node with the largest gain, queues its neighbours, and
     so on; it keeps the moves up to the smallest cut that it has seen and reverts the rest. In a graph that is
-    not contracted, nodes then change places with those of full partitions. The result depends on the seed
-    only. All threads add up the sums; one thread searches, without the interpreter lock.
+    not contracted, nodes change places with those of full partitions, before and after. The result depends on
+    the seed only. All threads add up the sums; one thread searches, without the interpreter lock.
 
     Args:
         graph: Weighted or not.
@@ -103,17 +103,21 @@ def climb(
 
     Returns:
         The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
+        0, and nothing moves, in a graph with more sums than `Tuning.most_sums`.
 
     Peak memory: 4 bytes for each node and partition, and 29 bytes a node.
     """
     nodes, count = graph.num_nodes, len(constraints.most)
+    if nodes * count > tuning.most_sums:
+        return 0
     state = State(graph, constraints, parts, constraints.loads(parts), NO_LABELS, 0.0)
     search = scratch(nodes, count, 1 if homes is None else SCALE)
     cut = sum_up(state, search)
     if homes is not None:
         pull_home(search.sums, homes)
     random = np.random.default_rng(seed)
-    saved = 0
+    whole = not len(constraints.weights)
+    saved = _exchange(state, search, cut, tuning) if whole else 0  # saves most in the least time
     for _ in range(tuning.exchanges):
         for _ in range(tuning.passes):
             border = random.permutation(border_of(state, search.sums))
@@ -121,13 +125,14 @@ def climb(
             found, size = 0, max(tuning.sample, math.ceil(len(border) / tuning.samples))
             for begin in range(0, len(border), size):
                 few = border[begin : begin + size]
-                found += search_from(state, search, few, tuning.patience, math.log(max(nodes, 2)))
-                if found * len(border) <= tuning.pass_settled * (cut - saved - found) * (begin + len(few)):
+                more = search_from(state, search, few, tuning.patience, math.log(max(nodes, 2)))
+                found += more
+                if more * len(border) <= tuning.pass_settled * (cut - saved - found) * len(few):
                     break  # the rest is expected to save as little
             saved += found
             if found <= tuning.pass_settled * (cut - saved):
                 break
-        exchanged = 0 if len(constraints.weights) else _exchange(state, search, cut - saved, tuning)
+        exchanged = _exchange(state, search, cut - saved, tuning) if whole else 0
         saved += exchanged
         if exchanged <= tuning.pass_settled * (cut - saved):
             break

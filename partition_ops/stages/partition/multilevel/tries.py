@@ -8,7 +8,7 @@ docs/decisions/search.md has the reasons, and what else was tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import combinations, pairwise
 from types import TracebackType
@@ -27,14 +27,17 @@ from partition_ops.stages.partition.multilevel.graph import (
     Labels,
     constraints_of,
     cut_weight,
+    largest_degree,
 )
 from partition_ops.stages.partition.multilevel.improve import climb, improve
-from partition_ops.stages.partition.multilevel.kaminpar_process import running, start_with_kaminpar
+from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar, running
 from partition_ops.stages.partition.multilevel.levels import Level, contract_levels, cut_by_metis, of_clusters
 from partition_ops.stages.partition.multilevel.search import Homes, fill_up
-from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, NEXT_SEED
+from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED
 from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.parallel import cores
+
+Ranked = tuple[bool, int, Labels]  # whether a limit is exceeded, the cut, and (nodes,) int32, the partitions
 
 
 class Candidate(NamedTuple):
@@ -54,37 +57,57 @@ class Candidate(NamedTuple):
     parts: Labels
 
 
-def best_of(problem: Problem, starts: int, *, with_kaminpar: bool, thorough: bool) -> Parts:
+class Plan(NamedTuple):
+    """How often a graph is partitioned.
+
+    Attributes:
+        starts: For each start, how many clusters of the largest size make a partition; 0 for no clusters.
+        combined: So many of the best partitions are combined, each with every other.
+        rounds: Most rounds of combinations.
+    """
+
+    starts: tuple[int, ...]
+    combined: int
+    rounds: int
+
+
+def best_of(problem: Problem, plan: Plan) -> Parts:
     """Partition a graph several times, combine the best of these partitions, and return the best of all.
+
+    METIS partitions a graph without hubs and communities, such as a grid or roads, as a whole instead of the
+    first start. `Problem.notes` says how often the graph was partitioned.
 
     Args:
         problem: The graph, and how to partition it.
-        starts: How many partitions to make by METIS.
-        with_kaminpar: Whether KaMinPar makes as many.
-        thorough: Whether METIS looks for further partitions when partitions are combined.
+        plan: How often.
 
     Returns:
         (nodes,) int32, the same on any number of cores.
 
     Raises:
-        EngineError: METIS and KaMinPar failed in every try, or a process of theirs died.
+        EngineError: The libraries failed in every start, or a process of theirs died.
 
-    Peak memory: for each core 60 bytes a node, 100 bytes a half-edge, and 4 bytes for each node
-        and partition.
+    Peak memory: for each core, or once with one start, 60 bytes a node, 100 bytes a half-edge of the first
+        graph of clusters, and 4 bytes for each node and partition; METIS on the whole graph takes 100 bytes
+        a half-edge. 4 bytes a half-edge if there are nodes without neighbours.
     """
     tuning, seed = problem.tuning, problem.config.seed * 1009
     with Tries(problem) as tries:
-        works = [partial(tries.start_with_metis, number) for number in range(starts)]
-        if with_kaminpar:
-            made = tries.pool.submit(tries.start_with_kaminpar, starts)
-            works += [partial(tries.improve_one_of, made, number) for number in range(starts)]
+        starts = plan.starts
+        if not tries.has_clusters():
+            starts = (0, *(clusters for clusters in starts[1:] if clusters))
+        problem.notes["chosen"] = f"best of {len(starts)}" if len(starts) > 1 else tries.engine(starts[0])
+        found = tries.do_all([partial(tries.start, *one) for one in enumerate(starts)])
+        first = found[0]  # the only one with a lower effort, which must not cut less in the end
         best = tries.combine(
-            tries.do_all(works),
-            min(max(starts // tuning.starts_of_a_round, 1), tuning.most_rounds),
-            lambda better, cells, rank: tries.cycle(better, cells, seed + rank, metis=thorough),
+            found,
+            plan.rounds,
+            lambda better, cells, rank: tries.cycle(better, cells, seed + rank, metis=tuning.thorough),
+            most=plan.combined,
+            while_better=True,
         )
-    light = np.floor(tuning.light * shares(problem.config) * tries.whole.num_nodes).astype(np.int64)
-    return fill_up(tries.whole, tries.limits, tries.with_isolated(best.parts), light, tuning.filling)
+    done = [tries.finished(one.parts) for one in ([best] if best is first else [best, first])]
+    return min(done, key=lambda parts: (not tries.limits.kept_by(parts), cut_weight(tries.whole, parts)))
 
 
 class Tries:
@@ -149,6 +172,14 @@ class Tries:
             found[nodes] = _deal(room[:, column], excess, len(nodes))
         return found
 
+    def finished(self, parts: Labels) -> Parts:
+        """Return the partitions of all nodes, and fill up light ones."""
+        found, tuning = self.with_isolated(parts), self.tuning
+        if self.whole.num_nodes * self.count > tuning.most_sums:
+            return found
+        light = np.floor(tuning.light * shares(self.problem.config) * self.whole.num_nodes).astype(np.int64)
+        return fill_up(self.whole, self.limits, found, light, tuning.filling)
+
     def do_all(self, works: Sequence[Callable[[], Labels]]) -> list[Candidate]:
         """Do the works, and return the candidates without those whose library failed.
 
@@ -158,8 +189,10 @@ class Tries:
         found: list[Candidate] = []
         failed: EngineError | None = None
         title = "Looking for a smaller edge cut"
+        alone = len(works) == 1  # then all threads work on it
         with self.problem.progress.step(title, len(works), "partitionings") as advance:
-            for number, job in enumerate([self.pool.submit(_alone, work) for work in works]):
+            jobs = [self.pool.submit(work if alone else partial(_alone, work)) for work in works]
+            for number, job in enumerate(jobs):
                 try:
                     found.append(self.judge(number, job.result()))
                 except LibraryDiedError:  # without it, the result would be another one
@@ -183,6 +216,7 @@ class Tries:
         rounds: int,
         search: Callable[[Labels, Labels, int], Labels],
         *,
+        most: int | None = None,
         while_better: bool = False,
     ) -> Candidate:
         """Combine every two of the best candidates, in rounds, and return the best of all.
@@ -192,15 +226,14 @@ class Tries:
             rounds: Most rounds; none follows if the best are combined already.
             search: Takes the better partition, the cells in which both put the same nodes together, and a
                 number for its seed; returns a partition.
+            most: So many of the best are combined; `Tuning.combined` if omitted.
             while_better: Whether a round that finds nothing better is the last one.
         """
         combined: set[frozenset[int]] = set()
-        best = ranked(found)[0]
+        best, most = ranked(found)[0], self.tuning.combined if most is None else most
         for number in range(rounds):
             works = []
-            for (rank, better), (lower, other) in combinations(
-                enumerate(ranked(found)[: self.tuning.combined]), 2
-            ):
+            for (rank, better), (lower, other) in combinations(enumerate(ranked(found)[:most]), 2):
                 pair = frozenset((id(better.parts), id(other.parts)))
                 if pair not in combined:
                     combined.add(pair)
@@ -214,45 +247,63 @@ class Tries:
                 break
         return best
 
-    def start_with_metis(self, number: int) -> Labels:
-        """Partition by METIS, over clusters of some size or the whole graph, and improve on every level."""
-        clusters = self.tuning.to_metis.clusters
+    def has_clusters(self) -> bool:
+        """Return whether the graph has hubs or communities, so that it should be contracted."""
+        graph, tuning = self.level.graph, self.tuning
+        if largest_degree(graph.offsets) * graph.num_nodes >= tuning.skewed * graph.num_half_edges:
+            return True
+        first = self.contracted(tuning.starts[0], self.problem.config.seed * 1009)
+        return len(first) == 1 or first[1].graph.num_nodes <= tuning.clustered * graph.num_nodes
+
+    def engine(self, clusters: int) -> str:
+        """Return the name of the engine that partitions as a single start does."""
+        return "two-level" if clusters else "metis"
+
+    def start(self, number: int, clusters: int) -> Labels:
+        """Partition a graph of clusters or the whole graph, and improve that on every level.
+
+        With one balance constraint, Mt-KaHyPar partitions the graph of clusters of the first start, and the
+        whole graph; METIS does it otherwise.
+
+        Args:
+            number: Number of the start, for its seed.
+            clusters: So many of the largest size make a partition; 0 for none.
+        """
         seed = self.problem.config.seed * 1009 + number
-        levels = self.contracted(clusters[number % len(clusters)], seed)
+        levels = self.contracted(clusters, seed)
         seeds = [seed + NEXT_SEED * place for place in range(self.tuning.coarse_seeds if levels[1:] else 1)]
-        parts = min((self._metis(levels[-1], one) for one in seeds), key=lambda one: one[:2])[2]
+        kahypar = self._kahypar(levels[-1], seed) if number == 0 or not levels[1:] else None
+        made = [kahypar] if kahypar else [self._metis(levels[-1], one) for one in seeds]
+        parts = min(made, key=lambda one: one[:2])[2]
         for graph, constraints, _, labels in reversed(levels[:-1]):
             parts = parts[labels]
             improve(graph, constraints, parts, seed, tuning=self.tuning)
-        return self.cycle(parts, parts, seed)
-
-    def start_with_kaminpar(self, starts: int) -> list[Labels]:
-        """Return partitions of KaMinPar from several seeds; it balances all nodes together."""
-        problem = self.problem
-        tolerance = problem.config.tolerance or METIS_TOLERANCE
-        seeds = [(problem.config.seed * 1009 + number) % 2**31 for number in range(starts)]
-        found = start_with_kaminpar(problem.graph_file, self.count, tolerance, seeds, problem.edge_weights)
-        return [parts[self.connected] for parts in found]
-
-    def improve_one_of(self, made: Future[list[Labels]], number: int) -> Labels:
-        """Bring a partition of KaMinPar within the constraints, and improve it."""
-        parts = made.result()[number]
-        graph, constraints = self.level[:2]
-        seed = self.problem.config.seed * 1009 + number
-        improve(graph, constraints, parts, seed, climbs=False, tuning=self.tuning)
-        return self.cycle(parts, parts, seed)
+        return self.cycle(parts, parts, seed) if self.tuning.thorough else parts
 
     def contracted(self, clusters: int, seed: int) -> list[Level]:
         """Return graphs of clusters, of which so many of the largest size make a partition; 0 for none."""
         most = max(2, self.level.graph.num_nodes // (max(clusters, 1) * self.count))
         return contract_levels(self.level, self.tuning.to_metis, lambda *_: most if clusters else 0, seed)
 
-    def _metis(self, level: Level, seed: int) -> tuple[bool, int, Labels]:
-        """Return whether a limit is exceeded, the cut, and the partitions, improved."""
-        graph, constraints = level[:2]
-        parts = cut_by_metis(self.problem.config, level, seed, by_limits=True)
-        kept = improve(graph, constraints, parts, seed, tuning=self.tuning).kept
-        return not kept, cut_weight(graph, parts), parts
+    def _metis(self, level: Level, seed: int) -> Ranked:
+        """Return a partition by METIS, improved."""
+        return self._improved(level, cut_by_metis(self.problem.config, level, seed, by_limits=True), seed)
+
+    def _kahypar(self, level: Level, seed: int) -> Ranked | None:
+        """Return a partition by Mt-KaHyPar, improved; None if it fails, or there are several constraints."""
+        if level.constraints.most.shape[1] > 1 or len(level.constraints.most) > self.tuning.most_of_kahypar:
+            return None
+        try:
+            return self._improved(level, cut_by_kahypar(level, seed), seed)
+        except LibraryDiedError:
+            raise
+        except EngineError:
+            return None
+
+    def _improved(self, level: Level, parts: Labels, seed: int) -> Ranked:
+        """Improve a partition; return whether a limit is exceeded, the cut, and the partition."""
+        kept = improve(*level[:2], parts, seed, tuning=self.tuning).kept
+        return not kept, cut_weight(level.graph, parts), parts
 
     def cycle(
         self, parts: Labels, cells: Labels, seed: int, homes: Homes | None = None, *, metis: bool = False

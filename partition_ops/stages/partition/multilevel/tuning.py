@@ -6,6 +6,7 @@ docs/decisions/two-level.md, docs/decisions/search.md and docs/decisions/growth.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 METIS_TOLERANCE = 1.03  # largest weight of a partition over its share, unless the user asks for another
@@ -17,7 +18,6 @@ SCALE = 8  # with homes, an edge counts so much, for prices between 0 and 1
 MOST_OF_A_BATCH = 1 << 15  # nodes that are processed before their proposals are entered
 LEAST_BATCHES = 64  # of a graph
 NEXT_SEED = 7919  # METIS draws the same random numbers for the seeds 0 and 1
-KAMINPAR_PRESET = "default"  # strong and eco do not end on some graphs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,38 +55,40 @@ class NearHome:
 class Tuning:
     """The constants of one effort."""
 
-    # how often auto partitions a graph
-    most_work: int = 1 << 24  # a larger graph is partitioned over the same clusters, once or twice
-    most_sums: int = 1 << 26  # likewise
-    large: int = 1 << 22  # work; a larger graph gets `few_starts`
-    few_starts: int = 2  # all by METIS
-    shared_work: int = 3 << 21  # of all starts together
-    starts: tuple[int, int] = (4, 12)  # the fewest and the most
-    tiny: int = 1 << 13  # work; such a graph gets the fewest starts, and none by KaMinPar
+    # how often auto partitions a graph; see `partition_ops.stages.partition.engines.auto.plan_of`
+    share: float = 0.5  # of the processor time of the rest of the job, for further partitions
+    most_starts: int = 6
+    for_starts: float = 0.8  # share of that time for more than two; the rest is for combinations
+    most_sums: int = 1 << 28  # a graph with more is searched for moves in its clusters only, 4 bytes each
 
-    # one or two partitionings over the same clusters, as those of two-level
+    # the engine two-level
     over_clusters: Contraction = Contraction(clusters=(32,), shrinking=0.8)
     over_clusters_of_many: Contraction = Contraction(clusters=(64, 16), shrinking=0.8)
     many_parts: int = 16  # more partitions get the clusters of many
     few_nodes: int = 20_000  # METIS partitions a graph of so many directly
     most_half_edges: int = 1 << 24  # in a graph of clusters; a larger one is contracted again
-    clustered: float = 0.15  # with at most this share of clusters, the graph has communities
-    skewed: int = 100  # with this ratio of the largest degree to the mean degree, the graph has hubs
-    most_searched: int = 1 << 27  # half-edges; auto searches a larger graph for moves in its clusters only
-    most_sums_searched: int = 1 << 28  # the same for sums, 4 bytes each
-    second_start: bool = True  # METIS may partition the graph of clusters again, from another seed
-    promising: float = 0.01  # share of the cut that the search on the whole graph must save for that
 
     # several partitions from different starts, and combinations of the best
-    to_metis: Contraction = Contraction(clusters=(0, 64, 32, 128, 16, 256), fewest=200, levels=3)  # 0: none
+    starts: tuple[int, ...] = (
+        32,
+        0,
+        64,
+        16,
+        128,
+        256,
+    )  # largest clusters of a partition; 0: none
+    to_metis: Contraction = Contraction(fewest=200, levels=3)
     coarse_seeds: int = 2  # METIS partitions a graph of clusters so often
+    most_of_kahypar: int = 16  # partitions; with more it takes long, and cuts no fewer edges
+    clustered: float = 0.15  # with at most this share of clusters, the graph has communities
+    skewed: int = 100  # with this ratio of the largest degree to the mean degree, the graph has hubs
+    thorough: bool = False  # whether a cycle follows each start, and METIS takes part in combinations
     cycle: Contraction = Contraction(fewest=30)
     combination: Contraction = Contraction(fewest=60)  # a cycle of two partitions, with METIS
     growth: int = 8  # factor between the sizes of the clusters of two levels of a cycle
     combined: int = 4  # so many of the best partitions are combined, each with every other
     combined_seeds: int = 4  # METIS partitions the smallest graph of a combination so often
     most_rounds: int = 4  # of combinations; none follows if the best partitions are combined already
-    starts_of_a_round: int = 3  # so many starts for each round, so that rounds take no longer than the starts
     light: float = 0.9  # of its share; lighter partitions are filled up
     filling: float = 0.02  # share of the cut that this may cost
 
@@ -98,7 +100,7 @@ class Tuning:
     # searches for moves that pay together
     passes: int = 10  # over all nodes at the border
     pass_settled: float = 1e-3  # share of the cut; after a pass that saves less, no other follows
-    sample: int = 1 << 14  # a pass that saves little ends after so many nodes
+    sample: int = 1 << 12  # a pass ends when so many nodes save little
     samples: int = 32  # ... or such a share of them
     patience: float = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
     exchanges: int = 3  # so often at most, nodes change places and searches follow
@@ -115,7 +117,7 @@ class Tuning:
 
 DEFAULT = Tuning()
 TUNINGS = {
-    "fast": Tuning(most_work=-1, second_start=False),
+    "fast": Tuning(share=0.0),
     "default": DEFAULT,
-    "best": Tuning(most_work=1 << 27, most_sums=1 << 28, large=1 << 24, shared_work=3 << 23, starts=(12, 48)),
+    "best": Tuning(share=math.inf, most_starts=24, thorough=True),
 }
