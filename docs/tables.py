@@ -1,6 +1,7 @@
 """Write the tables in docs/ that follow from the code, between their markers: ``make reference``.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end of table -->``; `TABLES` makes its lines.
+Translated pages have rows of their own, which are translated by hand.
 ``schemas/graph_settings.schema.json`` is written too.
 """
 
@@ -83,9 +84,9 @@ def settings_document() -> str:
 
 
 def main() -> None:
-    """Write every page that has changed, and the schema."""
+    """Write every English page that has changed, and the schema."""
     SETTINGS.write_text(settings_document())
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in sorted(DOCS.glob("*.md")):
         text = page.read_text()
         if with_tables(text) != text:
             page.write_text(with_tables(text))

@@ -58,6 +58,8 @@ def test_the_docs_and_messages_have_the_source_of_contributing(checkout: Checkou
     checkout.make_reference()
     page = (checkout.root / "docs/tables.md").read_text()
     assert "| ORC | `orc` | `.orc` | those of the file |" in page
+    korean = "docs/ko/tables.md"  # its rows are translated by hand
+    assert (checkout.root / korean).read_text() == (ROOT / korean).read_text()
     (tables / "graph.yaml").write_text(
         "graph_name: g\nnodes: {a: }\nedges: {a:r:a: {table: x.doc, src: s, dst: d}}"
     )
