@@ -6,20 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from partition_ops.artifacts.book import read_book
+from partition_ops.artifacts.stage import find_stage
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.formats.parmetis.convert_partition import Schema, convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
-from partition_ops.stages.idmap.export import export_id_maps
-from partition_ops.stages.idmap.options import IdMapConfig
-from partition_ops.stages.publish.options import PublishConfig
-from partition_ops.stages.publish.publish import publish_run
-from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.stages.quality.quality import report_quality
+from partition_ops.jobs.one_stage import run_stage
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
+
+FINISHING = ("idmap", "quality", "publish")  # they read the converted output, and no files of the graph
 
 
 def convert_text(
@@ -61,12 +59,11 @@ def convert_text(
         config, source, schema, destination, schema_where=schema_where, progress=progress
     )
     report(converted)
-    name = config.graph_name
     with temporary_folder() as scratch:
         graph = _counts_as_graph(destination, source, Path(scratch))
-        report(export_id_maps(IdMapConfig(graph_name=name), graph, destination, progress=progress))
-        report(report_quality(QualityConfig(graph_name=name), graph, destination, progress=progress))
-        report(publish_run(PublishConfig(graph_name=name), graph, destination, progress=progress))
+        for stage in map(find_stage, FINISHING):
+            own = stage.config(graph_name=config.graph_name)
+            report(run_stage(stage, own, graph, destination, progress=progress))
     return converted
 
 
