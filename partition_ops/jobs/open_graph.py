@@ -130,7 +130,7 @@ def ingest_graph_file(
     with opened(folder) as source:
         if is_saved_graph(uri):
             return _ingestion(config, source, name, target, opened).run()
-        from partition_ops.stages.ingest.problems import RejectedTablesError
+        from partition_ops.stages.ingest.findings import RejectedTablesError
 
         try:
             return _ingestion(config, source, name, target, opened, previous, progress).run()

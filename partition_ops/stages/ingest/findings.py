@@ -1,135 +1,322 @@
-"""Findings about rows: edges that were left out, values that are missing or are no numbers."""
+"""Findings about tables, in their words, with the first rows, and the error that has all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import ibis
 import pyarrow as pa
 
 from partition_ops.chunked.graph_writer import ORIG_ID
-from partition_ops.errors import InvalidInputError
-from partition_ops.stages.ingest.engines import DuckDB, TableEngine
-from partition_ops.stages.ingest.features import Columns
-from partition_ops.stages.ingest.graph_file import EdgeTable
-from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of, null_keys
-from partition_ops.stages.ingest.problems import Problem, count_of, rows_where, sentences
+from partition_ops.errors import InvalidInputError, some_of
+from partition_ops.stages.ingest.engines import DuckDB, TableEngine, ibis_types, parquet, quoted
+from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable, TypeTable
+from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_of, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
+
+SHOWN = 10
+LONGEST = 60  # characters of a value in a message
+FILE, ROW = "file name", "row number"  # columns beside those of a table
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kind of finding in a table.
+
+    Attributes:
+        check: As in ``on_defect`` of graph.yaml.
+        about: The node type, or the edge type as ``src:rel:dst``.
+        sentence: What was found, with its count.
+        count: Number of rows or keys.
+        action: ``fail``, ``drop``, ``add`` or ``warn``.
+        examples: The first of them, as sentences.
+        remedy: What a user can do.
+    """
+
+    check: str
+    about: str
+    sentence: str
+    count: int
+    action: str
+    examples: Sequence[str]
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("check", "about", "sentence", "count", "action")
+        return {**{name: getattr(self, name) for name in names}, "examples": list(self.examples)}
+
+
+class RejectedTablesError(InvalidInputError):
+    """Tables have findings whose action is ``fail``.
+
+    Attributes:
+        counts: ``graph_name``, and ``num_nodes`` and ``num_edges`` by type, as far as tables have them.
+        problems: All findings.
+    """
+
+    counts: Mapping[str, Any]
+    problems: Sequence[Problem]
+
+    def findings(self) -> list[dict[str, Any]]:
+        """Return all findings as JSON."""
+        return [problem.to_json() for problem in self.problems]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Finds rows of tables for messages.
+    """Looks for what is wrong with rows, and collects it.
 
     Attributes:
         engine: Counts rows.
-        duckdb: Finds rows, whatever the engine is.
+        duckdb: Finds rows for messages, whatever the engine is.
         sources: The tables by type.
         tables: The same, for expressions.
-        problems: Findings are appended to it.
+        problems: What was found.
     """
 
     engine: TableEngine
     duckdb: DuckDB
     sources: Mapping[str, ParquetTable]
     tables: Mapping[str, ibis.Table]
-    problems: list[Problem]
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tables will be rejected."""
+        return any(problem.action == "fail" for problem in self.problems)
+
+    def reject(self, where: str, counts: Mapping[str, Any]) -> None:
+        """Raise the error of all problems whose action is ``fail``, if there are any.
+
+        Raises:
+            RejectedTablesError: There are some; the message names each with its first rows.
+        """
+        fatal = [problem for problem in self.problems if problem.action == "fail"]
+        if not fatal:
+            return
+        error = RejectedTablesError(
+            f"{where}: the tables are not a graph",
+            found=[f"{one.sentence}: {some_of([*one.examples], SHOWN)}" for one in fatal],
+            remedy="\n".join(dict.fromkeys(one.remedy for one in fatal if one.remedy)),
+        )
+        error.counts, error.problems = counts, self.problems
+        raise error
+
+    def check_keys(self, node: NodeTable, own: Ends, as_text: bool) -> tuple[int, bool]:
+        """Report null keys, and keys that are there twice.
+
+        Returns:
+            The number of distinct keys, and whether none is there twice.
+        """
+        keys = own.table.select(key=key_of(own.table, own.columns, as_text))
+        counts = self.engine.one(keys.aggregate(nulls=keys.key.isnull().sum(), distinct=keys.key.nunique()))
+        nulls, distinct = int(counts["nulls"] or 0), int(counts["distinct"])
+        self._report_null_keys(node, own.columns, nulls)
+        again = own.source.rows - nulls - distinct
+
+        def twice(table: ibis.Table) -> Any:
+            key = key_of(table, own.columns, True)
+            keys = table.select(key=key).filter(key.notnull()).group_by("key").agg(n=lambda t: t.count())
+            some = keys.filter(keys.n > 1).order_by("key").limit(5)
+            return key.isin(some.key)
+
+        if again:
+            self._add(
+                node,
+                "duplicate_keys",
+                again,
+                f"{count_of(again, 'row')} of {own.source.name} ({node.about})"
+                f" with a key in {', '.join(own.columns)} that another row has",
+                sorted(self._rows(node, twice, own.columns, 20)),
+                "Remove them, or keep the first in the order of their columns with on_defect:"
+                " {duplicate_keys: drop}.",
+            )
+        return distinct, not again
+
+    def check_gone(self, node: NodeTable, own: Ends, before: ibis.Table, as_text: bool) -> None:
+        """Reject a table without a node of the previous graph.
+
+        Raises:
+            InvalidInputError: There are such nodes; the message names the first.
+        """
+        gone = before.anti_join(own.keys(as_text), KEY)
+        count = int(self.engine.one(gone.aggregate(n=gone.count()))["n"])
+        if count:
+            first = [shown(row[KEY]) for row in self.engine.rows(gone.order_by(ORIG_ID).limit(5))]
+            raise InvalidInputError(
+                f"{node.about}: {count_of(count, 'node')} of the previous graph have no row in"
+                f" {own.source.name}",
+                found=", ".join(first),
+                expected="every old node: their IDs stay, so they cannot be left out",
+                remedy="Add their rows, or ingest without --previous.",
+            )
+
+    def report_added(self, node: NodeTable, own: Ends, keys: ibis.Table, count: int, as_text: bool) -> None:
+        """Report the nodes that only edges name."""
+        added = keys.anti_join(own.keys(as_text), KEY).order_by(ORIG_ID).limit(SHOWN)
+        examples = [f"{node.name} {shown(row[KEY])}" for row in self.engine.rows(added)]
+        sentence = f"{count_of(count, 'key')} of {node.name!r} named by edges and not in {own.source.name}"
+        self.problems.append(Problem("absent_keys", node.name, sentence, count, "add", examples))
 
     def report_lost_edges(self, edge: EdgeTable, src: Numbered, dst: Numbered) -> None:
         """Report the edges that were left out: those without a key, and those with an absent one."""
-        name = str(edge.edge_type)
-        source, table = self.sources[name], self.tables[name]
-        for columns, numbered, node_type in (
-            (edge.src, src, edge.edge_type.src),
-            (edge.dst, dst, edge.edge_type.dst),
-        ):
-            key = key_of(table, columns, numbered.as_text)
-            keys = table.select(key=key)
+        source, table = self.sources[edge.name], self.tables[edge.name]
+        for (node_type, columns), numbered in zip(edge.ends, (src, dst), strict=True):
+            keys = table.select(key=key_of(table, columns, numbered.as_text))
             nulls = int(self.engine.one(keys.aggregate(n=keys.key.isnull().sum()))["n"] or 0)
-            if nulls:
-                about, action = f"edges {name!r}", edge.actions["null_keys"]
-                self.problems.append(null_keys(source, columns, about, name, nulls, action, self.duckdb))
+            self._report_null_keys(edge, columns, nulls)
             absent = keys.filter(keys.key.notnull()).anti_join(numbered.table.select("key"), KEY)
             counts = self.engine.one(absent.aggregate(n=absent.count(), keys=absent.key.nunique()))
             if counts["n"]:
-                self._report_absent(edge, columns, numbered, node_type, counts)
+                known = self._keys_of(numbered)
 
-    def _report_absent(
-        self, edge: EdgeTable, columns: tuple[str, ...], numbered: Numbered, node_type: str, counts: Any
-    ) -> None:
-        name = str(edge.edge_type)
-        source = self.sources[name]
-        keys = self._keys_of(numbered)
-        rows = rows_where(
-            source,
-            lambda t: (
-                key_of(t, columns, numbered.as_text).notin(keys.key)
-                & key_of(t, columns, numbered.as_text).notnull()
-            ),
-            columns,
-            self.duckdb,
+                def is_absent(
+                    table: ibis.Table,
+                    columns: Sequence[str] = columns,
+                    as_text: bool = numbered.as_text,
+                    known: ibis.Table = known,
+                ) -> Any:
+                    key = key_of(table, columns, as_text)
+                    return key.notin(known.key) & key.notnull()
+
+                self._add(
+                    edge,
+                    "absent_keys",
+                    counts["n"],
+                    f"{count_of(counts['n'], 'row')} of {source.name} ({edge.about}) whose {node_type} in"
+                    f" {', '.join(columns)} is not in {self.sources[node_type].name}"
+                    f" ({count_of(counts['keys'], 'key')})",
+                    self._rows(edge, is_absent, columns),
+                    "Correct the tables, or set on_defect: {absent_keys: drop} (or add) for the edges.",
+                )
+
+    def report_nulls(self, spec: TypeTable, column: str, count: int) -> None:
+        """Report the missing values of a column with features."""
+        names = [repr(f.name) for f in spec.features if f.column == column]
+        self._add(
+            spec,
+            "missing_values",
+            count,
+            f"{count_of(count, 'value')} of {column} missing in {self.sources[spec.name].name}"
+            f" (feature {', '.join(names)} of {spec.name!r})",
+            self._rows(spec, lambda t: t[column].isnull(), [*spec.keys, column])
+            or ["nodes without a row in the table"],
+            "Correct the rows, or set 'missing' of the feature in graph.yaml.",
         )
-        self.problems.append(
-            Problem(
-                "absent_keys",
-                name,
-                f"{count_of(counts['n'], 'row')} of {source.name} (edges {name!r}) whose {node_type} in"
-                f" {', '.join(columns)} is not in {self.sources[node_type].name}"
-                f" ({count_of(counts['keys'], 'key')})",
-                counts["n"],
-                edge.actions["absent_keys"],
-                sentences(source, rows, columns),
-                "Correct the tables, or set on_defect: {absent_keys: drop} (or add) for the edges.",
-            )
+
+    def report_overlaps(self, spec: TypeTable, count: int, ids: list[int], numbered: Numbered | None) -> None:
+        """Report the nodes in several of train, val and test; ``ids`` are the first of them."""
+        rows = []
+        if numbered is not None:
+            known, as_text = self._keys_of(numbered), numbered.as_text
+            wanted = [row[KEY] for row in self.duckdb.rows(known.filter(known[ORIG_ID].isin(ids)))]
+            rows = self._rows(spec, lambda t: key_of(t, spec.keys, as_text).isin(wanted), spec.keys)
+        self._add(
+            spec,
+            "overlapping_masks",
+            count,
+            f"{count_of(count, 'row')} of {self.sources[spec.name].name} ({spec.about})"
+            " in several of train, val and test",
+            rows,
+            "Correct the masks, or set on_defect: {overlapping_masks: warn}.",
         )
 
-    def rows_without(self, columns: Columns, keys: tuple[str, ...], column: str) -> list[str]:
-        """Return sentences about the first rows in which a column is null."""
-        names = list(dict.fromkeys([*keys, column]))
-        rows = rows_where(columns.source, lambda t: t[column].isnull(), names, self.duckdb)
-        return sentences(columns.source, rows, names)
-
-    def rows_of(
-        self, columns: Columns, keys: tuple[str, ...], numbered: Numbered | None, ids: list[int]
-    ) -> list[str]:
-        """Return sentences about the rows of nodes with some IDs."""
-        if numbered is None:
-            return []
-        known = self._keys_of(numbered)
-        wanted = [row[KEY] for row in self.duckdb.rows(known.filter(known[ORIG_ID].isin(ids)))]
-        rows = rows_where(
-            columns.source, lambda t: key_of(t, keys, numbered.as_text).isin(wanted), keys, self.duckdb
+    def report_classes(self, spec: TypeTable, lost: Sequence[Any], count: int) -> None:
+        """Report the classes that have no training node; ``count`` is the number of all classes."""
+        self._add(
+            spec,
+            "missing_classes",
+            len(lost),
+            f"{len(lost)} of {count} classes of {spec.label} ({spec.about}) have no training node",
+            [some_of([shown(one) for one in lost], 5)],
+            "Correct the split, or set on_defect: {missing_classes: warn}.",
         )
-        return sentences(columns.source, rows, keys)
 
-    def check_numbers(self, columns: Columns, keys: tuple[str, ...]) -> None:
+    def check_numbers(self, spec: TypeTable) -> None:
         """Reject a feature of numbers whose column has text, with the first values that are no numbers.
 
         Raises:
             InvalidInputError: There is one.
         """
-        for feature in columns.features:
-            kind = columns.source.schema.field(feature.column).type
+        for feature in spec.features:
+            kind = self.sources[spec.name].schema.field(feature.column).type
             if feature.transform in ("one-hot", "hash") or not pa.types.is_string(kind):
                 continue
-            names = list(dict.fromkeys([*keys, feature.column]))
 
             def is_no_number(table: ibis.Table, name: str = feature.column) -> Any:
                 return table[name].notnull() & table[name].try_cast("float64").isnull()
 
-            rows = rows_where(columns.source, is_no_number, names, self.duckdb, 3)
+            rows = self._rows(spec, is_no_number, [*spec.keys, feature.column], 3)
             raise InvalidInputError(
-                f"{columns.where}: feature {feature.name!r}: the column {feature.column!r} has text",
-                found=sentences(columns.source, rows, names) or "numbers, written as text",
+                f"{spec.about}: feature {feature.name!r}: the column {feature.column!r} has text",
+                found=rows or "numbers, written as text",
                 expected="numbers",
                 remedy="Correct the rows, use the transform one-hot or hash, or list the column under 'text'."
                 if rows
                 else f"Set its type in graph.yaml: types: {{{feature.column}: float64}}.",
             )
 
+    def _add(
+        self, spec: TypeTable, check: str, count: int, sentence: str, examples: list[str], remedy: str
+    ) -> None:
+        action = spec.actions.get(check, "fail")
+        self.problems.append(Problem(check, spec.name, sentence, count, action, examples, remedy))
+
+    def _report_null_keys(self, spec: TypeTable, columns: Sequence[str], count: int) -> None:
+        """Report the rows of nodes or edges without a key, if there are any."""
+        if count:
+            self._add(
+                spec,
+                "null_keys",
+                count,
+                f"{count_of(count, 'row')} of {self.sources[spec.name].name} ({spec.about})"
+                f" without a key in {', '.join(columns)}",
+                self._rows(spec, lambda t: key_of(t, columns, True).isnull(), columns),
+                "Correct the rows, or leave them out with on_defect: {null_keys: drop}.",
+            )
+
     def _keys_of(self, numbered: Numbered) -> ibis.Table:
         """Return the keys of a type for DuckDB, which finds rows for messages whatever the engine is."""
-        kind = pa.string() if numbered.as_text else pa.int64()
-        return self.duckdb.table("all_keys", [numbered.keys], pa.schema([(ORIG_ID, pa.int64()), (KEY, kind)]))
+        return self.duckdb.table("all_keys", [numbered.keys], key_schema(numbered.as_text))
+
+    def _rows(
+        self,
+        spec: TypeTable,
+        condition: Callable[[ibis.Table], Any],
+        columns: Sequence[str],
+        limit: int = SHOWN,
+    ) -> list[str]:
+        """Return a sentence for each of the first rows of a table that fulfil a condition.
+
+        Args:
+            spec: The type of the table.
+            condition: Takes the table as an Ibis expression, and returns a condition.
+            columns: Columns whose values are shown, beside the file and the row (from 0).
+            limit: Most rows.
+        """
+        source, name, columns = self.sources[spec.name], "located", list(dict.fromkeys(columns))
+        self.duckdb.connection.execute(
+            f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT * EXCLUDE (filename, file_row_number),"
+            f" filename AS {quoted(FILE)}, file_row_number AS {quoted(ROW)}"
+            f" FROM {parquet(source.paths, ', filename = true, file_row_number = true')}"
+        )
+        table = ibis.table({**ibis_types(source.schema), FILE: "string", ROW: "int64"}, name=name)
+        chosen = table.filter(condition(table)).select(*columns, FILE, ROW)
+        return [
+            f"{', '.join(f'{name} {shown(row[name])}' for name in columns)}"
+            f" in {source.name_of(row[FILE])}, row {row[ROW]}"
+            for row in self.duckdb.rows(chosen.order_by(FILE, ROW).limit(limit))
+        ]
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message."""
+    text = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 row``, ``2 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

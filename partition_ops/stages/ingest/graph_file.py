@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -137,44 +138,91 @@ class Split:
         return [self.column] if self.column else list(self.masks.values())
 
 
-@dataclass(frozen=True)
-class NodeTable:
-    """A node type; without a table its nodes are the keys that edges name."""
+@dataclass(frozen=True, kw_only=True)
+class TypeTable(ABC):
+    """A node type or an edge type, and what becomes of the columns of its table.
+
+    Attributes:
+        name: The node type, or the edge type as ``src:rel:dst``.
+        table: The table; without one the nodes of a type are the keys that edges name.
+        features: Features to write.
+        label: Column of the label, if there is one.
+        task: ``classification`` or ``regression``.
+        split: How nodes are split, if they are.
+        text: Columns whose text is kept.
+        actions: What to do about findings.
+    """
 
     name: str
-    table: TableFile | None = None
-    key: tuple[str, ...] = ()
+    table: TableFile | None
     features: tuple[FeatureColumn, ...] = ()
     label: str = ""
     task: str = "classification"
     split: Split | None = None
     text: tuple[str, ...] = ()
-    actions: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_ACTIONS))
+    actions: Mapping[str, str]
 
     @property
-    def columns(self) -> list[str]:
-        """All columns of the table that are read."""
-        features = [feature.column for feature in self.features]
-        split = self.split.columns if self.split else []
-        label = [self.label] if self.label else []
-        return list(dict.fromkeys([*self.key, *features, *label, *split, *self.text]))
+    @abstractmethod
+    def keys(self) -> tuple[str, ...]:
+        """The columns with keys."""
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """The type in messages."""
+
+    @property
+    def used(self) -> list[str]:
+        """The columns of the table that are needed beside the keys."""
+        names = [feature.column for feature in self.features]
+        names += ([self.label] if self.label else []) + (self.split.columns if self.split else [])
+        return list(dict.fromkeys([*names, *self.text]))
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the label is a class."""
+        return bool(self.label) and self.task == "classification"
 
 
-@dataclass(frozen=True)
-class EdgeTable:
+@dataclass(frozen=True, kw_only=True)
+class NodeTable(TypeTable):
+    """A node type."""
+
+    key: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.key
+
+    @property
+    def about(self) -> str:
+        return f"nodes {self.name!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeTable(TypeTable):
     """An edge type."""
 
-    edge_type: EdgeType
-    table: TableFile
     src: tuple[str, ...]
     dst: tuple[str, ...]
-    features: tuple[FeatureColumn, ...] = ()
-    actions: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_ACTIONS))
 
     @property
-    def columns(self) -> list[str]:
-        """All columns of the table that are read."""
-        return list(dict.fromkeys([*self.src, *self.dst, *(feature.column for feature in self.features)]))
+    def edge_type(self) -> EdgeType:
+        return EdgeType(*self.name.split(":"))
+
+    @property
+    def ends(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The node types of sources and destinations, each with its columns of keys."""
+        return (self.edge_type.src, self.src), (self.edge_type.dst, self.dst)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return *self.src, *self.dst
+
+    @property
+    def about(self) -> str:
+        return f"edges {self.name!r}"
 
 
 @dataclass(frozen=True)
@@ -194,6 +242,11 @@ class GraphFile:
     nodes: tuple[NodeTable, ...]
     edges: tuple[EdgeTable, ...]
     document: Mapping[str, Any]
+
+    @property
+    def types(self) -> tuple[NodeTable | EdgeTable, ...]:
+        """All types, in the order of their tables."""
+        return *self.nodes, *self.edges
 
 
 def read_graph_file(source: Store, key: str, *, graph_name: str | None = None) -> GraphFile:
@@ -231,15 +284,15 @@ def parse_graph_file(data: bytes, where: str) -> GraphFile:
     edges = tuple(_edge(name, spec, actions, where) for name, spec in document["edges"].items())
     names = [node.name for node in nodes]
     for edge in edges:
-        for end in (edge.edge_type.src, edge.edge_type.dst):
+        for end, _ in edge.ends:
             if end not in names:
                 raise InvalidInputError(
-                    f"{where}: edges '{edge.edge_type}' name an unknown node type",
+                    f"{where}: {edge.about} name an unknown node type",
                     found=repr(end),
                     expected=one_of(names),
                     remedy=f"Add it to 'nodes'; '{end}:' alone makes a type of the keys that edges name.",
                 )
-    ends = {end for edge in edges for end in (edge.edge_type.src, edge.edge_type.dst)}
+    ends = {end for edge in edges for end, _ in edge.ends}
     lost = next((node.name for node in nodes if node.table is None and node.name not in ends), None)
     if lost is not None:
         raise InvalidInputError(
@@ -288,15 +341,15 @@ def _load(data: bytes, where: str) -> Any:
 
 def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> NodeTable:
     label = spec.get("label", "")
-    task = "classification" if isinstance(label, str) else label.get("task", "classification")
+    place = f"{where}: nodes {name!r}"
     return NodeTable(
         name=name,
         table=_table(spec["table"]) if "table" in spec else None,
         key=_columns(spec.get("key", ())),
-        features=_features(spec.get("features", {}), f"{where}: nodes {name!r}"),
+        features=_features(spec.get("features", {}), place),
         label=label if isinstance(label, str) else label["column"],
-        task=task,
-        split=_split(spec["split"], f"{where}: nodes {name!r}") if "split" in spec else None,
+        task="classification" if isinstance(label, str) else label.get("task", "classification"),
+        split=_split(spec["split"], place) if "split" in spec else None,
         text=tuple(spec.get("text", ())),
         actions={**actions, **spec.get("on_defect", {})},
     )
@@ -304,15 +357,16 @@ def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
 
 def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> EdgeTable:
     special = {kind: {"column": spec[kind]} for kind in ("weight", "time") if kind in spec}
-    twice = next((kind for kind in special if kind in spec.get("features", {})), None)
+    place, features = f"{where}: edges {name!r}", spec.get("features", {})
+    twice = next((kind for kind in special if kind in features), None)
     if twice is not None:
-        raise InvalidInputError(f"{where}: edges {name!r} have two features {twice!r}", expected="one")
+        raise InvalidInputError(f"{place} have two features {twice!r}", expected="one")
     return EdgeTable(
-        edge_type=EdgeType(*name.split(":")),
+        name=name,
         table=_table(spec["table"]),
         src=_columns(spec["src"]),
         dst=_columns(spec["dst"]),
-        features=_features({**special, **spec.get("features", {})}, f"{where}: edges {name!r}"),
+        features=_features({**special, **features}, place),
         actions={**actions, **spec.get("on_defect", {})},
     )
 
@@ -320,16 +374,7 @@ def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
 def _table(spec: str | Sequence[str] | Mapping[str, Any]) -> TableFile:
     if not isinstance(spec, Mapping):
         return TableFile(_columns(spec))
-    return TableFile(
-        paths=_columns(spec.get("path", ())),
-        format=spec.get("format"),
-        delimiter=spec.get("delimiter"),
-        quote=spec.get("quote", '"'),
-        sql=spec.get("sql", ""),
-        database=spec.get("database", ""),
-        connection=spec.get("connection", ""),
-        types=spec.get("types", {}),
-    )
+    return TableFile(_columns(spec.get("path", ())), **{k: spec[k] for k in spec if k != "path"})
 
 
 def _columns(spec: str | Sequence[str]) -> tuple[str, ...]:
@@ -339,16 +384,8 @@ def _columns(spec: str | Sequence[str]) -> tuple[str, ...]:
 def _features(specs: Mapping[str, Any], where: str) -> tuple[FeatureColumn, ...]:
     found = []
     for name, spec in specs.items():
-        spec = spec or {}
-        feature = FeatureColumn(
-            name=name,
-            column=spec.get("column", name),
-            transform=spec.get("transform", "none"),
-            boundaries=tuple(spec.get("boundaries", ())),
-            buckets=spec.get("buckets", 0),
-            dtype=spec.get("dtype", ""),
-            missing=spec.get("missing"),
-        )
+        declared = {"column": name, **(spec or {})}
+        feature = FeatureColumn(name, **{**declared, "boundaries": tuple(declared.get("boundaries", ()))})
         _check_feature(feature, f"{where}: feature {name!r}")
         found.append(feature)
     return tuple(found)
@@ -376,7 +413,11 @@ def _check_feature(feature: FeatureColumn, where: str) -> None:
 
 
 def _split(spec: Mapping[str, Any], where: str) -> Split:
-    values = {part: tuple(map(_text, spec[part])) for part in PARTS if part in spec}
+    values = {
+        part: tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in spec[part])
+        for part in PARTS
+        if part in spec
+    }
     problem = ""
     if values and "column" not in spec:
         problem = "train, val and test are values of 'column', which is missing"
@@ -387,7 +428,3 @@ def _split(spec: Mapping[str, Any], where: str) -> Split:
     if problem:
         raise InvalidInputError(f"{where}: split: {problem}")
     return Split(spec.get("column", ""), values, spec.get("masks", {}), tuple(spec.get("shares", ())))
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted, share_memory
+from partition_ops.stages.ingest.findings import count_of
 from partition_ops.stages.ingest.graph_file import TableFile
-from partition_ops.stages.ingest.problems import count_of
 from partition_ops.stages.ingest.sources import file_suffixes, table_sources
 from partition_ops.stages.ingest.tables import ParquetTable, find_table, open_table
 from partition_ops.storage import Store, open_store

@@ -15,7 +15,7 @@ from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, MemoryShares, TableEngine
 from partition_ops.stages.ingest.features import BLOCK, Columns
 from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable
-from partition_ops.stages.ingest.numbering import KEY, Numbered, key_of
+from partition_ops.stages.ingest.keys import KEY, Numbered, key_of
 from partition_ops.stages.ingest.tables import ParquetTable
 
 JOINED_SHARE = 0.6  # of the engine's memory for the keys of both ends of edges, beside what sorts them
@@ -58,7 +58,7 @@ class NumberedRows:
         short = src.joined_bytes + dst.joined_bytes > self.memory.engine * JOINED_SHARE
         staged = self.scratch / "staged"
         staged.mkdir()
-        values = {f"value_{i}": table[name] for i, name in enumerate(columns.used)}
+        values = {f"value_{i}": table[name] for i, name in enumerate(columns.spec.used)}
         rows = table.select(
             src_key=key_of(table, edge.src, src.as_text),
             dst_key=key_of(table, edge.dst, dst.as_text),
@@ -84,7 +84,7 @@ class NumberedRows:
         names = [ORIG_ID, *([KEY] if columns.needs_key else [])]
         found = rows.left_join(keys, rows.row_key == keys.key).order_by(FILE_INDEX, ROW_INDEX).select(*names)
         ids = _Rows(self.duckdb.batches(found))
-        for batch in _batches(source, columns.used, self.memory.block // 4):
+        for batch in _batches(source, columns.spec.used, self.memory.block // 4):
             known = ids.take(batch.num_rows)
             for name in names:
                 batch = batch.append_column(name, known.column(name).combine_chunks())
@@ -131,7 +131,7 @@ def _column_bytes(metadata: pq.FileMetaData, columns: list[str]) -> int:
 
 def _joined_nodes(node: NodeTable, table: ibis.Table, columns: Columns, numbered: Numbered) -> ibis.Table:
     """Return the rows of a table with their IDs, one for each key, whatever the order of the rows."""
-    names = columns.used
+    names = columns.spec.used
     rows = table.select(row_key=key_of(table, node.key, numbered.as_text), **{n: table[n] for n in names})
     if not numbered.unique:
         order = [rows[name] for name in names]

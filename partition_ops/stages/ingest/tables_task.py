@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ibis
 import numpy as np
@@ -24,12 +24,12 @@ from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
 from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine, share_memory
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
 from partition_ops.stages.ingest.findings import Findings
-from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, TableFile, read_graph_file
+from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
+from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, ends_of
 from partition_ops.stages.ingest.numbered_rows import NumberedRows
-from partition_ops.stages.ingest.numbering import KEY, Ends, Numbered, Numbering, ends_of
+from partition_ops.stages.ingest.numbering import number_nodes
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.ingest.previous_graph import MANIFEST, key_files, read_manifest
-from partition_ops.stages.ingest.problems import Problem, reject
 from partition_ops.stages.ingest.table_source import OpenRoot
 from partition_ops.stages.ingest.tables import FoundTable, ParquetTable, find_table, open_table
 from partition_ops.storage import Store, open_store
@@ -84,7 +84,7 @@ def ingest_task(
     graph = read_graph_file(source, graph_file, graph_name=config.graph_name)
     check_graph_name(graph.graph_name, graph.where)
     opened = cache(open_root)
-    found = {used.name: find_table(used.table, source, opened, used.where) for used in _tables(graph)}
+    found = {one.name: find_table(one.table, source, opened, one.about) for one in graph.types if one.table}
     _check_apart(found, destination)
     inputs = {file.identity.key: file.identity for table in found.values() for file in table.files}
     options = {**config.options(), "graph": graph.document}
@@ -100,25 +100,6 @@ def ingest_task(
             return run.run(progress or NoProgress())
 
     return Task("ingest", destination, work, options=options, inputs=[inputs[key] for key in sorted(inputs)])
-
-
-def _tables(graph: GraphFile) -> list[_Used]:
-    """Return the tables of all types that have one."""
-    nodes = [_Used(n.name, n.table, n.columns, n.key, f"nodes {n.name!r}") for n in graph.nodes if n.table]
-    return nodes + [
-        _Used(str(e.edge_type), e.table, e.columns, [*e.src, *e.dst], f"edges '{e.edge_type}'")
-        for e in graph.edges
-    ]
-
-
-class _Used(NamedTuple):
-    """The table of a type, its columns that are used, those that are keys, and what messages call it."""
-
-    name: str
-    table: TableFile
-    columns: Sequence[str]
-    keys: Sequence[str]
-    where: str
 
 
 def _check_apart(found: Mapping[str, FoundTable], destination: Store) -> None:
@@ -152,7 +133,6 @@ class _Ingestion:
 
     def __post_init__(self) -> None:
         self.writer = GraphWriter(self.artifacts.destination, self.graph.graph_name, self.artifacts.wrote)
-        self.problems: list[Problem] = []
         self.sources: dict[str, ParquetTable] = {}
         self.tables: dict[str, ibis.Table] = {}
         self.states: dict[str, dict[str, Any]] = {"node_types": {}, "edge_types": {}}
@@ -168,7 +148,7 @@ class _Ingestion:
                 self.engine = ENGINES[self.config.table_engine](self.scratch, self.memory)
                 stack.callback(self.engine.close)
             self.rows = NumberedRows(self.engine, self.duckdb, self.memory, self.scratch)
-            self.findings = Findings(self.engine, self.duckdb, self.sources, self.tables, self.problems)
+            self.findings = Findings(self.engine, self.duckdb, self.sources, self.tables)
             steps = 2 * len(self.graph.nodes) + len(self.graph.edges)
             with progress.step("Ingesting tables", steps, "types") as advance:
                 return self._run(advance)
@@ -186,7 +166,7 @@ class _Ingestion:
         for index, edge in enumerate(self.graph.edges):
             self._write_edges(index, edge, numbered)
             advance(1)
-        reject(self.problems, self.graph.where, self._counts())
+        self.findings.reject(self.graph.where, self._counts())
         manifest = self._manifest(numbered)
         self.artifacts.wrote(self.artifacts.destination.write_json(MANIFEST, manifest))
         digest = hashlib.sha256(json_bytes(manifest)).hexdigest()
@@ -195,7 +175,7 @@ class _Ingestion:
             "graph_name": self.graph.graph_name,
             "nodes": sum(document["num_nodes_per_type"]),
             "edges": sum(document["num_edges_per_type"]),
-            "findings": {f"{one.check} {one.about}": one.count for one in self.problems},
+            "findings": {f"{one.check} {one.about}": one.count for one in self.findings.problems},
         }
 
     def _counts(self) -> dict[str, Any]:
@@ -207,55 +187,44 @@ class _Ingestion:
         }
 
     def _open_tables(self) -> None:
-        for index, (name, _, columns, keys, where) in enumerate(_tables(self.graph)):
+        for index, spec in enumerate(one for one in self.graph.types if one.table):
             folder = self.scratch / f"table{index}"
             folder.mkdir()
-            source = open_table(self.found[name], columns, keys, folder, self.duckdb, where)
-            self.sources[name] = source
-            self.tables[name] = self.engine.table(f"table_{index}", source.paths, source.schema)
+            columns = list(dict.fromkeys([*spec.keys, *spec.used]))
+            table = open_table(self.found[spec.name], columns, spec.keys, folder, self.duckdb, spec.about)
+            self.sources[spec.name] = table
+            self.tables[spec.name] = self.engine.table(f"table_{index}", table.paths, table.schema)
         self.ends = ends_of(self.graph, self.sources, self.tables)
 
     def _number(self, index: int, node: NodeTable) -> Numbered:
         own = None
         if node.table is not None:
-            own = Ends(self.sources[node.name], self.tables[node.name], node.key, f"nodes {node.name!r}")
-        numbering = Numbering(self.engine, self.duckdb, self.scratch, self.problems)
+            own = Ends(self.sources[node.name], self.tables[node.name], node.key, node.about)
         old = [] if self.previous is None else key_files(self.previous, node.name)
-        return numbering.number(index, node, own, self.ends[node.name], old)
+        return number_nodes(index, node, own, self.ends[node.name], old, self.findings, self.scratch)
 
     def _write_nodes(self, index: int, node: NodeTable, numbered: Numbered) -> None:
         """Write the keys of a type, and what its table has beside them."""
         columns = None
         if node.table is not None:
-            columns = Columns(
-                type_name=node.name,
-                where=f"nodes {node.name!r}",
-                source=self.sources[node.name],
-                features=node.features,
-                label=node.label,
-                task=node.task,
-                split=node.split,
-                text=node.text,
-                actions=node.actions,
-                fitted=self._fitted("node_types", node.name),
-            )
+            columns = Columns(node, self.sources[node.name], self._fitted("node_types", node.name))
         chunk_rows = columns.chunk_rows if columns is not None else 1 << 22
         self.writer.add_nodes(node.name, numbered.count, chunk_rows)
         self._write_keys(node.name, numbered)
-        if columns is not None and columns.used and not self._failed():
+        if columns is not None and node.used and not self.findings.failed:
             rows = self.rows.of_nodes(node, self.tables[node.name], columns, numbered)
-            names = [ORIG_ID, *([KEY] if columns.needs_key else []), *columns.used]
+            names = [ORIG_ID, *([KEY] if columns.needs_key else []), *node.used]
             schema = self._schema(names, columns.source, numbered.as_text)
             folder = self.scratch / f"nodes{index}"
             buckets = fill_buckets(rows, schema, folder, numbered.count, self.memory.block)
-            self._write_columns(columns, buckets, node.key, numbered)
+            self._write_columns(columns, buckets, numbered)
         key_type = "text" if numbered.as_text else "int64"
         self.states["node_types"][node.name] = {
             "key": list(node.key),
             "key_type": key_type,
             "nodes": numbered.count,
             "old_nodes": numbered.old,
-            **(columns.state() if columns is not None and not self._failed() else {"features": {}}),
+            **(columns.state() if columns is not None and not self.findings.failed else {"features": {}}),
         }
 
     def _write_keys(self, node_type: str, numbered: Numbered) -> None:
@@ -268,18 +237,11 @@ class _Ingestion:
 
     def _write_edges(self, index: int, edge: EdgeTable, numbered: Mapping[str, Numbered]) -> None:
         """Write the edges of a type, in the order of their ends and features."""
-        name, kind = str(edge.edge_type), edge.edge_type
-        columns = Columns(
-            type_name=name,
-            where=f"edges {name!r}",
-            source=self.sources[name],
-            features=edge.features,
-            fitted=self._fitted("edge_types", name),
-            edges=True,
-        )
+        name, kind = edge.name, edge.edge_type
+        columns = Columns(edge, self.sources[name], self._fitted("edge_types", name))
         src, dst = numbered[kind.src], numbered[kind.dst]
         rows = self.rows.of_edges(edge, self.tables[name], columns, src, dst)
-        schema = self._schema([ORIG_ID, *columns.used], columns.source, False)
+        schema = self._schema([ORIG_ID, *edge.used], columns.source, False)
         edges = self.writer.edge_file(kind)
         lost = 0
 
@@ -293,15 +255,15 @@ class _Ingestion:
                 lost += len(block) - len(known)
                 begin = edges.rows
                 edges.append(known.select([SRC, DST]))
-                if columns.used:
+                if edge.used:
                     ids = pa.array(np.arange(begin, begin + len(known)))
                     table = known.select([c for c in known.column_names if c not in (SRC, DST)])
-                    table = table.rename_columns(columns.used).add_column(0, ORIG_ID, ids)
+                    table = table.rename_columns(edge.used).add_column(0, ORIG_ID, ids)
                     yield from table.to_batches()
 
         with open_all([edges]):
             folder = self.scratch / f"edges{index}"
-            if columns.used:
+            if edge.used:
                 buckets = fill_buckets(ids_and_rows(), schema, folder, columns.source.rows, self.memory.block)
             else:
                 for _ in ids_and_rows():
@@ -309,10 +271,9 @@ class _Ingestion:
         self.writer.add_edges(kind, edges)
         if lost:
             self.findings.report_lost_edges(edge, src, dst)
-        if columns.used and not self._failed():
-            known = replace(buckets, count=edges.rows)
-            self._write_columns(columns, known, (*edge.src, *edge.dst))
-        state = columns.state() if not self._failed() else {}
+        if edge.used and not self.findings.failed:
+            self._write_columns(columns, replace(buckets, count=edges.rows))
+        state = columns.state() if not self.findings.failed else {}
         self.states["edge_types"][name] = {
             "src": list(edge.src),
             "dst": list(edge.dst),
@@ -320,20 +281,10 @@ class _Ingestion:
             **state,
         }
 
-    def _write_columns(
-        self, columns: Columns, buckets: Buckets, keys: tuple[str, ...], numbered: Numbered | None = None
-    ) -> None:
-        found = self.findings
-        found.check_numbers(columns, keys)
-        ColumnWriter(
-            columns,
-            buckets,
-            self.writer,
-            self.memory.block,
-            self.problems,
-            partial(found.rows_without, columns, keys),
-            partial(found.rows_of, columns, keys, numbered),
-        ).write()
+    def _write_columns(self, columns: Columns, buckets: Buckets, numbered: Numbered | None = None) -> None:
+        self.findings.check_numbers(columns.spec)
+        block = self.memory.block
+        ColumnWriter(columns, buckets, self.writer, block, self.findings, numbered).write()
 
     def _schema(self, names: list[str], source: ParquetTable, as_text: bool) -> pa.Schema:
         own = {ORIG_ID: pa.int64(), KEY: pa.string() if as_text else pa.int64()}
@@ -341,9 +292,6 @@ class _Ingestion:
 
     def _fitted(self, kind: str, name: str) -> dict[str, Any]:
         return dict(self.before[kind].get(name, {})) if self.before is not None else {}
-
-    def _failed(self) -> bool:
-        return any(problem.action == "fail" for problem in self.problems)
 
     def _manifest(self, numbered: Mapping[str, Numbered]) -> dict[str, Any]:
         tables = {
@@ -355,7 +303,7 @@ class _Ingestion:
             "graph_name": self.graph.graph_name,
             "tables": tables,
             **self.states,
-            "findings": [problem.to_json() for problem in self.problems],
+            "findings": [problem.to_json() for problem in self.findings.problems],
         }
         check_document(manifest, "ingest", where=MANIFEST)
         return manifest

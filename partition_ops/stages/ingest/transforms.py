@@ -296,11 +296,6 @@ TRANSFORMS: dict[str, type[Transform]] = {
 }
 
 
-def transform_of(feature: FeatureColumn, where: str, width: int) -> Transform:
-    """Return the transform of a feature, not fitted yet; ``width`` is that of its column."""
-    return TRANSFORMS[feature.transform](feature, where, width)
-
-
 def numbers_of(column: pa.Array, where: str) -> Array:
     """Return a column without nulls as an array of numbers; times become seconds since 1970, int64.
 
