@@ -16,7 +16,7 @@ from partition_ops.system.temporary_folders import temporary_folder
 def keep_local(store: Store, folder: str) -> Iterator[Store]:
     """Yield a store that keeps the objects below ``folder`` in a temporary folder of this machine.
 
-    They are removed at the end of the context.
+    They are removed at the end of the context. docs/decisions/tricks.md has what this saves.
 
     Args:
         store: The store; a local one is returned unchanged.

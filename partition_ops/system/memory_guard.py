@@ -28,7 +28,7 @@ logger = logging.getLogger("partition_ops")
 
 PROC = Path("/proc")
 INTERVAL = 0.1  # seconds between two measurements
-SHARE = 0.004  # of a processor that they may take
+SHARE = 0.004  # of a processor that they may take; the only cost of the guard
 LONGEST = 0.5  # seconds between two measurements on a machine with many processes
 PATIENCE = 5.0  # seconds to unwind
 OURS = 15 / 16  # of a machine or cgroup: what the kernel needs for the processes counts in it too
