@@ -54,11 +54,10 @@ VERB = Verb(
 Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. Only
 metadata.json, the sizes of the files and the header of the feature to balance by are read. The needs are
 compared with the memory of this machine, or of the cgroup of this process, and with the free disk space.
-The exit code is 0 in either case; 'run' rejects a job that does not fit. The estimate does not include
---probe.""",
+The exit code is 0 in either case; 'run' rejects a job that does not fit.""",
     add_arguments=add_arguments,
     options=(PreviousOptions, RunConfig),
     only={one.name for one in options_of(PartitionConfig, ConvertConfig, PreviousOptions, OtherStages)}
-    | {"data_docs"},
+    | {"data_docs", "probe"},
     execute=execute,
 )

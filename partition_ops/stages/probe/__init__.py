@@ -10,5 +10,6 @@ STAGE = Stage(
     after=("convert",),
     optional="probe",
     folders=("quality",),
+    cost="partition_ops.stages.probe.cost:cost",
     alone=True,
 )

@@ -101,6 +101,14 @@ def test_the_time_of_the_search_depends_on_effort_size_partitions_and_cores(tmp_
     assert seconds(engine="two-level") < seconds(effort="fast")  # which searches for moves
 
 
+def test_a_probe_counts_if_the_job_has_one(tmp_path: Path) -> None:
+    source = graph_of(tmp_path / "in", 10**6, 10**7)
+    config = RunConfig(num_parts=4, probe=True)
+    probe = stage(estimate_job(config, source, LocalStore(tmp_path / "out"), room=PLENTY), "probe")
+    assert probe.temporary == 32 * 10**7 + 8 * 900_000  # an edge, and a page, which edges lead to
+    assert probe.held <= probe.memory - probe.temporary  # the cache is mapped
+
+
 def test_a_search_counts_where_there_is_one(tmp_path: Path) -> None:
     source = graph_of(tmp_path / "in", 3 * 10**6, 15 * 10**6)
 
