@@ -24,7 +24,6 @@ from partition_ops.artifacts.parhip import open_parhip, read_parhip_slice
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError, InvalidInputError, UsageError
-from partition_ops.stages.partition.engines import parmetis
 from partition_ops.stages.partition.engines.parmetis import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi import mpirun
 from partition_ops.stages.partition.mpi.parmetis_library import check_fits, find_library
@@ -194,7 +193,7 @@ def test_ranks_write_nothing_once_the_lock_is_lost(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As ranks that outlive the command that started them, on another host."""
-    run_ranks = parmetis.run_ranks
+    run_ranks = mpirun.run_ranks
 
     def without_lock(module: str, job: dict[str, Any], options: MpiOptions) -> None:
         stale = {**job, "lock": {**job["lock"], "token": job["lock"]["token"] - 1}}
