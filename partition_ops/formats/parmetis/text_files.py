@@ -56,10 +56,19 @@ def read_text_stats(source: Store, graph_name: str) -> tuple[int, int, int]:
         InvalidInputError: The file is missing, or does not hold three numbers.
     """
     key = stats_file(graph_name)
-    fields = source.read_bytes(key).split()
+    return parse_text_stats(source.read_bytes(key), source.uri_of(key))
+
+
+def parse_text_stats(text: bytes, place: str) -> tuple[int, int, int]:
+    """Return the three numbers in the content of a stats file, which ``place`` names in an error.
+
+    Raises:
+        InvalidInputError: It does not hold three numbers.
+    """
+    fields = text.split()
     if len(fields) != 3 or not all(field.isdigit() for field in fields):
         raise InvalidInputError(
-            f"{source.uri_of(key)}, line 1: not the counts of a graph",
+            f"{place}, line 1: not the counts of a graph",
             found=repr(b" ".join(fields)[:100].decode(errors="replace")),
             expected="<num_nodes> <num_edges> <num_node_weights>",
         )

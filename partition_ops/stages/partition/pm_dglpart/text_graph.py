@@ -28,7 +28,6 @@ from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Weights, can_be_shared, shares, tolerances
 from partition_ops.stages.partition.small_graphs import even_out
-from partition_ops.storage.local_store import LocalStore
 
 Ids = npt.NDArray[np.int64]
 
@@ -74,7 +73,7 @@ def open_text(folder: Path, graph_name: str, comm: Any) -> TextGraph:
         raise InvalidInputError(
             f"There is no file {stats}", expected="<num_nodes> <num_edges> <num_node_weights>"
         )
-    counts = parmetis.read_text_stats(LocalStore(folder), graph_name)
+    counts = parmetis.parse_text_stats(stats.read_bytes(), str(stats))  # which may be a link, as users make
 
     def table(name: str, columns: Sequence[str]) -> TextTable:
         path = folder / name
