@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,7 +33,6 @@ OVER_CLUSTERS = 0.08, 0.12e-6, 0.03e-6  # a start over clusters, with the search
 WHOLE = 0.08, 0.9e-6, 0.06e-6  # METIS on the whole graph, likewise
 COMBINATION = 0.05, 0.15e-6, 0.015e-6
 HALF_EDGE_BYTES = 6  # of the graph, in the graphs of clusters
-PAIRS = {2: 1, 3: 3, 4: 6}  # combinations of so many partitions, each with every other
 
 
 class Auto(Engine):
@@ -100,7 +100,15 @@ class Auto(Engine):
         if len(plan.starts) == 1:
             seconds = min(seconds, cost_over_clusters(config, sizes, searched=True).seconds)
         note = "a graph without communities takes more"
-        return with_graph(EngineCost(held=held, seconds=seconds, note=note), sizes)
+        found = with_graph(EngineCost(held=held, seconds=seconds, note=note), sizes)
+        memory = metis.metis_memory(config, sizes)
+        if memory <= machine.memory:
+            return found
+        warning = (
+            "auto may choose METIS, for graphs such as grids and roads, which needs about"
+            f" {memory / 2**30:.1f} GiB: more than this machine has"
+        )
+        return replace(found, warnings=(warning,))
 
 
 def plan_for(problem: Problem) -> Plan:
@@ -133,8 +141,9 @@ def plan_of(tuning: Tuning, nodes: int, half_edges: int, parts: int) -> Plan:
             starts.append(clusters)
             spent += more
     each, combined, rounds = _seconds(COMBINATION, half_edges, parts), 1, 0
-    for count, pairs in PAIRS.items():
-        if count <= min(len(starts), tuning.combined) and spent + pairs * each <= budget:
+    for count in range(2, min(len(starts), tuning.combined) + 1):
+        pairs = math.comb(count, 2)
+        if spent + pairs * each <= budget:
             combined, rounds = count, tuning.most_rounds
             if budget < math.inf:
                 rounds = min(int((budget - spent) / (pairs * each)), rounds)
@@ -144,7 +153,7 @@ def plan_of(tuning: Tuning, nodes: int, half_edges: int, parts: int) -> Plan:
 def seconds_of(plan: Plan, half_edges: int, parts: int) -> float:
     """Return the predicted processor seconds of a plan."""
     starts = sum(_seconds(OVER_CLUSTERS if one else WHOLE, half_edges, parts) for one in plan.starts)
-    return starts + plan.rounds * PAIRS.get(plan.combined, 0) * _seconds(COMBINATION, half_edges, parts)
+    return starts + plan.rounds * math.comb(plan.combined, 2) * _seconds(COMBINATION, half_edges, parts)
 
 
 def _seconds(rate: tuple[float, ...], half_edges: int, parts: int) -> float:

@@ -5,7 +5,6 @@ docs/decisions/two-level.md has the reasons, and what else was tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +13,9 @@ from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.artifacts.parhip import neighbour_bytes
 from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines.random import without_cut
-from partition_ops.stages.partition.multilevel.graph import Graph, Labels, constraints_of
-from partition_ops.stages.partition.multilevel.improve import Improved, improve
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.levels import Level, contract_levels, cut_by_metis
+from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
@@ -49,7 +48,12 @@ class TwoLevel(Engine):
         parts = without_cut(problem)
         if parts is not None:
             return parts
-        return cut_over_clusters(problem, levels_of_clusters(problem), problem.config.seed)[0]
+        levels, seed = _levels(problem), problem.config.seed
+        parts = cut_by_metis(problem.config, levels[-1], seed)
+        for level in reversed(levels):
+            parts = parts[level.labels] if len(level.labels) else parts
+            refine(level.graph, level.constraints, parts, tuning=problem.tuning)
+        return parts
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
         return cost_over_clusters(config, sizes, searched=False)
@@ -72,16 +76,8 @@ def with_graph(cost: EngineCost, sizes: Sizes) -> EngineCost:
     return replace(cost, mapped=sizes.prepared_bytes)
 
 
-def levels_of_clusters(
-    problem: Problem, suits: Callable[[Graph, float], bool] = lambda graph, share: True
-) -> list[Level]:
-    """Return the graph, and graphs of clusters for METIS, each made of the one before.
-
-    Args:
-        problem: The graph, and how to partition it.
-        suits: Returns whether to contract the whole graph, whose clusters are such a share of its nodes with
-            neighbours.
-    """
+def _levels(problem: Problem) -> list[Level]:
+    """Return the graph, and graphs of clusters for METIS, each made of the one before."""
     tuning = problem.tuning
     many = problem.num_parts > tuning.many_parts
     how = tuning.over_clusters_of_many if many else tuning.over_clusters
@@ -98,39 +94,10 @@ def levels_of_clusters(
 
     def worthwhile(graph: Graph, clusters: int) -> bool:
         connected = int(np.count_nonzero(graph.offsets[1:] > graph.offsets[:-1]))
-        share = (clusters - (graph.num_nodes - connected)) / connected
-        return (graph is not whole or suits(graph, share)) and share <= how.shrinking
+        return (clusters - (graph.num_nodes - connected)) / connected <= how.shrinking
 
     level = Level(whole, constraints_of(problem))
     return contract_levels(level, how, size, problem.config.seed, step=0, worthwhile=worthwhile)
-
-
-def cut_over_clusters(
-    problem: Problem, levels: list[Level], seed: int, searched: Callable[[Graph], bool] = lambda graph: False
-) -> tuple[Labels, int]:
-    """Partition the smallest graph by METIS, and improve that on every level.
-
-    Args:
-        problem: The graph, and how to partition it.
-        levels: Those of `levels_of_clusters`.
-        seed: For METIS.
-        searched: Returns whether to search a graph for moves.
-
-    Returns:
-        (nodes,) int32, and what the search on the whole graph has saved.
-
-    Raises:
-        EngineError: METIS failed.
-    """
-    parts = cut_by_metis(problem.config, levels[-1], seed)
-    found = Improved(True, 0)
-    for level in reversed(levels):
-        parts = parts[level.labels] if len(level.labels) else parts
-        graph, tuning = level.graph, problem.tuning
-        found = improve(
-            graph, level.constraints, parts, problem.config.seed, climbs=searched(graph), tuning=tuning
-        )
-    return parts, found.saved
 
 
 ENGINE = TwoLevel()

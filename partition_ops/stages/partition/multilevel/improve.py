@@ -9,7 +9,6 @@ room. docs/decisions/search.md says what it saves.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,18 +34,6 @@ from partition_ops.stages.partition.multilevel.tuning import DEFAULT, SCALE, Tun
 from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
 
-class Improved(NamedTuple):
-    """What `improve` has reached.
-
-    Attributes:
-        kept: Whether every partition is within its limits.
-        saved: What `climb` returns; 0 without it.
-    """
-
-    kept: bool
-    saved: int
-
-
 def improve(
     graph: Graph,
     constraints: Constraints,
@@ -56,7 +43,7 @@ def improve(
     homes: Homes | None = None,
     climbs: bool = True,
     tuning: Tuning = DEFAULT,
-) -> Improved:
+) -> bool:
     """Restore balance, make moves that pay, and search for moves that pay together, in place.
 
     Args:
@@ -68,13 +55,18 @@ def improve(
         climbs: Whether to search.
         tuning: How long it goes on.
 
+    Returns:
+        Whether every partition is within its limits.
+
     Peak memory: that of `refine`, and of `climb`.
     """
     if homes is None:
         kept = refine(graph, constraints, parts, tuning=tuning)
     else:
         kept = refine(graph, constraints, parts, homes=homes.of_most(), price=homes.price, tuning=tuning)
-    return Improved(kept, climb(graph, constraints, parts, seed, homes=homes, tuning=tuning) if climbs else 0)
+    if climbs:
+        climb(graph, constraints, parts, seed, homes=homes, tuning=tuning)
+    return kept
 
 
 def climb(

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from partition_ops.errors import EngineError
+from partition_ops.errors import EngineError, UsageError
 from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.multilevel import kahypar_process
 from partition_ops.stages.partition.multilevel.graph import Labels
@@ -33,11 +34,18 @@ def cut_by_kahypar(level: Level, seed: int) -> Labels:
         (nodes,) int32.
 
     Raises:
-        EngineError: Mt-KaHyPar failed.
-        LibraryDiedError: Its process was killed, or crashed.
+        UsageError: Mt-KaHyPar is not installed; another engine would give another result.
+        EngineError: Mt-KaHyPar refused the graph.
+        LibraryDiedError: Its process was killed, crashed or ran out of memory.
 
     Peak memory: in a process of its own, about 400 bytes an edge.
     """
+    if find_spec("mtkahypar") is None:
+        raise UsageError(
+            "Mt-KaHyPar is not installed, which 'auto' uses for graphs with one balance constraint",
+            found="no package mtkahypar",
+            remedy="Install it with pip install mtkahypar, or use another engine, such as two-level.",
+        )
     graph, constraints = level.graph, level.constraints
     rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
     once = rows < graph.neighbours  # each edge has two half-edges
@@ -61,9 +69,10 @@ def cut_by_kahypar(level: Level, seed: int) -> Labels:
             finally:
                 running.discard(process)
         output = Path(folder) / "parts"
-        if status in (-signal.SIGKILL, -signal.SIGTERM):
+        if status < 0 or status == kahypar_process.NO_MEMORY:
+            how = f"was ended by {signal.Signals(-status).name}" if status < 0 else "ran out of memory"
             raise LibraryDiedError(
-                f"Mt-KaHyPar was ended by {signal.Signals(-status).name}",
+                f"Mt-KaHyPar {how}",
                 remedy="Use a machine with more memory, or another engine, such as two-level.",
             )
         if status or not output.exists():

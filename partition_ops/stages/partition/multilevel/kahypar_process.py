@@ -15,6 +15,7 @@ from pathlib import Path
 PRESET = "DEFAULT"
 NAMES = ("sources", "targets", "node_weights", "edge_weights", "most", "seed")  # files of int64
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+NO_MEMORY = 4  # exit code; the library itself ends with 1 if it refuses a graph
 
 
 def main() -> None:
@@ -46,4 +47,7 @@ def read(path: Path) -> list[int]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MemoryError:
+        sys.exit(NO_MEMORY)

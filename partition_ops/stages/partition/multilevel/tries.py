@@ -291,7 +291,9 @@ class Tries:
 
     def _kahypar(self, level: Level, seed: int) -> Ranked | None:
         """Return a partition by Mt-KaHyPar, improved; None if it fails, or there are several constraints."""
-        if level.constraints.most.shape[1] > 1 or len(level.constraints.most) > self.tuning.most_of_kahypar:
+        parts, constraints = level.constraints.most.shape
+        large = level.graph.num_half_edges > self.tuning.most_work_of_kahypar
+        if constraints > 1 or parts > self.tuning.most_of_kahypar or large:
             return None
         try:
             return self._improved(level, cut_by_kahypar(level, seed), seed)
@@ -302,7 +304,7 @@ class Tries:
 
     def _improved(self, level: Level, parts: Labels, seed: int) -> Ranked:
         """Improve a partition; return whether a limit is exceeded, the cut, and the partition."""
-        kept = improve(*level[:2], parts, seed, tuning=self.tuning).kept
+        kept = improve(*level[:2], parts, seed, tuning=self.tuning)
         return not kept, cut_weight(level.graph, parts), parts
 
     def cycle(
