@@ -260,13 +260,16 @@ def test_communities_are_found_and_all_is_balanced(tmp_path: Path, balance: str,
     assert edge_cut(task, parts) <= 1.02 * edge_cut(task, metis.ENGINE.partition(task))
 
 
-@pytest.mark.parametrize(("clustered", "engine"), [(1.0, two_level.ENGINE), (0.0, metis.ENGINE)])
+@pytest.mark.parametrize(
+    ("clustered", "engine", "chosen"),
+    [(1.0, two_level.ENGINE, "two-level with Mt-KaHyPar"), (0.0, metis.ENGINE, "Mt-KaHyPar")],
+)
 def test_one_partitioning_of_auto_is_searched_further(
-    tmp_path: Path, clustered: float, engine: Engine
+    tmp_path: Path, clustered: float, engine: Engine, chosen: str
 ) -> None:
     task = problem(grid(60), tmp_path, small_levels("fast", clustered=clustered), num_parts=5)
     without, parts = engine.partition(task), auto.ENGINE.partition(task)
-    assert task.notes["chosen"] == engine.name
+    assert task.notes["chosen"] == chosen
     assert edge_cut(task, parts) < edge_cut(task, without)
     assert imbalance(task, parts) <= 1.03
 
@@ -323,7 +326,7 @@ def test_neighbours_of_32_bits_give_the_same(
 
 
 def test_auto_says_what_it_chose(tmp_path: Path) -> None:
-    """Communities are for two-level, a grid is for METIS, and so is the communication volume."""
+    """Communities are for two-level, a grid is for Mt-KaHyPar, and the communication volume for METIS."""
     chosen = {}
     for name, graph, options in (
         ("communities", communities(TYPES, 60), {}),
@@ -333,7 +336,7 @@ def test_auto_says_what_it_chose(tmp_path: Path) -> None:
         task = problem(graph, tmp_path / name, small_levels("fast"), num_parts=4, **options)
         auto.ENGINE.partition(task)
         chosen[name] = task.notes["chosen"]
-    assert chosen == {"communities": "two-level", "grid": "metis", "volume": "metis"}
+    assert chosen == {"communities": "two-level", "grid": "Mt-KaHyPar", "volume": "metis"}
 
 
 def test_on_a_grid_auto_cuts_no_more_than_metis(tmp_path: Path) -> None:

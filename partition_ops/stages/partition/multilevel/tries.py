@@ -96,8 +96,8 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         starts = plan.starts
         if not tries.has_clusters():
             starts = (0, *(clusters for clusters in starts[1:] if clusters))
-        problem.notes["chosen"] = f"best of {len(starts)}" if len(starts) > 1 else tries.engine(starts[0])
         found = tries.do_all([partial(tries.start, *one) for one in enumerate(starts)])
+        problem.notes["chosen"] = f"best of {len(starts)}" if len(starts) > 1 else tries.chosen
         first = found[0]  # the only one with a lower effort, which must not cut less in the end
         best = tries.combine(
             found,
@@ -121,6 +121,7 @@ class Tries:
         whole: The whole graph.
         limits: Constraints on its nodes.
         count: Number of partitions.
+        chosen: How the last start made its partition.
         pool: A thread for each core, in a ``with`` block; an error there kills the processes of libraries.
     """
 
@@ -130,6 +131,7 @@ class Tries:
         self.whole = Graph.of_input(problem.graph, problem.edge_weights)
         self.limits = constraints_of(problem) if limits is None else limits
         self.count = problem.num_parts
+        self.chosen = ""
 
     def __enter__(self) -> Self:
         self.pool = ThreadPoolExecutor(cores())
@@ -255,10 +257,6 @@ class Tries:
         first = self.contracted(tuning.starts[0], self.problem.config.seed * 1009)
         return len(first) == 1 or first[1].graph.num_nodes <= tuning.clustered * graph.num_nodes
 
-    def engine(self, clusters: int) -> str:
-        """Return the name of the engine that partitions as a single start does."""
-        return "two-level" if clusters else "metis"
-
     def start(self, number: int, clusters: int) -> Labels:
         """Partition a graph of clusters or the whole graph, and improve that on every level.
 
@@ -271,10 +269,10 @@ class Tries:
         """
         seed = self.problem.config.seed * 1009 + number
         levels = self.contracted(clusters, seed)
-        seeds = [seed + NEXT_SEED * place for place in range(self.tuning.coarse_seeds if levels[1:] else 1)]
         kahypar = self._kahypar(levels[-1], seed) if number == 0 or not levels[1:] else None
-        made = [kahypar] if kahypar else [self._metis(levels[-1], one) for one in seeds]
-        parts = min(made, key=lambda one: one[:2])[2]
+        names = ("two-level", "two-level with Mt-KaHyPar") if levels[1:] else ("metis", "Mt-KaHyPar")
+        self.chosen = names[kahypar is not None]
+        parts = (kahypar or self._metis(levels[-1], seed))[2]
         for graph, constraints, _, labels in reversed(levels[:-1]):
             parts = parts[labels]
             improve(graph, constraints, parts, seed, tuning=self.tuning)

@@ -71,7 +71,6 @@ class Tuning:
     # several partitions from different starts, and combinations of the best
     starts: tuple[int, ...] = (32, 0, 64, 16, 128, 256)  # clusters that make a partition; 0: none
     to_metis: Contraction = Contraction(fewest=200, levels=3)
-    coarse_seeds: int = 2  # METIS partitions a graph of clusters so often
     most_of_kahypar: int = 16  # partitions; with more it takes long, and cuts no fewer edges
     most_work_of_kahypar: int = 1 << 21  # half-edges; its module takes lists, 200 bytes a half-edge
     clustered: float = 0.15  # with at most this share of clusters, the graph has communities
