@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.feature_formats import read_numpy
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
 from partition_ops.storage.store import sha256_of
-from partition_ops.system.json_documents import check_document
 from partition_ops.system.parallel import map_in_threads
 
 DGL_VERSION = "1.0.0"  # of partition_meta.json; DGL's dispatch tool demands it
@@ -95,9 +95,7 @@ def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Part
     parts = np.empty(sum(counts.values()), np.int32)
     digests: dict[str, str] = {}  # of the text files when their binary copies were written
     if folder.exists(layout.ASSIGNMENT_SIDECAR):
-        sidecar = folder.read_json(layout.ASSIGNMENT_SIDECAR)
-        check_document(sidecar, "assignment", where=folder.uri_of(layout.ASSIGNMENT_SIDECAR))
-        digests = sidecar["text_sha256"]
+        digests = read_document(folder, layout.ASSIGNMENT_SIDECAR, "assignment")["text_sha256"]
     for (node_type, count), end in zip(counts.items(), accumulate(counts.values()), strict=True):
         found = _read_type(folder, node_type, count, num_parts, digests.get(node_type))
         parts[end - count : end] = found
@@ -105,9 +103,7 @@ def read_parts(folder: Store, counts: Mapping[str, int], num_parts: int) -> Part
 
 
 def read_meta(folder: Store) -> dict[str, Any]:
-    meta: dict[str, Any] = folder.read_json(layout.ASSIGNMENT_META)
-    check_document(meta, "partition_meta", where=folder.uri_of(layout.ASSIGNMENT_META))
-    return meta
+    return read_document(folder, layout.ASSIGNMENT_META, "partition_meta")
 
 
 def _read_type(folder: Store, node_type: str, nodes: int, num_parts: int, digest: str | None) -> Parts:

@@ -13,13 +13,13 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment, read_meta
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.artifacts.records import CONFIG_TASK, PART_TASK, read_record
+from partition_ops.artifacts.records import read_record
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store
 from partition_ops.storage.store import REQUESTS
-from partition_ops.system.json_documents import check_document
 from partition_ops.system.parallel import map_in_threads
 
 BOOK_VERSION = 1
@@ -107,7 +107,7 @@ def read_book(output: Store, graph_name: str | None = None) -> Book:
         InvalidInputError: The graph has not been converted, the book is damaged, or the name differs.
     """
     if output.exists(layout.BOOK):
-        book = _parse(output.read_json(layout.BOOK), output.uri_of(layout.BOOK))
+        book = _parse(read_document(output, layout.BOOK, "book"), output.uri_of(layout.BOOK))
     else:
         book = _rebuilt(output)
     if graph_name is not None and book.graph_name != graph_name:
@@ -147,10 +147,7 @@ def read_stats(output: Store, part: int) -> dict[str, Any]:
     Raises:
         InvalidInputError: The partition has not been converted, or the file is damaged.
     """
-    key = layout.partition_stats(part)
-    stats: dict[str, Any] = output.read_json(key)
-    check_document(stats, "partition_stats", where=output.uri_of(key))
-    return stats
+    return read_document(output, layout.partition_stats(part), "partition_stats")
 
 
 def read_all_stats(output: Store, num_parts: int) -> list[dict[str, Any]]:
@@ -158,8 +155,7 @@ def read_all_stats(output: Store, num_parts: int) -> list[dict[str, Any]]:
     return [*map_in_threads(lambda part: read_stats(output, part), range(num_parts), workers=REQUESTS)]
 
 
-def _parse(document: Any, where: str) -> Book:
-    check_document(document, "book", where=where)
+def _parse(document: dict[str, Any], where: str) -> Book:
     num_parts = document["num_parts"]
     try:
         nodes = {name: tuple(document["nodes"][name]) for name in document["node_types"]}
@@ -193,10 +189,10 @@ def _rebuilt(output: Store) -> Book:
     """Rebuild the book of an output without one, from its manifest or records and from the counts."""
     if output.exists(layout.MANIFEST):
         manifest = read_manifest(output)
-        graph_name, options = manifest["graph_name"], manifest["options"].get(CONFIG_TASK, {})
-        num_parts = sum(name.startswith(PART_TASK) for name in manifest["options"])
+        graph_name, options = manifest["graph_name"], manifest["options"].get(layout.CONFIG_TASK, {})
+        num_parts = sum(name.startswith(layout.PART_TASK) for name in manifest["options"])
     else:
-        record = read_record(output, CONFIG_TASK)  # says so if convert has not been done
+        record = read_record(output, layout.CONFIG_TASK)  # says so if convert has not been done
         config = str(record["counters"]["partition_config"])
         graph_name = config.removeprefix(f"{layout.PARTITIONS}/").removesuffix(".json")
         num_parts, options = int(record["counters"]["num_parts"]), record["options"]
@@ -221,8 +217,5 @@ def _ranges(counts: Counts) -> dict[str, list[list[int]]]:
         return {}
     by_part = np.array(list(counts.values()), np.int64).T
     ends = np.cumsum(by_part).reshape(by_part.shape)
-    starts = ends - by_part
-    return {
-        name: [[int(a), int(b)] for a, b in zip(starts[:, i], ends[:, i], strict=True)]
-        for i, name in enumerate(counts)
-    }
+    ranges = np.stack([ends - by_part, ends], axis=2)  # (partitions, types, 2)
+    return {name: ranges[:, i].tolist() for i, name in enumerate(counts)}

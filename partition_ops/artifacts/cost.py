@@ -7,7 +7,6 @@ docs/estimate.md has the results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -133,15 +132,14 @@ class Sizes:
         return sum(self.file_bytes.values())
 
     @cached_property
-    def edge_bytes(self) -> int:
-        """Bytes of the edge files."""
-        return sum(self.file_bytes[key] for data in self.metadata.edges for key in data.files)
+    def edge_file_bytes(self) -> list[int]:
+        """Bytes of each file of edges."""
+        return [self.file_bytes[key] for data in self.metadata.edges for key in data.files]
 
     @property
     def block(self) -> int:
         """Bytes of the block of edges that a core reads."""
-        files = (self.file_bytes[key] for data in self.metadata.edges for key in data.files)
-        return min(PARSED, PARSED_TIMES * max(files, default=0))
+        return min(PARSED, PARSED_TIMES * max(self.edge_file_bytes, default=0))
 
     def largest_chunk(self) -> int:
         """Return the edges of the largest chunk; if only totals are known, chunks count as equal."""
@@ -159,32 +157,28 @@ class Sizes:
         return int(held * DECODED[feature.data.format.name])
 
     @cached_property
-    def node_feature_bytes(self) -> int:
-        return sum(self.decoded(feature) for feature in self.metadata.node_features)
+    def features(self) -> tuple[Feature, ...]:
+        return *self.metadata.node_features, *self.metadata.edge_features
 
     @cached_property
-    def edge_feature_bytes(self) -> int:
-        return sum(self.decoded(feature) for feature in self.metadata.edge_features)
+    def feature_bytes(self) -> int:
+        """Bytes of all features as arrays."""
+        return sum(map(self.decoded, self.features))
 
     @cached_property
     def mapped_feature_bytes(self) -> int:
         """Bytes of features in files that are memory-mapped."""
-        features = (*self.metadata.node_features, *self.metadata.edge_features)
-        return sum(self.decoded(one) for one in features if one.data.format.name == "numpy")
+        return sum(self.decoded(one) for one in self.features if one.data.format.name == "numpy")
 
-    @cached_property
-    def largest_mapped_file(self) -> int:
-        """Bytes of the largest feature file that is memory-mapped."""
-        features = (*self.metadata.node_features, *self.metadata.edge_features)
-        files = [key for one in features if one.data.format.name == "numpy" for key in one.data.files]
+    def largest_feature_file(self, form: str) -> int:
+        """Return the bytes of the largest feature file of a format: ``numpy``, ``parquet`` or ``csv``."""
+        files = (key for one in self.features if one.data.format.name == form for key in one.data.files)
         return max((self.file_bytes[key] for key in files), default=0)
 
-    @cached_property
+    @property
     def largest_decoded_file(self) -> int:
         """Bytes in memory of the largest feature file in CSV, which can be neither mapped nor streamed."""
-        features = (*self.metadata.node_features, *self.metadata.edge_features)
-        files = [key for one in features if one.data.format.name == "csv" for key in one.data.files]
-        return 3 * max((self.file_bytes[key] for key in files), default=0)  # its text, columns, and an array
+        return 3 * self.largest_feature_file("csv")  # its text, columns, and an array
 
 
 @dataclass(frozen=True)
@@ -216,8 +210,3 @@ class Machine:
     def fetched_back(self, size: int) -> int:
         """Return the bytes of a local copy of a part of the output, or of files on their way there."""
         return size if self.remote_destination else 0
-
-
-def largest(values: Sequence[int], count: int) -> int:
-    """Return the sum of the first ``count`` of values that are sorted, largest first."""
-    return sum(values[:count])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,71 +13,33 @@ from partition_ops.storage import Store
 Ids = npt.NDArray[np.int64]
 
 
-class _ListedEdges:
-    """The edges of one kind of list; none if ``validate`` has not been done.
+class ListedEdges:
+    """The edges on lists of some kinds; none if ``validate`` has not been done.
 
     Attributes:
-        digests: SHA-256 of the list of each edge type that has one; later stages depend on it.
+        digests: By kind, SHA-256 of the list of each edge type that has one; later stages depend on it.
 
     Args:
         destination: Root of the run.
+        kinds: `layout.DROPPED`, the edges that leave the output; `layout.DROPPED_SELF_LOOPS`, those of them
+            that are self-loops, while the others are duplicates; `layout.EXCLUDED`, the edges that stay but
+            are hidden from the partitioner. No edge is on the lists of two of the kinds that are asked for.
     """
 
-    kind: ClassVar[str]
-
-    def __init__(self, destination: Store) -> None:
+    def __init__(self, destination: Store, *kinds: str) -> None:
         self._destination = destination
-        self.digests: dict[str, str] = {}
+        report = {}
         if destination.exists(layout.VALIDATION_REPORT):
-            self.digests = read_validation_report(destination).get(self.kind, {})
+            report = read_validation_report(destination)
+        self.digests: dict[str, dict[str, str]] = {kind: report.get(kind, {}) for kind in kinds}
 
     def ids(self, metadata: GraphMetadata) -> dict[int, Ids]:
         """Return ascending type-wise IDs by edge type ID, for types that have some. Memory: 8 bytes each."""
-        return {
-            metadata.edge_type_id(edge_type): np.load(
-                self._destination.local_copy(layout.edge_list(self.kind, edge_type)), allow_pickle=False
-            )
-            for edge_type in self.digests
-        }
-
-
-class DroppedEdges(_ListedEdges):
-    """The edges that leave the output."""
-
-    kind = layout.DROPPED
-
-
-class DroppedSelfLoops(_ListedEdges):
-    """The dropped edges that are self-loops; the other dropped edges are duplicates."""
-
-    kind = layout.DROPPED_SELF_LOOPS
-
-
-class ExcludedEdges(_ListedEdges):
-    """The edges that stay in the output but are hidden from the partitioner."""
-
-    kind = layout.EXCLUDED
-
-
-class HiddenEdges:
-    """All edges that are hidden from the partitioner: those dropped, and those excluded.
-
-    Attributes:
-        digests: Of the lists of both.
-
-    Args:
-        destination: Root of the run.
-    """
-
-    def __init__(self, destination: Store) -> None:
-        self._lists = DroppedEdges(destination), ExcludedEdges(destination)
-        self.digests = {edges.kind: edges.digests for edges in self._lists}
-
-    def ids(self, metadata: GraphMetadata) -> dict[int, Ids]:
-        """Return ascending type-wise IDs by edge type ID; no edge is on both lists."""
-        dropped, excluded = (edges.ids(metadata) for edges in self._lists)
-        empty = np.empty(0, np.int64)
-        return {
-            type_id: np.sort(np.concatenate([dropped.get(type_id, empty), excluded.get(type_id, empty)]))
-            for type_id in {*dropped, *excluded}
-        }
+        found: dict[int, Ids] = {}
+        for kind, digests in self.digests.items():
+            for edge_type in digests:
+                path = self._destination.local_copy(layout.edge_list(kind, edge_type))
+                ids, type_id = np.load(path, allow_pickle=False), metadata.edge_type_id(edge_type)
+                others = found.get(type_id)
+                found[type_id] = ids if others is None else np.sort(np.concatenate([others, ids]))
+        return found

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,7 @@ class GraphCounts:
         Raises:
             InvalidInputError: The run is not finished, or its schema is broken.
         """
-        key = layout.schema_file(read_manifest(run)["graph_name"])
-        schema = run.read_json(key)
-        check_document(schema, "schema", where=run.uri_of(key))
+        schema = read_document(run, layout.schema_file(read_manifest(run)["graph_name"]), "schema")
         nodes, edges = (
             {name: end - begin for name, (begin, end) in schema[kind].items()} for kind in ("nid", "eid")
         )

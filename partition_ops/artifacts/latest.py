@@ -6,6 +6,7 @@ import posixpath
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document, read_if_there
 from partition_ops.artifacts.lock import Holder, describe_lock, holds_lock, read_lock
 from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.storage import Store
@@ -51,9 +52,7 @@ def read_beginning(destination: Store) -> dict[str, Any] | None:
     """
     if not destination.exists(layout.BEGINNING):
         return None
-    beginning: dict[str, Any] = destination.read_json(layout.BEGINNING)
-    check_document(beginning, "beginning", where=destination.uri_of(layout.BEGINNING))
-    return beginning
+    return read_document(destination, layout.BEGINNING, "beginning")
 
 
 def latest_run(root: Store) -> str | None:
@@ -135,12 +134,7 @@ def point_at(root: Store, pointer: dict[str, Any], *, expected: bytes | None) ->
 
 def read_pointer(root: Store) -> bytes | None:
     """Return the content of ``latest.json``, unchecked; None if there is none."""
-    try:
-        return root.read_bytes(layout.LATEST)  # one request to S3 in most cases
-    except InvalidInputError:
-        if root.exists(layout.LATEST):
-            raise
-        return None
+    return read_if_there(root, layout.LATEST)
 
 
 def _run_of(root: Store, pointer: bytes | None) -> str | None:

@@ -47,6 +47,11 @@ SCRATCH = "scratch"
 # directly below an output's root, in addition to the folders of the stages (see `stage`)
 OURS = {SCRATCH, MANIFEST, BEGINNING, LOCK, MARKER}
 RECORDS = "records"
+PLAN_TASK = "convert-plan"
+SCATTER_TASK = "convert-scatter"  # then the number of the group
+PART_TASK = "convert-part"  # then the number of the partition
+CONFIG_TASK = "convert-config"
+TEXT_TASK = "convert-partition"  # does the work of all tasks of ``convert``, from ParMETIS's output
 TIMES = "records/seconds.svg"  # a picture of the times in the records
 SPEEDS = "records/batches.svg"  # a picture of the speed that the probe recorded
 

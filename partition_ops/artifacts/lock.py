@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_if_there
 from partition_ops.artifacts.marker import check_own, claimed
 from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
 from partition_ops.storage import Store
@@ -128,7 +129,7 @@ def read_lock(root: Store) -> Lock | None:
 
 def _read(root: Store) -> Lock | None:
     """Return the content of ``lock.json``, which may be a released lock, or None if there is no such file."""
-    data = _read_bytes(root)
+    data = read_if_there(root, layout.LOCK)
     if data is None:
         return None
     where = root.uri_of(layout.LOCK)
@@ -149,17 +150,6 @@ def _read(root: Store) -> Lock | None:
             )
         check_document(lock, "lock", where=where)
     return lock
-
-
-def _read_bytes(root: Store, attempts: int = 5) -> bytes | None:
-    """Return the bytes of ``lock.json`` or None, even if others release it and take it meanwhile."""
-    for _ in range(attempts):
-        try:
-            return root.read_bytes(layout.LOCK)
-        except InvalidInputError:
-            if not root.exists(layout.LOCK):
-                return None
-    return root.read_bytes(layout.LOCK)
 
 
 class Fence:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document
 from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document, explain_damage
+from partition_ops.system.json_documents import explain_damage
 
 RUN_AGAIN = "Run the job again: finished tasks stay, and it writes the manifest again."
 
@@ -31,9 +32,7 @@ def read_manifest(output: Store, *, remedy: str = RUN_AGAIN) -> dict[str, Any]:
     where = output.uri_of(layout.MANIFEST)
     expected = "the manifest of a finished output, as 'publish' writes it"
     with explain_damage(where, f"{where} is damaged", expected=expected, remedy=remedy):
-        manifest: dict[str, Any] = output.read_json(layout.MANIFEST)
-        check_document(manifest, "manifest", where=where)
-    return manifest
+        return read_document(output, layout.MANIFEST, "manifest")
 
 
 def not_as_listed(output: Store, entry: Mapping[str, Any], found: str) -> TransientStorageError:

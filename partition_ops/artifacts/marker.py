@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.artifacts.records import read_record
 from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, some_of
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document, explain_damage
+from partition_ops.system.json_documents import explain_damage
 
 MARKER_VERSION = 1
 OUTPUT = "output"
@@ -36,9 +37,7 @@ def read_marker(root: Store) -> Marker | None:
         expected=f"version {MARKER_VERSION} of the marker that every output has",
         remedy="Choose another output, or use the version of partition-ops that wrote this one.",
     ):
-        marker: Marker = root.read_json(layout.MARKER)
-        check_document(marker, "marker", where=where)
-    return marker
+        return read_document(root, layout.MARKER, "marker")
 
 
 def write_marker(root: Store, content: str = OUTPUT, *, files: Sequence[str] | None = None) -> None:
@@ -77,7 +76,13 @@ def check_own(root: Store) -> bool:
         return True
     names = [name for name in root.names() if name not in IGNORED and not _is_ours(root, name)]
     if not names:
-        check_not_inside_output(root)
+        found = output_above(root)
+        if found is not None:
+            raise UsageError(
+                f"{root.uri} lies inside a finished output",
+                found=f"the output {found}",
+                remedy="Choose a folder outside of it.",
+            )
     elif not _is_old_output(root):
         raise foreign_content(root.uri, names)
     return False
@@ -91,21 +96,6 @@ def foreign_content(uri: str, names: Sequence[str]) -> UsageError:
         expected=f"a folder that is new, empty, or has {layout.MARKER}, which marks outputs",
         remedy="Choose another folder, or move these files away.",
     )
-
-
-def check_not_inside_output(root: Store) -> None:
-    """Reject a root inside a finished output.
-
-    Raises:
-        UsageError: A folder above it is one.
-    """
-    found = output_above(root)
-    if found is not None:
-        raise UsageError(
-            f"{root.uri} lies inside a finished output",
-            found=f"the output {found}",
-            remedy="Choose a folder outside of it.",
-        )
 
 
 def check_target(
@@ -181,15 +171,15 @@ def _is_ours(root: Store, name: str) -> bool:
         return ingested.exists(layout.MARKER) or _is_old_output(ingested)
     with suppress(InvalidInputError):
         if name.endswith(".json"):
-            check_document(root.read_json(name), "schema", where=root.uri_of(name))
+            read_document(root, name, "schema")
             return True
     return False
 
 
 def _is_old_output(root: Store) -> bool:
-    checks = (
+    checks: tuple[Callable[[], object], ...] = (
         lambda: read_manifest(root),
-        lambda: check_document(root.read_json(layout.BEGINNING), "beginning", where=root.uri),
+        lambda: read_document(root, layout.BEGINNING, "beginning"),
         lambda: read_validation_report(root),
     )
     for check in checks:

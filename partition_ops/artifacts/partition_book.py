@@ -58,8 +58,9 @@ class PartitionBook:
         self.graph_name: str = book.graph_name
         self.nodes = PartRanges(TypeNames("node", book.node_types), book.node_counts)
         self.edges = PartRanges(TypeNames("edge", book.edge_types), book.edge_counts)
-        self._maps = IdMaps(output)
         self._output = output
+        self._folder: Path | None = None
+        self._maps: dict[str, IdMap] = {}
 
     def __reduce__(self) -> Any:
         return _reopen, (self._output.uri, self._output.settings, self.graph_name)
@@ -71,8 +72,11 @@ class PartitionBook:
         self.close()
 
     def close(self) -> None:
-        """Remove the unpacked ID maps."""
-        self._maps.close()
+        """Remove the unpacked ID maps, as the exit of the interpreter does at the latest."""
+        self._maps.clear()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     @property
     def ntypes(self) -> list[str]:
@@ -161,13 +165,34 @@ class PartitionBook:
     def node_id_map(self, ntype: Any) -> IdMap:
         """Return the whole ID map of a node type, as mapped arrays."""
         name, count = self.nodes.names.name_of(ntype), self.nodes.count(ntype)
-        return self._maps.get(layout.node_id_map(name), count)
+        return self._id_map(layout.node_id_map(name), count)
 
     def edge_id_map(self, etype: Any) -> IdMap:
         """Return the whole ID map of an edge type, as mapped arrays."""
         name, count = self.edges.names.name_of(etype), self.edges.count(etype)
-        dropped = layout.dropped_edge_map(name)
-        return self._maps.get(layout.edge_id_map(name), count, dropped_key=dropped)
+        return self._id_map(layout.edge_id_map(name), count, dropped_key=layout.dropped_edge_map(name))
+
+    def _id_map(self, key: str, count: int, *, dropped_key: str = "") -> IdMap:
+        """Return the ID map of a type, unpacked once.
+
+        Args:
+            key: Its Parquet file.
+            count: Number of nodes or edges of the type in the output.
+            dropped_key: Key of the file with the edges that validation dropped, which may be missing.
+        """
+        if key not in self._maps:
+            path, dropped = self._output.local_copy(key), 0
+            if self._folder is None:
+                self._folder = new_folder()
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            if dropped_key and self._output.exists(dropped_key):
+                listed = self._output.local_copy(dropped_key)
+                with parquet_file(listed, self._output.uri_of(dropped_key)) as file:
+                    dropped = int(file.metadata.num_rows)
+            # a number as its name: that of a type may be too long with what is before it
+            folder = self._folder / str(len(self._maps))
+            self._maps[key] = IdMap(path, self._output.uri_of(key), count, folder, dropped=dropped)
+        return self._maps[key]
 
 
 def _reopen(uri: str, settings: Any, graph_name: str) -> PartitionBook:
@@ -331,49 +356,6 @@ class IdMap:
             expected=f"{self._count} rows of {' and '.join(COLUMNS)}, int64, each ID once",
             remedy="Export the ID maps again: partition-ops idmap export.",
         )
-
-
-class IdMaps:
-    """The ID maps of an output that have been asked for, below one folder for temporary files.
-
-    The folder is made with the first map, and goes with `close`, at the latest when the interpreter exits.
-
-    Args:
-        output: Root of the output.
-    """
-
-    def __init__(self, output: Store) -> None:
-        self._output = output
-        self._folder: Path | None = None
-        self._maps: dict[str, IdMap] = {}
-
-    def get(self, key: str, count: int, *, dropped_key: str | None = None) -> IdMap:
-        """Return the ID map of a type.
-
-        Args:
-            key: Its Parquet file.
-            count: Number of nodes or edges of the type in the output.
-            dropped_key: Key of the file with the edges that validation dropped, if there is one.
-        """
-        if key not in self._maps:
-            path, where, dropped = self._output.local_copy(key), self._output.uri_of(key), 0
-            if self._folder is None:
-                self._folder = new_folder()
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-            if dropped_key is not None and self._output.exists(dropped_key):
-                listed = self._output.local_copy(dropped_key)
-                with parquet_file(listed, self._output.uri_of(dropped_key)) as file:
-                    dropped = int(file.metadata.num_rows)
-            # a number as its name: that of a type may be too long with what is before it
-            folder = self._folder / str(len(self._maps))
-            self._maps[key] = IdMap(path, where, count, folder, dropped=dropped)
-        return self._maps[key]
-
-    def close(self) -> None:
-        self._maps.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
 
 
 def _array(path: Path, count: int) -> Ids:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_if_there
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.store import REQUESTS, sha256_of_object
 from partition_ops.system.json_documents import check_document, explain_damage
 from partition_ops.system.parallel import map_in_threads
 
-PART_TASK = "convert-part"  # then the number of the partition
-CONFIG_TASK = "convert-config"
-TEXT_TASK = "convert-partition"  # does the work of all tasks of ``convert``, from ParMETIS's output
 Record = dict[str, Any]
 Check = Literal["record", "artifacts", "content"]  # how much of a task's results is looked at
 
@@ -26,15 +24,12 @@ def read_record(destination: Store, name: str) -> Record:
         InvalidInputError: The task has not been done, or its record is broken.
     """
     key = layout.record(name)
-    try:
-        data = destination.read_bytes(key)
-    except InvalidInputError:
-        if destination.exists(key):
-            raise
+    data = read_if_there(destination, key)
+    if data is None:
         raise InvalidInputError(
             f"The task {name!r} has not been done in {destination.uri}",
             remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
-        ) from None
+        )
     where = destination.uri_of(key)
     with explain_damage(
         where,
@@ -93,12 +88,12 @@ def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:
 def conversion_tasks(destination: Store, num_parts: int) -> list[str]:
     """Return the names of the tasks that a reader of the partitions comes after."""
     last = config_task(destination)
-    return [last] if last == TEXT_TASK else [last, *map(part_task, range(num_parts))]
+    return [last] if last == layout.TEXT_TASK else [last, *map(part_task, range(num_parts))]
 
 
 def config_task(destination: Store) -> str:
     """Return the name of the task that wrote the book of an output."""
-    return TEXT_TASK if destination.exists(layout.record(TEXT_TASK)) else CONFIG_TASK
+    return layout.TEXT_TASK if destination.exists(layout.record(layout.TEXT_TASK)) else layout.CONFIG_TASK
 
 
 def part_artifacts(destination: Store, part: int, folders: Iterable[str]) -> list[dict[str, Any]]:
@@ -109,17 +104,17 @@ def part_artifacts(destination: Store, part: int, folders: Iterable[str]) -> lis
         part: Number of the partition.
         folders: Folders of the partition in all formats, to find its files among those of all partitions.
     """
-    if config_task(destination) != TEXT_TASK:
+    if config_task(destination) != layout.TEXT_TASK:
         found: list[dict[str, Any]] = read_record(destination, part_task(part))["artifacts"]
         return found
     prefixes = tuple(f"{folder}/" for folder in folders)
-    listed = read_record(destination, TEXT_TASK)["artifacts"]
+    listed = read_record(destination, layout.TEXT_TASK)["artifacts"]
     return [entry for entry in listed if entry["key"].startswith(prefixes)]
 
 
 def part_task(part: int) -> str:
     """Return the name of the task that builds a partition."""
-    return f"{PART_TASK}{part}"
+    return f"{layout.PART_TASK}{part}"
 
 
 def damaged_artifacts(

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store, StoredObject, open_store
 from partition_ops.storage.store import NewObject, check_key, sha256_of
-from partition_ops.system.json_documents import check_document
 
 OTHER_RUN = (
     "Name another run with --previous (in Airflow the param 'previous'), or none: then the graph is"
@@ -146,9 +146,7 @@ def read_migration(run: Store) -> dict[str, Any] | None:
     """
     if not run.exists(MIGRATION):
         return None
-    report: dict[str, Any] = run.read_json(MIGRATION)
-    check_document(report, "migration", where=run.uri_of(MIGRATION))
-    return report
+    return read_document(run, MIGRATION, "migration")
 
 
 def keeps_old_ids(migration: dict[str, Any]) -> bool:

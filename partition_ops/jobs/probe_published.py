@@ -48,7 +48,7 @@ def probe_published(
         expected_manifest(name, uri, output)  # refuses an output that could not be published again
     probed = probe_partitions(config, output, cache=cache, progress=progress)
     if report:
-        options = config.options() | {"graph_name": manifest["options"]["convert-config"]["graph_name"]}
+        options = config.options() | {"graph_name": manifest["options"][layout.CONFIG_TASK]["graph_name"]}
         probe_task(output, probed.document["num_parts"], options, lambda: probed).run()
         renew_report(QualityConfig(**manifest["options"]["quality"]), name, output)
         output.write_json(layout.MANIFEST, expected_manifest(name, uri, output))

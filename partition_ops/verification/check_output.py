@@ -9,7 +9,6 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book, read_book
-from partition_ops.artifacts.records import CONFIG_TASK
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.findings import Findings
@@ -109,8 +108,8 @@ def read_convert_options(findings: Findings, output: Store) -> dict[str, Any]:
     """Return the options of ``convert``, from the manifest or the record; none if they are unreadable."""
     with findings.check("configuration"):
         if output.exists(layout.MANIFEST):
-            return dict(read_whole_manifest(output)["options"][CONFIG_TASK])
-        return dict(output.read_json(layout.record(CONFIG_TASK))["options"])
+            return dict(read_whole_manifest(output)["options"][layout.CONFIG_TASK])
+        return dict(output.read_json(layout.record(layout.CONFIG_TASK))["options"])
     return {}
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.records import TEXT_TASK
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.formats.parmetis.graph_store import TextGraphStore
 from partition_ops.storage import Store
@@ -18,9 +17,9 @@ def conversion_options(output: Store) -> Mapping[str, Any] | None:
     """Return the options of ``convert-partition``; None if something else wrote the output."""
     try:
         if output.exists(layout.MANIFEST):
-            found = read_whole_manifest(output)["options"].get(TEXT_TASK)
-        elif output.exists(layout.record(TEXT_TASK)):
-            found = output.read_json(layout.record(TEXT_TASK))["options"]
+            found = read_whole_manifest(output)["options"].get(layout.TEXT_TASK)
+        elif output.exists(layout.record(layout.TEXT_TASK)):
+            found = output.read_json(layout.record(layout.TEXT_TASK))["options"]
         else:
             return None
     except (InvalidInputError, KeyError, AttributeError, TypeError):  # the checks report it

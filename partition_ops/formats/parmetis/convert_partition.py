@@ -11,7 +11,6 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import write_assignment_files
 from partition_ops.artifacts.book import STATS_VERSION, Book, node_counts
-from partition_ops.artifacts.records import CONFIG_TASK, TEXT_TASK
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import check_graph_name
 from partition_ops.errors import UsageError
@@ -70,7 +69,7 @@ def convert_parmetis(
     the DGL guide, chapter 7.1.
     """
     check_graph_name(config.graph_name, "--graph-name")
-    if destination.exists(layout.record(CONFIG_TASK)):
+    if destination.exists(layout.record(layout.CONFIG_TASK)):
         raise UsageError(
             f"{destination.uri} is the output of a run",
             expected="an empty folder, or one that convert-partition wrote",
@@ -82,7 +81,7 @@ def convert_parmetis(
         return _Conversion(config, files, schema, schema_where, writer).run(progress or NoProgress())
 
     options = {**config.options(), "schema": schema}
-    return Task(TEXT_TASK, destination, work, options=options, inputs=files.objects()).run()
+    return Task(layout.TEXT_TASK, destination, work, options=options, inputs=files.objects()).run()
 
 
 class _Conversion:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.dropped_edges import DroppedEdges
+from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
 from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
@@ -68,7 +68,7 @@ def prepare_text_task(
     what weights add.
     """
     metadata = load_metadata(source, graph_name=graph_name)
-    dropped = DroppedEdges(destination)
+    dropped = ListedEdges(destination, layout.DROPPED)
 
     def work(writer: ArtifactWriter) -> Counters:
         reader = EdgeReader(source, metadata, dropped.ids(metadata))
@@ -81,7 +81,7 @@ def prepare_text_task(
         "prepare-parmetis",
         destination,
         work,
-        options={**options, "dropped": dropped.digests},
+        options={**options, **dropped.digests},
         inputs=input_objects(source, metadata),
         outputs=[f"{layout.PARMETIS_TEXT}/"],
     )

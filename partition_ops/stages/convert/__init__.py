@@ -7,6 +7,7 @@ is written.
 `convert_parmetis` gets to the same files from the text that ParMETIS wrote.
 """
 
+from partition_ops.artifacts import layout
 from partition_ops.artifacts.stage import Stage, StageTask
 from partition_ops.stages.convert.options import ConvertConfig
 
@@ -18,12 +19,12 @@ STAGE = Stage(
     after=("partition",),
     folders=("convert", "partitions", "formats"),
     tasks=(
-        StageTask("convert-plan"),
-        StageTask("convert-scatter", each="group", seconds="scatter", scratch=True),
-        StageTask("convert-part", each="part", seconds="gather"),
-        StageTask("convert-config"),
+        StageTask(layout.PLAN_TASK),
+        StageTask(layout.SCATTER_TASK, each="group", seconds="scatter", scratch=True),
+        StageTask(layout.PART_TASK, each="part", seconds="gather"),
+        StageTask(layout.CONFIG_TASK),
     ),
-    instead="convert-partition",
+    instead=layout.TEXT_TASK,
     cost="partition_ops.stages.convert.cost:cost",
     remedy="Make more partitions with --num-parts, or use a smaller halo.",
 )

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import num_parts_of, read_assignment
-from partition_ops.artifacts.dropped_edges import DroppedEdges
+from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.artifacts.parhip import read_degrees
-from partition_ops.artifacts.records import CONFIG_TASK, part_task, read_record
+from partition_ops.artifacts.records import part_task, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, output_formats
@@ -28,8 +28,6 @@ from partition_ops.storage import Store, StoredObject
 from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
 
-PLAN_TASK = "convert-plan"
-SCATTER_TASK = "convert-scatter"  # then the number of the group
 Work = Callable[[ArtifactWriter], Counters]
 
 
@@ -86,9 +84,9 @@ class Conversion:
         return num_parts_of(self.destination.child(layout.ASSIGNMENT))
 
     @cached_property
-    def dropped(self) -> DroppedEdges:
+    def dropped(self) -> ListedEdges:
         """The edges that leave the output."""
-        return DroppedEdges(self.destination)
+        return ListedEdges(self.destination, layout.DROPPED)
 
     @property
     def order(self) -> NodeOrder:
@@ -121,7 +119,7 @@ class Conversion:
     def plan_task(self, work: Work = _no_work) -> Task:
         """Return the task that groups the chunks."""
         return Task(
-            PLAN_TASK,
+            layout.PLAN_TASK,
             self.destination,
             work,
             options=self._options(),
@@ -133,12 +131,12 @@ class Conversion:
     def scatter_task(self, group: int, work: Work = _no_work) -> Task:
         """Return the task that scatters one group."""
         return Task(
-            f"{SCATTER_TASK}{group}",
+            f"{layout.SCATTER_TASK}{group}",
             self.destination,
             work,
             options={**self._options(), "group": group},
             inputs=self.inputs,
-            after=["partition", PLAN_TASK],
+            after=["partition", layout.PLAN_TASK],
             outputs=[f"{layout.SCRATCH}/"],
         )
 
@@ -161,7 +159,7 @@ class Conversion:
     def book_task(self, work: Work = _no_work) -> Task:
         """Return the task that writes the book and the files that describe all partitions."""
         return Task(
-            CONFIG_TASK,
+            layout.CONFIG_TASK,
             self.destination,
             work,
             options=self.config.task_options(),
@@ -171,4 +169,4 @@ class Conversion:
         )
 
     def _options(self) -> dict[str, Any]:
-        return {**self.config.task_options(), "dropped": self.dropped.digests}
+        return {**self.config.task_options(), **self.dropped.digests}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult, Task, check_apart
-from partition_ops.stages.convert.context import PLAN_TASK, Conversion
+from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.gather import gather_memory, gather_part
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import make_plan, read_plan
@@ -94,9 +94,9 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
             done.append(result)
     pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file
     return StageResult(
-        "convert-scatter",
+        layout.SCATTER_TASK,
         conversion.destination.uri,
-        layout.record(PLAN_TASK),
+        layout.record(layout.PLAN_TASK),
         round(time.monotonic() - began, 3),
         all(result.skipped for result in done),
         {"groups": len(groups), "edges": sum(result.counters["edges"] for result in done)},

@@ -13,11 +13,13 @@ from partition_ops.options.declare import MOST_PARTS
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.system.memory import planned_memory
 
-SEGMENT_EDGES, SEGMENT_BYTES = 1 << 21, 48  # edges that scatter holds before it writes
+LEAST_EDGES, MOST_EDGES = 16, 1 << 21  # edges that scatter holds before it writes
+EDGE_BYTES = 48  # of one of them: 18 or 26 with new IDs and owner, 12 or 24 by partition
 BLOCK_BYTES = 64 * MIB  # data of a gather on its way from one file to another
-PLANNED_BYTES, NODE_BYTES = 30, 90  # a node of a partition: in the plans of ``convert``, and measured
+NODE_BYTES = 90  # a node of a partition, inner or halo: IDs, types and owners, and what making them takes
 MAPPED_BYTES = 240 * MIB  # pages of a mapped file from which a partition takes rows
-READS_WORTH_IT = 3  # with more partitions, features that cannot be mapped are scattered
+# with more partitions, features that cannot be mapped are scattered: reading one so often costs about as much
+READS_WORTH_IT = 3
 OUTER_BYTES = 40  # an edge of another partition, in a temporary file
 # share of the edges that a good engine cuts: for each doubling of the partitions, and at most
 CUT_OF_A_DOUBLING, MOST_CUT = 0.1, 0.9
@@ -92,6 +94,22 @@ def _distinct(draws: float, of: float) -> float:
     return of * -math.expm1(-draws / of) if of > 0 else 0.0
 
 
+def segment_edges(limit: int, cores: int) -> int:
+    """Return the number of edges of a segment, which scatter reads whole and then writes by partition."""
+    return max(LEAST_EDGES, min(MOST_EDGES, limit // (4 * cores * EDGE_BYTES)))
+
+
+def gather_bytes(
+    config: ConvertConfig,
+    nodes: int,
+    size: PartitionSize,
+    streamed: int = BLOCK_BYTES,
+) -> int:
+    """Return the bytes of one partition at work; ``nodes`` are those of the graph."""
+    writing = max(form.memory(size, config.options()) for form in get_formats(config.formats))
+    return 5 * nodes + NODE_BYTES * size.nodes + writing + streamed
+
+
 @dataclass(frozen=True)
 class _Conversion:
     config: ConvertConfig
@@ -119,8 +137,8 @@ class _Conversion:
 
     def estimate(self) -> StageEstimate:
         sizes, machine = self.sizes, self.machine
-        scattering, gathering = self._scatter_memory(), self._gather_memory(NODE_BYTES)
-        workers = self._workers(self._gather_memory(PLANNED_BYTES))
+        scattering, gathering = self._scatter_memory(), self._gather_memory()
+        workers = self._workers(gathering)
         output, buckets = self._graph_bytes() + self._feature_bytes(), self._bucket_bytes()
         whole = [form.whole_bytes for form in self.formats]
         held = max(
@@ -129,7 +147,7 @@ class _Conversion:
             *(nodes * sizes.nodes + edges * sizes.edges for nodes, edges in whole),
         )
         read = sizes.mapped_feature_bytes + buckets  # mapped, and released now and then
-        mapped = min(workers * min(MAPPED_BYTES, sizes.largest_mapped_file), read)
+        mapped = min(workers * min(MAPPED_BYTES, sizes.largest_feature_file("numpy")), read)
         on_the_way = (workers + 1) * output // sizes.num_parts
         return StageEstimate(
             stage="convert",
@@ -145,17 +163,13 @@ class _Conversion:
         )
 
     def _scatter_memory(self) -> int:
-        most = max(16, min(SEGMENT_EDGES, self.limit // (4 * self.machine.cores * SEGMENT_BYTES)))
-        return self.sizes.block + SEGMENT_BYTES * min(most, self.sizes.largest_chunk())
+        most = segment_edges(self.limit, self.machine.cores)
+        return self.sizes.block + EDGE_BYTES * min(most, self.sizes.largest_chunk())
 
-    def _gather_memory(self, node_bytes: int) -> int:
+    def _gather_memory(self) -> int:
         """Return the bytes of one partition at work, with what the allocator keeps of freed memory."""
-        sizes, parts = self.sizes, self.sizes.num_parts
-        options = self.config.options()
-        writing = max(form.memory(self.partition_size, options) for form in self.formats)
-        streamed = min(BLOCK_BYTES, (sizes.node_feature_bytes + sizes.edge_feature_bytes) // parts + 4 * MIB)
-        nodes = (sizes.nodes + self.halo.nodes) // parts
-        return 5 * sizes.nodes + node_bytes * nodes + writing + streamed
+        streamed = min(BLOCK_BYTES, self.sizes.feature_bytes // self.sizes.num_parts + 4 * MIB)
+        return gather_bytes(self.config, self.sizes.nodes, self.partition_size, streamed)
 
     def _workers(self, task_bytes: int) -> int:
         possible = (self.limit - 12 * self.sizes.nodes) // max(task_bytes, 1)
@@ -174,7 +188,7 @@ class _Conversion:
         sizes, formats = self.sizes, self.formats
         shared = {form.feature_files or form.name for form in formats}
         trainers = 9 if sizes.trainers > 1 else 0
-        once = sizes.node_feature_bytes + sizes.edge_feature_bytes
+        once = sizes.feature_bytes
         once += (8 + trainers) * (sizes.nodes + sizes.edges)
         return once * len(formats if self.machine.remote_destination else shared)
 

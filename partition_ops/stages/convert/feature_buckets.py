@@ -16,6 +16,7 @@ from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
 from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.cost import READS_WORTH_IT
 from partition_ops.stages.convert.options import MEMORY_SHARE
 from partition_ops.storage import Store
 from partition_ops.system.memory import drop_pages, planned_memory
@@ -24,7 +25,6 @@ from partition_ops.system.parallel import cores, map_in_threads
 INDEX_VERSION = 1
 SEGMENT_BYTES = 32 << 20
 LEAST_BYTES = 1 << 10
-READS_WORTH_IT = 3  # writing a feature and reading it back costs about as much as reading it this often
 Entry = dict[str, Any]
 
 

@@ -20,6 +20,7 @@ from partition_ops.formats.format import FileWriter, Format, PartitionSize, pref
 from partition_ops.formats.neutral_partition import Partition
 from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.cost import gather_bytes
 from partition_ops.stages.convert.feature_buckets import FeatureBuckets
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.partition_graph import PartitionGraph
@@ -29,8 +30,6 @@ from partition_ops.stages.convert.trainers import trainer_features
 from partition_ops.storage import Artifact, Store
 from partition_ops.system.progress import NoProgress, Progress
 
-BYTES_A_NODE = 90  # inner or halo: IDs, types and owners, and what making them takes
-BLOCKS_BYTES = 64 << 20  # of what is on its way from one file to another
 ORIG_ID_GROUPS = {"node_orig_ids", "edge_orig_ids"}
 
 
@@ -117,8 +116,7 @@ def gather_memory(conversion: Conversion) -> int:
     reached = edges if config.num_hops > 1 else of_part * (1 + config.out_edges)
     halo = min(nodes - largest, reached)
     size = PartitionSize(largest + halo, reached, typed=not conversion.metadata.is_homogeneous)
-    writing = max(form.memory(size, config.options()) for form in conversion.formats)
-    return 5 * nodes + BYTES_A_NODE * (largest + halo) + writing + BLOCKS_BYTES
+    return gather_bytes(config, nodes, size)
 
 
 class _Gather:

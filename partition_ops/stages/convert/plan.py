@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.records import CONFIG_TASK, PART_TASK, forget_task, read_record
+from partition_ops.artifacts.records import forget_task, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, check_apart
 from partition_ops.chunked.edges import EdgeReader
-from partition_ops.stages.convert.context import PLAN_TASK, SCATTER_TASK, Conversion
+from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import Store
@@ -101,7 +101,7 @@ def read_plan(destination: Store) -> Plan:
     Raises:
         InvalidInputError: It has not been made.
     """
-    read_record(destination, PLAN_TASK)  # says so if it has not been made
+    read_record(destination, layout.PLAN_TASK)  # says so if it has not been made
     document = destination.read_json(layout.CONVERT_PLAN)
     features = [[(place, chunk) for place, chunk in group] for group in document["features"]]
     return Plan([(begin, end) for begin, end in document["edges"]], features, document["starts"])
@@ -126,19 +126,19 @@ def _forget_earlier(conversion: Conversion) -> None:
     If all partitions are, the book and the config files of the formats go first.
     """
     destination = conversion.destination
-    for group in _numbers(destination, SCATTER_TASK):
-        forget_task(destination, f"{SCATTER_TASK}{group}")
+    for group in _numbers(destination, layout.SCATTER_TASK):
+        forget_task(destination, f"{layout.SCATTER_TASK}{group}")
     parts = {
         part: part.isdecimal()
         and int(part) < conversion.num_parts
         and conversion.gather_task(int(part)).status().done
-        for part in _numbers(destination, PART_TASK)
+        for part in _numbers(destination, layout.PART_TASK)
     }
     if not any(parts.values()):
-        forget_task(destination, CONFIG_TASK)
+        forget_task(destination, layout.CONFIG_TASK)
     for part, stays in parts.items():
         if not stays:
-            forget_task(destination, f"{PART_TASK}{part}")
+            forget_task(destination, f"{layout.PART_TASK}{part}")
 
 
 def _numbers(destination: Store, task: str) -> list[str]:

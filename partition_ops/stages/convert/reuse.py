@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_stats
 from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.artifacts.records import part_task
 from partition_ops.artifacts.tasks import ArtifactWriter
@@ -33,7 +34,6 @@ from partition_ops.stages.convert.partition_graph import PartitionGraph
 from partition_ops.stages.convert.trainers import read_trainers
 from partition_ops.storage import Artifact, Store
 from partition_ops.storage.store import sha256_of_object
-from partition_ops.system.json_documents import check_document
 
 logger = logging.getLogger("partition_ops")
 
@@ -132,8 +132,7 @@ class EarlierFiles:
         if run.manifest["versions"]["partition_ops"] != __version__ or key not in run.listed:
             return
         try:
-            stats = run.read_json(key)
-            check_document(stats, "partition_stats", where=run.uri_of(key))
+            stats = read_stats(run, self._part)
         except InvalidInputError as error:
             self._refuse(key, error)
             return

@@ -14,6 +14,7 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.errors import UsageError
 from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
 from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.cost import EDGE_BYTES, segment_edges
 from partition_ops.stages.convert.edge_loops import (
     Counts,
     Owners,
@@ -29,9 +30,6 @@ from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
 from partition_ops.system.progress import NoProgress, Progress
 
-SEGMENT_EDGES = 1 << 21
-LEAST_EDGES = 16
-EDGE_BYTES = 48  # of an edge of a segment: 18 or 26 with new IDs and owner, 12 or 24 by partition
 BLOCK_BYTES = 80 << 20  # text and parsed columns of the current block
 
 
@@ -101,7 +99,7 @@ def _scatter_chunks(
         new.path.open("wb") as stream,
     ):
         new.keep_copy = True
-        most = segment_edges(conversion)
+        most = _segment_edges(conversion)
         for chunk in chunks:
             waiting: list[_Block] = []
             for block in _blocks(conversion, reader, chunk, most):
@@ -118,13 +116,11 @@ def _scatter_chunks(
 
 def scatter_memory(conversion: Conversion) -> int:
     """Return the bytes that a group takes at a time."""
-    return BLOCK_BYTES + EDGE_BYTES * segment_edges(conversion)
+    return BLOCK_BYTES + EDGE_BYTES * _segment_edges(conversion)
 
 
-def segment_edges(conversion: Conversion) -> int:
-    """Return the number of edges of a segment, which is read whole and then written by partition."""
-    limit = planned_memory(conversion.config.memory, MEMORY_SHARE)
-    return max(LEAST_EDGES, min(SEGMENT_EDGES, limit // (4 * cores() * EDGE_BYTES)))
+def _segment_edges(conversion: Conversion) -> int:
+    return segment_edges(planned_memory(conversion.config.memory, MEMORY_SHARE), cores())
 
 
 def _blocks(conversion: Conversion, reader: EdgeReader, chunk: EdgeChunk, most: int) -> Iterator[_Block]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book, read_book
-from partition_ops.artifacts.dropped_edges import DroppedEdges, DroppedSelfLoops
+from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.records import config_task, conversion_tasks, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
@@ -69,7 +69,7 @@ def export_id_maps(
     book = read_book(destination, metadata.graph_name)
     form = reading_format(book)
     _check_types(metadata, book, source, destination)
-    dropped = [DroppedEdges(destination).digests, DroppedSelfLoops(destination).digests]
+    dropped = [*ListedEdges(destination, layout.DROPPED, layout.DROPPED_SELF_LOOPS).digests.values()]
     migration = read_migration(destination)
 
     def work(task: ArtifactWriter) -> Counters:
@@ -217,8 +217,8 @@ def write_dropped_edges(task: ArtifactWriter, metadata: GraphMetadata) -> int:
 
     Peak memory: 8 bytes a dropped edge, and 30 MiB.
     """
-    self_loops = DroppedSelfLoops(task.destination).ids(metadata)
-    dropped = DroppedEdges(task.destination).ids(metadata)
+    self_loops = ListedEdges(task.destination, layout.DROPPED_SELF_LOOPS).ids(metadata)
+    dropped = ListedEdges(task.destination, layout.DROPPED).ids(metadata)
     for type_id, ids in dropped.items():
         loops = self_loops.get(type_id, np.empty(0, np.int64))
         key = layout.dropped_edge_map(str(metadata.edge_types[type_id]))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from partition_ops.artifacts.documents import read_document
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.system.json_documents import check_document
 
 MANIFEST = "ingest.json"
 NODE_IDS = "node_ids"
@@ -29,9 +29,7 @@ def read_manifest(store: Store) -> dict[str, Any]:
             found=f"no {MANIFEST}",
             expected="the folder of an earlier ingested graph",
         )
-    manifest: dict[str, Any] = store.read_json(MANIFEST)
-    check_document(manifest, "ingest", where=store.uri_of(MANIFEST))
-    return manifest
+    return read_document(store, MANIFEST, "ingest")
 
 
 def key_files(graph: Store, node_type: str) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate, largest
+from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate
 from partition_ops.stages.prepare.options import ROW_BITS, PrepareConfig, range_shift
 
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
@@ -14,15 +14,15 @@ def cost(config: PrepareConfig, sizes: Sizes, machine: Machine) -> StageEstimate
     half_edge = (2 if range_shift(sizes.nodes) <= ROW_BITS else 4) + sizes.id_bytes
     dealt = machine.cores * (sizes.block + 2 * half_edge * min(BLOCK_EDGES, sizes.largest_chunk()))
     ranges = range_half_edges(sizes)
-    merged = 2 * half_edge * largest(ranges, machine.cores)
-    merged += 8 * largest(ranges, machine.cores + 1)
+    merged = 2 * half_edge * sum(ranges[: machine.cores])
+    merged += 8 * sum(ranges[: machine.cores + 1])
     return StageEstimate(
         stage="prepare",
         memory=machine.base + 32 * sizes.nodes + max(dealt, merged),
         mapped=LIBRARIES,
         output=graph + 8 * sizes.nodes,
         temporary=half_edge * sizes.half_edges,
-        cache=machine.fetched(sizes.edge_bytes) + machine.fetched_back(graph),
+        cache=machine.fetched(sum(sizes.edge_file_bytes)) + machine.fetched_back(graph),
         seconds=1.0 + sizes.edges * 0.06e-6,
         remedies=("Use --engine random, which needs no prepared graph.",),
     )

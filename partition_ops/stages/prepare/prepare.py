@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.dropped_edges import HiddenEdges
+from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.parhip import header_bytes, neighbour_bytes, write_header
 from partition_ops.artifacts.tasks import (
     ArtifactWriter,
@@ -72,7 +72,7 @@ def prepare_graph(
         ).run()
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
-    hidden = HiddenEdges(destination)
+    hidden = ListedEdges(destination, layout.DROPPED, layout.EXCLUDED)
 
     def work(writer: ArtifactWriter) -> Counters:
         reader = EdgeReader(source, metadata, hidden.ids(metadata))

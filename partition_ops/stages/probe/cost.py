@@ -12,7 +12,7 @@ def cost(config: ProbeConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     metadata = sizes.metadata
     nodes = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
     cache = 32 * sizes.edges + sum(8 * nodes[one.dst] for one in metadata.edge_types)
-    mapped = cache + sizes.node_feature_bytes
+    mapped = cache + sum(map(sizes.decoded, sizes.metadata.node_features))
     parts = sizes.num_parts if config.parts is None else len(config.parts)
     batches = min(config.batches * parts, sizes.nodes // config.batch_size + parts)
     return StageEstimate(

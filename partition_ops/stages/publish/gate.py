@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.errors import QualityGateError, UsageError
 from partition_ops.stages.publish.options import Gate
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ def check_gate(gate: Gate, destination: Store) -> list[Breach]:
     Raises:
         InvalidInputError: The stage ``quality`` has not been done, or a report is broken.
     """
-    report = destination.read_json(layout.QUALITY_REPORT)
-    check_document(report, "quality_report", where=destination.uri_of(layout.QUALITY_REPORT))
+    report = read_document(destination, layout.QUALITY_REPORT, "quality_report")
     measured = {
         "edge cut": (report["edge_cut"]["fraction"], gate.max_edge_cut),
         **{

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from partition_ops import __version__
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.latest import check_still_latest, point_at, read_beginning, read_pointer
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.artifacts.records import (
-    TEXT_TASK,
     Record,
     config_task,
     read_record,
@@ -239,10 +239,9 @@ def _tasks(destination: Store, num_parts: int) -> list[str]:
 
 def _input(uri: str, destination: Store) -> dict[str, Any]:
     """Return URI and files of the input: the graph, or the text that `convert-partition` read."""
-    if config_task(destination) != TEXT_TASK:
+    if config_task(destination) != layout.TEXT_TASK:
         return {"uri": uri, "files": read_validation_report(destination)["files"]}
-    document: dict[str, Any] = destination.read_json(layout.CONVERTED_TEXT)
-    check_document(document, "converted_text", where=destination.uri_of(layout.CONVERTED_TEXT))
+    document = read_document(destination, layout.CONVERTED_TEXT, "converted_text")
     return {"uri": document["uri"], "files": document["files"]}
 
 

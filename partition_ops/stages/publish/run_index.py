@@ -14,6 +14,7 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.run_figures import seconds_by_stage, summary
@@ -74,11 +75,9 @@ def leave_out(root: Store, names: Collection[str]) -> None:
 
 def _stored(root: Store) -> list[Entry] | None:
     try:
-        document = root.read_json(layout.INDEX)
-        check_document(document, "index", where=root.uri_of(layout.INDEX))
+        entries: list[Entry] = read_document(root, layout.INDEX, "index")["runs"]
     except InvalidInputError:  # missing or broken: it is made again
         return None
-    entries: list[Entry] = document["runs"]
     return entries
 
 
@@ -111,8 +110,7 @@ def _entry(root: Store, name: str) -> Entry:
 
 def _figures(run: Store) -> Entry:
     manifest = read_manifest(run)
-    report = run.read_json(layout.QUALITY_REPORT)
-    check_document(report, "quality_report", where=run.uri_of(layout.QUALITY_REPORT))
+    report = read_document(run, layout.QUALITY_REPORT, "quality_report")
     book = read_book(run, manifest["graph_name"])
     defects: Counter[str] = Counter()
     for defect in read_validation_report(run)["defects"]:
@@ -126,7 +124,7 @@ def _figures(run: Store) -> Entry:
         "partition_config": main_config(book),
         "input": manifest["input"]["uri"],
         "options": {
-            task: options[task] for task in ("validate", "partition", "convert-plan") if task in options
+            task: options[task] for task in ("validate", "partition", layout.PLAN_TASK) if task in options
         },
         "defects": {check: count for check, count in defects.items() if count},
         "seconds": seconds_by_stage(run),

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.run_figures import seconds_by_stage, summary
 from partition_ops.artifacts.verified_run import verified_run
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.store import json_bytes
-from partition_ops.system.json_documents import check_document
 
 HISTORY_VERSION = 1
 LONGEST = 200  # runs
@@ -30,8 +30,7 @@ def earlier_entries(previous: Store) -> list[Entry]:
         InvalidInputError: It is not finished, or one of its documents is broken or not as it was written.
     """
     run = verified_run(previous)
-    report = run.read_json(layout.QUALITY_REPORT)
-    check_document(report, "quality_report", where=run.uri_of(layout.QUALITY_REPORT))
+    report = read_document(run, layout.QUALITY_REPORT, "quality_report")
     try:
         seconds = seconds_by_stage(run.run)
     except (InvalidInputError, KeyError, TypeError):  # records are no artifacts: nothing depends on them
@@ -44,9 +43,7 @@ def kept_entries(run: Store) -> list[Entry]:
     """Return the entries that the history of a run has of the runs before it."""
     if not run.exists(layout.QUALITY_HISTORY):
         return []
-    document = run.read_json(layout.QUALITY_HISTORY)
-    check_document(document, "history", where=run.uri_of(layout.QUALITY_HISTORY))
-    entries: list[Entry] = document["entries"][:-1]
+    entries: list[Entry] = read_document(run, layout.QUALITY_HISTORY, "history")["entries"][:-1]
     return entries
 
 

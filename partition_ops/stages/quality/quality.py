@@ -6,6 +6,7 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_all_stats, read_book
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.records import (
     config_task,
     conversion_tasks,
@@ -28,7 +29,6 @@ from partition_ops.stages.quality.history import (
 )
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import Progress
 
 REPORT_VERSION = 1
@@ -97,8 +97,7 @@ def _write_report(
         report = _report(graph_name, stats, sizes)
         report["balance"] = _balance(stats, _whole_nodes(destination))
         if probed:
-            document = destination.read_json(layout.QUALITY_PROBE)
-            check_document(document, "probe", where=destination.uri_of(layout.QUALITY_PROBE))
+            document = read_document(destination, layout.QUALITY_PROBE, "probe")
             report["probe"] = {key: document[key] for key in PROBED}
         if migration is not None:
             report["migration"] = {key: migration[key] for key in migration if key not in NOT_FIGURES}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partition_ops.artifacts.cost import LIBRARIES, MIB, SMALL, Machine, Sizes, StageEstimate, largest
+from partition_ops.artifacts.cost import LIBRARIES, MIB, SMALL, Machine, Sizes, StageEstimate
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.stages.validate.options import MEMORY_SHARE, ValidateConfig
 from partition_ops.system.memory import planned_memory
@@ -17,7 +17,7 @@ def cost(config: ValidateConfig, sizes: Sizes, machine: Machine) -> StageEstimat
     budget = planned_memory(config.memory, MEMORY_SHARE, machine.memory)
     inside = sizes.edges * PAIR_BUDGET <= budget
     blocks = machine.cores * sizes.block  # they are read before pairs are sorted
-    sorting = max(blocks, PAIR_SORTED * largest(pairs, machine.cores))
+    sorting = max(blocks, PAIR_SORTED * sum(pairs[: machine.cores]))
     sought = PAIR_BYTES * sizes.edges + sorting if inside else budget + blocks
     mapped = min(sizes.mapped_feature_bytes, machine.cores * 16 * MIB)
     held = machine.base + 24 * sizes.nodes + sought

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.assignment import read_parts
+from partition_ops.artifacts.assignment import num_parts_of, read_parts
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.graph_counts import GraphCounts, find_id_change
 from partition_ops.artifacts.parhip import read_degrees
 from partition_ops.artifacts.verified_run import VerifiedRun, read_migration, verified_run
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.problem import Parts
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,7 @@ class PreviousRun:
     def __init__(self, run: Store) -> None:
         self.store = verified_run(run)  # says so where it is not finished
         self.counts = GraphCounts.of_run(self.store)
-        meta = self._assignment.read_json(layout.ASSIGNMENT_META)
-        check_document(meta, "partition_meta", where=self._assignment.uri_of(layout.ASSIGNMENT_META))
-        self.num_parts = int(meta["num_parts"])
+        self.num_parts = num_parts_of(self._assignment)
 
     def check_assignment(self) -> None:
         """Check the assignment against the manifest now, not when it is read.
@@ -191,9 +189,7 @@ class PreviousRun:
         """How the assignment was made; empty for one that was made elsewhere."""
         if not self._assignment.exists(layout.ASSIGNMENT_SIDECAR):
             return {}
-        sidecar: dict[str, Any] = self._assignment.read_json(layout.ASSIGNMENT_SIDECAR)
-        check_document(sidecar, "assignment", where=self._assignment.uri_of(layout.ASSIGNMENT_SIDECAR))
-        return sidecar
+        return read_document(self._assignment, layout.ASSIGNMENT_SIDECAR, "assignment")
 
     @property
     def _trainers(self) -> int:
