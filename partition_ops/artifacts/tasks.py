@@ -8,7 +8,7 @@ who needs to know whether a task is done asks it: stages, ``run``, the operators
 
 The smallest stage is an example, `partition_ops.stages.schema.schema`::
 
-    def schema_task(config: SchemaConfig, source: Store, destination: Store) -> Task:
+    def write_schema(config: SchemaConfig, source: Store, destination: Store) -> StageResult:
         metadata = load_metadata(source, graph_name=config.graph_name)
         key = layout.schema_file(metadata.graph_name)
 
@@ -16,11 +16,7 @@ The smallest stage is an example, `partition_ops.stages.schema.schema`::
             writer.write_json(key, schema_of(metadata))
             return {"node_types": len(metadata.node_types)}
 
-        return Task("schema", destination, work, options=config.options(), outputs=[key])
-
-
-    def write_schema(config: SchemaConfig, source: Store, destination: Store) -> StageResult:
-        return schema_task(config, source, destination).run()
+        return Task("schema", destination, work, options=config.options(), outputs=[key]).run()
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.stage import find_stage
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input_and_output, locked_output, open_input, settings
@@ -23,7 +24,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     foreign = config_of(arguments, ForeignAssignment)
     from partition_ops.artifacts.assignment import num_parts_of
     from partition_ops.jobs.estimate import check_stage
-    from partition_ops.stages.convert.convert import convert_graph
+    from partition_ops.jobs.one_stage import run_stage
     from partition_ops.stages.partition.write_assignment import import_assignment
 
     results: list[StageResult] = []
@@ -47,7 +48,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         if config.memory is not None:
             parts = num_parts_of(destination.child(layout.ASSIGNMENT))
             check_stage("convert", config, source, num_parts=parts)
-        convert_graph(config, source, destination, progress=terminal_progress(), report=report)
+        stage = find_stage("convert")
+        run_stage(stage, config, source, destination, progress=terminal_progress(), report=report)
     return [result.to_json() for result in results]
 
 

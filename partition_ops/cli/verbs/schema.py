@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.marker import check_target
+from partition_ops.artifacts.stage import find_stage
 from partition_ops.artifacts.tasks import check_apart
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input, lock_root, open_input, settings
@@ -48,7 +49,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         metadata = load_metadata(source, graph_name=config.graph_name)
         root = _root(arguments, metadata.graph_name)
         if root is not None:
-            return _run_stage(config, arguments, console, source, metadata, root)
+            return _run(config, arguments, console, source, metadata, root)
         schema = schema_of(metadata, plain=not arguments.canonical)
         folder, name = split_file_uri(arguments.output, "--output")
         with open_store(folder, settings(arguments)) as target:
@@ -58,7 +59,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     return schema
 
 
-def _run_stage(
+def _run(
     config: SchemaConfig,
     arguments: argparse.Namespace,
     console: Console,
@@ -66,13 +67,13 @@ def _run_stage(
     metadata: GraphMetadata,
     root: str,
 ) -> Any:
-    from partition_ops.stages.schema.schema import write_schema
+    from partition_ops.jobs.one_stage import run_stage
 
     with open_store(root, settings(arguments)) as destination:
         check_folder(destination)
         check_apart(source, destination, metadata)
         with lock_root(destination):
-            result = write_schema(config, source, destination)
+            result = run_stage(find_stage("schema"), config, source, destination)
     console.line(result_line(result))
     return result.to_json()
 

@@ -32,11 +32,6 @@ def write_schema(
     Raises:
         InvalidInputError: The metadata are invalid.
     """
-    return schema_task(config, source, destination).run()
-
-
-def schema_task(config: SchemaConfig, source: Store, destination: Store) -> Task:
-    """Return the task of `write_schema`."""
     metadata = load_metadata(source, graph_name=config.graph_name)
     schema = schema_of(metadata)
     key = layout.schema_file(metadata.graph_name)
@@ -49,7 +44,8 @@ def schema_task(config: SchemaConfig, source: Store, destination: Store) -> Task
             "edge_types": len(schema["eid"]),
         }
 
-    return Task("schema", destination, work, options={**config.options(), "schema": schema}, outputs=[key])
+    options = {**config.options(), "schema": schema}
+    return Task("schema", destination, work, options=options, outputs=[key]).run()
 
 
 def schema_of(metadata: GraphMetadata, *, plain: bool = False) -> GraphSchema:
