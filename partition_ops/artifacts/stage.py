@@ -8,18 +8,18 @@ the manifest, figures, retention, verbs, operators and the DAG.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pkgutil import iter_modules
 from typing import Any, Literal
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
 from partition_ops.options.declare import StageConfig
+from partition_ops.system.plugins import plugins
 
 ENTRY_POINTS = "partition_ops.stages"
 LAST = "publish"  # no stage follows it
@@ -115,7 +115,7 @@ def all_stages() -> tuple[Stage, ...]:
         UsageError: A stage of another package has the name of another stage, or follows a stage that is
             unknown, itself or the last one.
     """
-    return _in_order(_plugins(tuple(sys.path)))
+    return _in_order(plugins(ENTRY_POINTS))
 
 
 def job_stages() -> tuple[Stage, ...]:
@@ -158,15 +158,9 @@ def _builtin() -> tuple[Stage, ...]:
 
 
 @cache
-def _plugins(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the plug-ins on the module path; the search reads the metadata of all installed packages."""
-    return tuple(entry_points(group=ENTRY_POINTS))
-
-
-@cache
-def _in_order(plugins: tuple[EntryPoint, ...]) -> tuple[Stage, ...]:
+def _in_order(others: tuple[EntryPoint, ...]) -> tuple[Stage, ...]:
     stages = {stage.name: stage for stage in _builtin()}
-    for entry in plugins:
+    for entry in others:
         found: Stage = entry.load()
         if found.name in stages:
             raise _unusable(found, "another stage has its name")

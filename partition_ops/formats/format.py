@@ -9,18 +9,17 @@ columns through it.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
+from partition_ops.system.plugins import plugins
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.book import Book
@@ -241,7 +240,7 @@ class Format(ABC):
 
 def format_names() -> list[str]:
     """Return the names of the formats that ``convert`` can write, built-in ones first. Imports none."""
-    return [*dict.fromkeys([*_builtin(), *(entry.name for entry in _plugins())])]
+    return [*dict.fromkeys([*_builtin(), *(entry.name for entry in plugins(ENTRY_POINTS))])]
 
 
 def get_format(name: str) -> Format:
@@ -336,16 +335,6 @@ def _other_layouts() -> dict[str, str]:
     return dict([LAYOUT])
 
 
-def _plugins() -> tuple[EntryPoint, ...]:
-    return _installed(tuple(sys.path))
-
-
-@cache
-def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the plug-ins on the module path; the search reads the metadata of all installed packages."""
-    return tuple(entry_points(group=ENTRY_POINTS))
-
-
 @cache
 def _load(name: str) -> Format:
     builtin = {**_builtin(), **_other_layouts()}
@@ -353,6 +342,6 @@ def _load(name: str) -> Format:
         module, _, attribute = builtin[name].partition(":")
         found = getattr(import_module(module), attribute)
     else:
-        found = next(entry for entry in _plugins() if entry.name == name).load()
+        found = next(entry for entry in plugins(ENTRY_POINTS) if entry.name == name).load()
     made: Format = found()
     return made

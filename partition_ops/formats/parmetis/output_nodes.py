@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts.assignment import Assignment
+from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.text_files import (
@@ -51,29 +52,20 @@ class NodeTypes:
 
 
 @dataclass(frozen=True)
-class OutputOrder:
+class OutputOrder(NodeOrder):
     """New IDs of all nodes, as ParMETIS numbered them.
 
     Attributes:
-        assignment: The partition of every node.
-        old_ids: (nodes,) int64, homogeneous ID of the input graph by new ID.
+        by_new_id: (nodes,) int64, homogeneous ID of the input graph by new ID.
     """
 
-    assignment: Assignment
-    old_ids: Ids
+    by_new_id: Ids
 
     @cached_property
-    def new_ids(self) -> Ids:
-        """(nodes,) int64, new ID by homogeneous ID of the input graph."""
-        new = np.empty(len(self.old_ids), np.int64)
-        new[self.old_ids] = np.arange(len(new))
-        return new
-
-    @cached_property
-    def starts(self) -> Ids:
-        """(partitions + 1,) int64, first new ID of each partition."""
-        sizes = np.bincount(self.assignment.parts, minlength=self.assignment.num_parts)
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    def _order(self) -> tuple[Ids, Ids]:
+        new = np.empty(len(self.by_new_id), np.int64)
+        new[self.by_new_id] = np.arange(len(new))
+        return self.by_new_id, new
 
 
 def read_node_order(tables: Sequence[TextTable], types: NodeTypes) -> OutputOrder:

@@ -142,15 +142,6 @@ def to_local(ids: Ids, begin: int, end: int, local: Ids) -> Counts:
     return found
 
 
-@compiled
-def count_foreign(src: Ids, begin: int, end: int) -> int:
-    """Return the number of sources outside the partition's new IDs."""
-    found = 0
-    for i in range(len(src)):
-        found += src[i] < begin or src[i] >= end
-    return found
-
-
 @compiled_with_arrays
 def reach(src: Ids, dst: Ids, first: int, inner: tuple[int, int], hop: int, hops: Ids, local: Ids) -> Counts:
     """Return the in-edges of the nodes found one hop before, and mark their sources as found now.

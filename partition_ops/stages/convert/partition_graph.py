@@ -20,7 +20,6 @@ from partition_ops.stages.convert.buckets import Buckets, PartEdges
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.edge_loops import (
     LEFT_TO,
-    count_foreign,
     leave,
     mark_foreign,
     number_marked,
@@ -71,11 +70,9 @@ class PartitionGraph:
         nodes = len(self._order.assignment.parts)
         self._local: Ids = np.zeros(nodes, id_dtype(nodes))
         for edge_type_id, rows in self._edges:
-            if self._config.num_hops == 0:  # no halo
-                foreign = count_foreign(rows[0], self._begin, self._end)
-            else:
-                foreign = mark_foreign(rows[0], self._begin, self._end, self._local)
-            self.cut_counts[edge_type_id] += foreign
+            self.cut_counts[edge_type_id] += mark_foreign(rows[0], self._begin, self._end, self._local)
+        if self._config.num_hops == 0:  # no halo
+            self._local[:] = 0
         self.outer = outer_edges(buckets, part, self._order.starts, self._local, self._config)
         left_to = np.flatnonzero(self._local == LEFT_TO)
         self.halo: Counts = number_marked(self._local, self.num_inner)
@@ -148,14 +145,7 @@ class PartitionGraph:
 
     def destinations(self, edge_type_id: int) -> Iterator[Ids]:
         """Yield local IDs of the destinations of the own edges of one type, in blocks."""
-        for rows in self._rows_of_type(edge_type_id):
-            yield rows[1]
-
-    def _rows_of_type(self, edge_type_id: int) -> Iterator[Ids]:
-        for type_id, rows in self._edges:
-            if type_id == edge_type_id:
-                for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
-                    yield rows[:, begin:end]
+        yield from (rows[1] for type_id, rows, _ in self._rows() if type_id == edge_type_id)
 
     def columns(self) -> dict[str, Column]:
         """Return the columns of the groups ``nodes`` and ``edges``; see `Partition`."""
@@ -179,12 +169,12 @@ class PartitionGraph:
         found: Counts = to_local(new_ids, self._begin, self._end, self._local)
         return found
 
-    def _rows(self) -> Iterator[tuple[Ids, int]]:
-        """Yield the partition's edges in blocks: (3, n) as in the buckets, and the new ID of the first."""
+    def _rows(self) -> Iterator[tuple[int, Ids, int]]:
+        """Yield the partition's edges in blocks: type ID, (3, n) as in the buckets, new ID of the first."""
         first = self.first_edge_id
-        for _, rows in self._edges:
+        for type_id, rows in self._edges:
             for begin, end in row_blocks(rows.shape[1], rows.shape[1] * 8):
-                yield rows[:, begin:end], first + begin
+                yield type_id, rows[:, begin:end], first + begin
             first += rows.shape[1]
 
     def _column(
@@ -196,7 +186,7 @@ class PartitionGraph:
         """Return int64 values of all edges: made from those in the buckets, then from the outer ones."""
 
         def blocks() -> Iterator[Ids]:
-            for rows, first in self._rows():
+            for _, rows, first in self._rows():
                 values = make(rows, first).astype(np.int64, copy=False)
                 if self._config.num_hops == 0:
                     values = values[(rows[0] >= self._begin) & (rows[0] < self._end)]
@@ -208,8 +198,9 @@ class PartitionGraph:
 
     def _own_ids(self, type_id: int, count: int) -> Column:
         def blocks() -> Iterator[Ids]:
-            for rows in self._rows_of_type(type_id):
-                yield rows[2].astype(np.int64, copy=False)
+            yield from (
+                rows[2].astype(np.int64, copy=False) for one, rows, _ in self._rows() if one == type_id
+            )
 
         return Column(np.dtype(np.int64), (count,), blocks)
 

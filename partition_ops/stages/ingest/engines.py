@@ -290,10 +290,10 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def parquet(files: Sequence[Path], more: str = "") -> str:
+def parquet(files: Sequence[Path]) -> str:
     """Return the table function of DuckDB that reads Parquet files of one schema."""
     names = ", ".join(literal(str(file)) for file in files)
-    return f"read_parquet([{names}], hive_partitioning = false{more})"
+    return f"read_parquet([{names}], hive_partitioning = false)"
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

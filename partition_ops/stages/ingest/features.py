@@ -52,6 +52,7 @@ class Columns:
             if known is not None:
                 self._check_unchanged(feature, known)
                 transform.restore(known["fitted"])
+                transform.fitted = True
             self.transforms[feature.name] = transform
         self.classes: list[Any] = list(fitted.get("classes", []))
         names = [feature.name for feature in spec.features]
@@ -212,6 +213,7 @@ class ColumnWriter:
             begin += len(block)
         for feature in unfitted:
             transforms[feature.name].finish()
+            transforms[feature.name].fitted = True
         for column, count in self._nulls.items():
             if count:
                 self.findings.report_nulls(spec, column, count)

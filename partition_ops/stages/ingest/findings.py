@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.errors import InvalidInputError, some_of
-from partition_ops.stages.ingest.engines import DuckDB, TableEngine, ibis_types, parquet, quoted
+from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
 from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_of, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
 
 SHOWN = 10
 LONGEST = 60  # characters of a value in a message
-FILE, ROW = "file name", "row number"  # columns beside those of a table
 
 
 @dataclass(frozen=True)
@@ -296,18 +295,13 @@ class Findings:
             columns: Columns whose values are shown, beside the file and the row (from 0).
             limit: Most rows.
         """
-        source, name, columns = self.sources[spec.name], "located", list(dict.fromkeys(columns))
-        self.duckdb.connection.execute(
-            f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT * EXCLUDE (filename, file_row_number),"
-            f" filename AS {quoted(FILE)}, file_row_number AS {quoted(ROW)}"
-            f" FROM {parquet(source.paths, ', filename = true, file_row_number = true')}"
-        )
-        table = ibis.table({**ibis_types(source.schema), FILE: "string", ROW: "int64"}, name=name)
-        chosen = table.filter(condition(table)).select(*columns, FILE, ROW)
+        source, columns = self.sources[spec.name], list(dict.fromkeys(columns))
+        table = self.duckdb.indexed("located", source.paths, source.schema)
+        chosen = table.filter(condition(table)).select(*columns, FILE_INDEX, ROW_INDEX)
         return [
             f"{', '.join(f'{name} {shown(row[name])}' for name in columns)}"
-            f" in {source.name_of(row[FILE])}, row {row[ROW]}"
-            for row in self.duckdb.rows(chosen.order_by(FILE, ROW).limit(limit))
+            f" in {source.names[row[FILE_INDEX]]}, row {row[ROW_INDEX]}"
+            for row in self.duckdb.rows(chosen.order_by(FILE_INDEX, ROW_INDEX).limit(limit))
         ]
 
 

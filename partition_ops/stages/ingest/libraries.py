@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,19 +32,23 @@ def arrays_of_dgl(graph: Any, graph_name: str, where: str = "the DGLGraph") -> A
         kind = EdgeType(*triple)
         src, dst = graph.edges(order="eid", etype=triple)
         edges[kind] = (src.cpu().numpy(), dst.cpu().numpy())
-        edge_data[str(kind)] = _fields(graph.edges[triple].data, f"{where}: edges '{kind}'")
+        edge_data[str(kind)] = _fields(_own(graph.edges[triple].data), f"{where}: edges '{kind}'")
     return ArrayGraph(
         where=where,
         graph_name=graph_name,
         num_nodes={name: graph.num_nodes(name) for name in graph.ntypes},
         edges=edges,
-        node_data={n: _fields(graph.nodes[n].data, f"{where}: nodes {n!r}") for n in graph.ntypes},
+        node_data={n: _fields(_own(graph.nodes[n].data), f"{where}: nodes {n!r}") for n in graph.ntypes},
         edge_data=edge_data,
     )
 
 
 def _fields(data: Mapping[str, Any], where: str) -> dict[str, Array]:
-    return {name: numbers_only(f"{where}: {name!r}", data[name]) for name in data if name not in OF_DGL}
+    return {name: numbers_only(f"{where}: {name!r}", value) for name, value in data.items()}
+
+
+def _own(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in OF_DGL}
 
 
 def dgl_of_arrays(graph: ArrayGraph) -> Any:
@@ -89,35 +92,27 @@ def saved_graph_task(config: StageConfig, source: Store, destination: Store, *, 
     name = config.graph_name or graph_name_of(source, graph_file)
 
     def load() -> ArrayGraph:
-        return arrays_of_dgl(load_saved_graph(source.local_copy(graph_file), where), name, where)
+        path = source.local_copy(graph_file)
+        try:
+            graphs, _ = import_dgl().load_graphs(str(path))
+        except Exception as error:  # DGL raises errors of many classes for files that it cannot read
+            raise InvalidInputError(
+                f"{where} cannot be read by DGL",
+                found="a damaged or truncated file, or one of another kind, of"
+                f" {path.stat().st_size:,} bytes",
+                expected="a file that dgl.save_graphs has written",
+                remedy="Save the graph again.",
+            ) from error
+        if len(graphs) != 1:
+            raise InvalidInputError(
+                f"{where} has {len(graphs)} graphs",
+                expected="one graph",
+                remedy="Save one of them: dgl.save_graphs('one.bin', [graphs[0]]).",
+            )
+        return arrays_of_dgl(graphs[0], name, where)
 
     options = {"graph_name": name}
     return array_task(load, destination, graph_name=name, options=options, inputs=[entry])
-
-
-def load_saved_graph(path: Path, where: str) -> Any:
-    """Return the only graph of a file of ``dgl.save_graphs``.
-
-    Raises:
-        InvalidInputError: The file is damaged, is of another kind, or has several graphs.
-    """
-    dgl = import_dgl()
-    try:
-        graphs, _ = dgl.load_graphs(str(path))
-    except Exception as error:  # DGL raises errors of many classes for files that it cannot read
-        raise InvalidInputError(
-            f"{where} cannot be read by DGL",
-            found=f"a damaged or truncated file, or one of another kind, of {path.stat().st_size:,} bytes",
-            expected="a file that dgl.save_graphs has written",
-            remedy="Save the graph again.",
-        ) from error
-    if len(graphs) != 1:
-        raise InvalidInputError(
-            f"{where} has {len(graphs)} graphs",
-            expected="one graph",
-            remedy="Save one of them: dgl.save_graphs('one.bin', [graphs[0]]).",
-        )
-    return graphs[0]
 
 
 def arrays_of_pyg(data: Any, graph_name: str, where: str = "the PyG graph") -> ArrayGraph:
@@ -138,10 +133,7 @@ def arrays_of_pyg(data: Any, graph_name: str, where: str = "the PyG graph") -> A
                 remedy=f"Set {known}.num_nodes.",
             )
         num_nodes[node_type] = int(count)
-        node_data[node_type] = {
-            name: numbers_only(f"{where}: nodes {node_type!r}: {name!r}", value)
-            for name, value in _tensors(store, hetero, False).items()
-        }
+        node_data[node_type] = _fields(_tensors(store, hetero, False), f"{where}: nodes {node_type!r}")
     edges, edge_data = {}, {}
     for store in data.edge_stores:
         kind = EdgeType(*store._key) if hetero else EdgeType(NODES, EDGES, NODES)
@@ -154,10 +146,7 @@ def arrays_of_pyg(data: Any, graph_name: str, where: str = "the PyG graph") -> A
                     remedy=f"Set data[{end!r}].num_nodes.",
                 )
         edges[kind] = _edge_index(store, f"{where}: edges '{kind}'")
-        edge_data[str(kind)] = {
-            name: numbers_only(f"{where}: edges '{kind}': {name!r}", value)
-            for name, value in _tensors(store, hetero, True).items()
-        }
+        edge_data[str(kind)] = _fields(_tensors(store, hetero, True), f"{where}: edges '{kind}'")
     return ArrayGraph(where, graph_name, num_nodes, edges, node_data, edge_data)
 
 

@@ -223,10 +223,8 @@ class ArrayGraph(MemoryGraph):
         """Write the files of the graph, and ``metadata.json``."""
         for node_type, count in self.num_nodes.items():
             data = self.node_data.get(node_type, {})
-            width = max((array[:1].nbytes for array in data.values()), default=1)
-            chunk_rows = rows_of_chunk(max(width, 1))
-            writer.add_nodes(node_type, count, chunk_rows)
-            _write_data(writer, node_type, data, chunk_rows)
+            writer.add_nodes(node_type, count, _chunk_rows(data))
+            _write_data(writer, node_type, data)
             if node_type in self.node_ids:
                 self._write_keys(writer, node_type)
         for kind, (src, dst) in self.edges.items():
@@ -235,9 +233,7 @@ class ArrayGraph(MemoryGraph):
                     part = slice(begin, begin + BLOCK)
                     file.append(pa.table({SRC: src[part].astype(np.int64), DST: dst[part].astype(np.int64)}))
             writer.add_edges(kind, file)
-            data = self.edge_data.get(str(kind), {})
-            width = max((array[:1].nbytes for array in data.values()), default=1)
-            _write_data(writer, str(kind), data, rows_of_chunk(max(width, 1)), edges=True)
+            _write_data(writer, str(kind), self.edge_data.get(str(kind), {}), edges=True)
         writer.finish()
         return {
             "graph_name": writer.graph_name,
@@ -254,11 +250,15 @@ class ArrayGraph(MemoryGraph):
         writer.add_column("node_ids", node_type, file, "key")
 
 
+def _chunk_rows(data: Mapping[str, Array]) -> int:
+    return rows_of_chunk(max((array[:1].nbytes for array in data.values()), default=0) or 1)
+
+
 def _write_data(
-    writer: GraphWriter, type_name: str, data: Mapping[str, Array], chunk_rows: int, *, edges: bool = False
+    writer: GraphWriter, type_name: str, data: Mapping[str, Array], *, edges: bool = False
 ) -> None:
     for name, array in data.items():
-        with writer.feature_file(type_name, name, chunk_rows, edges=edges) as file:
+        with writer.feature_file(type_name, name, _chunk_rows(data), edges=edges) as file:
             file.append(array)
         writer.add_feature(type_name, name, file, edges=edges)
 

@@ -57,10 +57,6 @@ class ParquetTable:
     schema: pa.Schema
     rows: int
 
-    def name_of(self, path: str) -> str:
-        """Return the name of a file for messages."""
-        return self.names[[str(one) for one in self.paths].index(path)]
-
 
 def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) -> FoundTable:
     """Find the files of a table; no rows are read.

@@ -33,7 +33,7 @@ class Transform(ABC):
         width: How many numbers a value of the column has.
 
     Attributes:
-        fitted: Whether `apply` can be called.
+        fitted: Whether `apply` can be called; the caller sets it after `finish` or `restore`.
         mean: Mean of the training rows, if ``missing`` asks for it.
     """
 
@@ -48,17 +48,15 @@ class Transform(ABC):
     def fit(self, column: pa.Array) -> None:  # noqa: B027
         """Take a block of training rows without nulls."""
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027
         """Called once all training rows were taken."""
-        self.fitted = True
 
     def state(self) -> dict[str, Any]:
         """Return what was fitted, as JSON."""
         return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
         """Take what `state` has returned."""
-        self.fitted = True
 
     @abstractmethod
     def transform(self, column: pa.Array) -> Array:
@@ -131,14 +129,12 @@ class Numbers(Transform):
                 expected="one or more",
                 remedy="Check the split, or leave the feature out.",
             )
-        self.fitted = True
 
     def state(self) -> dict[str, Any]:
         return {"mean": self._mean.tolist()} if self.feature.missing == "mean" else {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._mean = np.asarray(state.get("mean", 0.0))
-        self.fitted = True
 
     def fill(self) -> Any:
         return float(self._mean) if self.feature.missing == "mean" else self.feature.missing
@@ -254,14 +250,12 @@ class OneHot(Transform):
 
     def finish(self) -> None:
         self.categories = sorted(self._found)
-        self.fitted = True
 
     def state(self) -> dict[str, Any]:
         return {"categories": self.categories}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.categories = list(state["categories"])
-        self.fitted = True
 
     def row_numbers(self) -> int:
         return max(len(self.categories), 1)

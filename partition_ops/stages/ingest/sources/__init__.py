@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
-import sys
-from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 
 from partition_ops.stages.ingest.table_source import TableSource
+from partition_ops.system.plugins import plugins
 
 ENTRY_POINTS = "partition_ops.sources"
 FIRST = ("parquet", "csv", "json_lines", "arrow")  # in lists; the others follow in alphabetical order
@@ -19,13 +17,7 @@ def table_sources() -> list[type[TableSource]]:
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     names = [*FIRST, *(name for name in names if name not in FIRST)]
     built_in = [import_module(f"{__name__}.{name}").SOURCE for name in names]
-    return [*built_in, *(entry.load() for entry in _installed(tuple(sys.path)))]
-
-
-@cache
-def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the plug-ins on the module path; the search reads the metadata of all installed packages."""
-    return tuple(entry_points(group=ENTRY_POINTS))
+    return [*built_in, *(entry.load() for entry in plugins(ENTRY_POINTS))]
 
 
 def file_suffixes() -> tuple[str, ...]:

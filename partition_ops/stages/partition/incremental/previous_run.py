@@ -169,16 +169,11 @@ class PreviousRun:
     @property
     def last_full_cut(self) -> float | None:
         """Share of the neighbouring pairs that the last full run cut, this one or one before it."""
-        migration = self.migration
+        migration = read_migration(self.store)
         if migration is None or migration["mode"] == "full":
             return self.edge_cut
         found = migration["edge_cut"]["last_full"]
         return None if found is None else float(found)
-
-    @cached_property
-    def migration(self) -> dict[str, Any] | None:
-        """Its report on migration, if it followed another run."""
-        return read_migration(self.store)
 
     @property
     def _assignment(self) -> Store:

@@ -15,7 +15,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
 from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_installed, find_library
@@ -53,10 +53,7 @@ def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
     """
     check_installed(options.library)
     command = [*mpirun_command(options), sys.executable, "-m", module]
-    with tempfile.TemporaryFile() as output:
-        status = _run(command, json.dumps(job).encode(), output)
-        output.seek(0)
-        text = output.read().decode(errors="replace")
+    status, text = _run(command, json.dumps(job).encode())
     if status != 0:
         raise _failure(status, text)
 
@@ -72,10 +69,7 @@ def run_program(arguments: Sequence[str], options: MpiOptions, folder: Path) -> 
     Raises:
         PartitionOpsError: There is no mpirun, or a rank failed, which ends all others.
     """
-    with tempfile.TemporaryFile() as output:
-        status = _run([*mpirun_command(options), *arguments], b"", output, folder)
-        output.seek(0)
-        text = output.read().decode(errors="replace")
+    status, text = _run([*mpirun_command(options), *arguments], b"", folder)
     if status != 0:
         raise _program_failure(status, text)
     return text
@@ -157,22 +151,25 @@ def mpi_environment() -> dict[str, str]:
     return environment
 
 
-def _run(command: list[str], job: bytes, output: IO[bytes], folder: Path | None = None) -> int:
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        env=mpi_environment(),
-        cwd=folder,
-        start_new_session=True,
-        preexec_fn=end_with_parent(os.getpid(), signal.SIGTERM),  # mpirun then ends its ranks
-    )
-    try:
-        process.communicate(job)
-    finally:
-        _stop(process)
-    return process.returncode
+def _run(command: list[str], job: bytes, folder: Path | None = None) -> tuple[int, str]:
+    """Return the status of a command, and what it has printed."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=mpi_environment(),
+            cwd=folder,
+            start_new_session=True,
+            preexec_fn=end_with_parent(os.getpid(), signal.SIGTERM),  # mpirun then ends its ranks
+        )
+        try:
+            process.communicate(job)
+        finally:
+            _stop(process)
+        output.seek(0)
+        return process.returncode, output.read().decode(errors="replace")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -91,26 +91,21 @@ def _partition(
     """Run the ranks, and return the names of the files that they have written."""
     output = re.compile(rf"p[0-9]+-{name}_(nodes|edges|stats)\.txt")
     text.delete([entry.key for entry in text.list("p") if output.fullmatch(entry.key)])
-    kinds = (nodes_file, edges_file, stats_file)
-    if isinstance(text, LocalStore):
-        run_program(command, config.own(MpiOptions), text.root)
-        paths = sorted(path for path in text.root.iterdir() if output.fullmatch(path.name))
-        for path in paths:
-            key = f"{layout.PARMETIS_TEXT}/{path.name}"
-            writer.wrote(Artifact(key, path.stat().st_size, sha256_of(path)))
-        return [path.name for path in paths]
     with temporary_folder() as scratch:
-        folder = Path(scratch)
-        for kind in kinds:
-            (folder / kind(name)).symlink_to(text.local_copy(kind(name)))
+        folder = text.root if isinstance(text, LocalStore) else Path(scratch)
+        for key in (kind(name) for kind in (nodes_file, edges_file, stats_file)):
+            if folder == Path(scratch):
+                (folder / key).symlink_to(text.local_copy(key))
         run_program(command, config.own(MpiOptions), folder)
         paths = sorted(path for path in folder.iterdir() if output.fullmatch(path.name))
         for path in paths:
             key = f"{layout.PARMETIS_TEXT}/{path.name}"
-            with writer.destination.create(key) as new:
-                shutil.copyfile(path, new.path)
-            writer.wrote(new.get_artifact())
-            path.unlink()
+            if folder == Path(scratch):
+                with writer.destination.create(key) as new:
+                    shutil.move(path, new.path)
+                writer.wrote(new.get_artifact())
+            else:
+                writer.wrote(Artifact(key, path.stat().st_size, sha256_of(path)))
         return [path.name for path in paths]
 
 
