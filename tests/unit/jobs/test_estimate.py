@@ -119,9 +119,9 @@ def test_a_search_counts_where_there_is_one(tmp_path: Path) -> None:
         ).memory
 
     assert memory("auto", num_parts=4) > memory("two-level", num_parts=4)
-    assert memory("auto", num_parts=64) == memory("auto", num_parts=4, num_trainers_per_machine=16)
+    assert memory("auto", num_parts=32) == memory("auto", num_parts=4, num_trainers_per_machine=8)
     # so many sums are not searched
-    assert memory("auto", num_parts=1024) < memory("auto", num_parts=64)
+    assert memory("auto", num_parts=1024) < memory("auto", num_parts=32)
 
 
 @pytest.mark.parametrize("people", [7, 8])

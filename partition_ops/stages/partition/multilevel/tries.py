@@ -89,7 +89,7 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
 
     Peak memory: for each core, or once with one start, 60 bytes a node, 100 bytes a half-edge of the first
         graph of clusters, and 4 bytes for each node and partition; METIS on the whole graph takes 100 bytes
-        a half-edge. 4 bytes a half-edge if there are nodes without neighbours.
+        a half-edge. 4 bytes a half-edge if more than a few nodes have no neighbours.
     """
     tuning, seed = problem.tuning, problem.config.seed * 1009
     with Tries(problem) as tries:
@@ -114,7 +114,7 @@ class Tries:
     """Partitions of one graph, made in the threads of a pool, all of them kept in memory.
 
     Args:
-        problem: The graph, and how to partition it. Nodes without neighbours are left out.
+        problem: The graph, and how to partition it. Nodes without neighbours are left out if there are many.
         limits: Constraints on its nodes; those of the problem if omitted.
 
     Attributes:
@@ -148,12 +148,19 @@ class Tries:
 
     @cached_property
     def connected(self) -> Integers:
-        """(connected nodes,) int64, the nodes that have neighbours."""
-        return np.flatnonzero(np.diff(self.whole.offsets))
+        """(connected nodes,) int64, the nodes that are partitioned: all, or those that have neighbours.
+
+        With few others, a graph without them is not worth its copy of all half-edges.
+        """
+        found = np.flatnonzero(np.diff(self.whole.offsets))
+        classes = np.bincount(self.limits.classes)
+        isolated = classes - np.bincount(self.limits.classes[found], minlength=len(classes))
+        few = (isolated <= self.tuning.isolated * classes).all()
+        return np.arange(self.whole.num_nodes) if few else found
 
     @cached_property
     def level(self) -> Level:
-        """The graph of the nodes that have neighbours."""
+        """The graph of `connected`."""
         if len(self.connected) == self.whole.num_nodes:
             return Level(self.whole, self.limits)
         numbers = np.cumsum(np.diff(self.whole.offsets) > 0, dtype=np.int32) - 1

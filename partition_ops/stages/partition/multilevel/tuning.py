@@ -59,7 +59,7 @@ class Tuning:
     share: float = 0.5  # of the processor time of the rest of the job, for further partitions
     most_starts: int = 6
     for_starts: float = 0.8  # share of that time for more than two; the rest is for combinations
-    most_sums: int = 1 << 28  # a graph with more is searched for moves in its clusters only, 4 bytes each
+    most_sums: int = 1 << 27  # a graph with more is searched for moves in its clusters only, 4 bytes each
 
     # the engine two-level
     over_clusters: Contraction = Contraction(clusters=(32,), shrinking=0.8)
@@ -69,6 +69,7 @@ class Tuning:
     most_half_edges: int = 1 << 24  # in a graph of clusters; a larger one is contracted again
 
     # several partitions from different starts, and combinations of the best
+    isolated: float = 0.01  # share of a class; if more nodes have no neighbours, they are placed last
     starts: tuple[int, ...] = (32, 0, 64, 16, 128, 256)  # clusters that make a partition; 0: none
     to_metis: Contraction = Contraction(fewest=200, levels=3)
     most_of_kahypar: int = 16  # partitions; with more it takes long, and cuts no fewer edges
