@@ -17,6 +17,7 @@ LAYERS = (
     {"storage"},
     {"chunked"},
     {"artifacts"},
+    {"traffic"},
     {"formats"},
     {"train"},
     {"stages"},

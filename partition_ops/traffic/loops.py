@@ -1,0 +1,236 @@
+"""Compiled loops of the model of the traffic; `model` says what they compute.
+
+numba compiles the loops on first use, and keeps them on disk beside this file, or in the user's cache folder
+if that one cannot be written.
+
+Each works on `WIDTH` columns at once, the batches of that many trainers, and on a range of nodes or groups,
+so that several threads can share the work. A column of padding has no seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
+
+Ids = npt.NDArray[Any]
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+WIDTH = 4
+SMALL = 1e-3
+MOST = 1 - 1e-13  # probability of an event that is certain, so that logarithms are finite
+
+
+class Batches(NamedTuple):
+    """The batches of a few trainers: from whose train nodes they are, and how likely each of these is a seed.
+
+    Attributes:
+        train: (nodes,) bool, the train nodes.
+        parts: (nodes,) int32, the partition of each node.
+        trainers: (WIDTH,) int32, the partition whose train nodes are the seeds of a column; -1 for none, -2
+            for all train nodes.
+        chances: (WIDTH,) float64, probability that one of these nodes is a seed.
+        fanouts: (layers,) float64, number of edges of a group that are sampled in each layer; inf for all.
+    """
+
+    train: npt.NDArray[np.bool_]
+    parts: Ids
+    trainers: Ids
+    chances: Floats
+    fanouts: Floats
+
+
+@compiled_inline
+def _seed_chance(batches: Batches, node: Any, column: int) -> Any:
+    """Return the probability that a node is a seed of a column."""
+    trainer = batches.trainers[column]
+    chosen = batches.train[node] and (trainer == -2 or trainer == batches.parts[node])
+    return batches.chances[column] if chosen else 0.0
+
+
+@compiled_inline
+def _minus_log(chance: Any) -> Any:
+    """Return -log(1 - chance), by its series if that is exact in float32."""
+    if chance < SMALL:
+        return chance * (1.0 + chance * (0.5 + chance / 3.0))
+    return -np.log1p(-min(chance, MOST))
+
+
+@compiled_inline
+def _chance(message: Any) -> Any:
+    """Return 1 - exp(-message), by its series if that is exact in float32."""
+    if message < SMALL:
+        return message * (1.0 - message * (0.5 - message / 6.0))
+    return -np.expm1(-message)
+
+
+@compiled
+def write_messages(
+    group_nodes: Ids,
+    group_sizes: Counts,
+    batches: Batches,
+    entered: Singles,
+    layer: int,
+    messages: Singles,
+    room: Floats,
+    begin: int,
+    end: int,
+) -> None:
+    """Write -log(1 - q) of some groups, q being the chance that an edge of it is sampled up to a layer.
+
+    A node that enters the batch in layer j is sampled in each later one: it misses an edge with probability
+    prod(1 - y) over the layers from j + 1 on, y = min(1, fan-out / size).
+
+    Args:
+        group_nodes: See `SampledEdges`.
+        group_sizes: See `SampledEdges`.
+        batches: The columns.
+        entered: (layers - 1, nodes, WIDTH) float32, chance that a node enters in layer 1, 2 and so on.
+        layer: The layer, from 1.
+        messages: (groups, WIDTH) float32, output; or (groups, 2 WIDTH), if the expected number of times that
+            an edge is sampled up to this layer is wanted behind.
+        room: (2, layers) float64, overwritten.
+        begin: First group.
+        end: Last group, excluded.
+    """
+    reached, times = room[0], room[1]  # by layer of entry
+    for group in range(begin, end):
+        miss, expected = 1.0, 0.0
+        for j in range(layer - 1, -1, -1):
+            y = min(1.0, batches.fanouts[j] / group_sizes[group])
+            miss *= 1.0 - y
+            expected += y
+            reached[j], times[j] = 1.0 - miss, expected
+        node = unsigned(group_nodes[group])
+        for column in range(WIDTH):
+            seed = _seed_chance(batches, node, column)
+            chance, total = seed * reached[0], seed * times[0]
+            for j in range(1, layer):
+                here = entered[j - 1, node, column]
+                chance += here * reached[j]
+                total += here * times[j]
+            messages[group, column] = _minus_log(chance)
+            if messages.shape[1] > WIDTH:
+                messages[group, WIDTH + column] = total
+
+
+@compiled
+def enter(
+    first: Counts,
+    groups: Ids,
+    batches: Batches,
+    messages: Singles,
+    entered: Singles,
+    layer: int,
+    begin: int,
+    end: int,
+) -> None:
+    """Write ``entered[layer - 1]`` of some nodes: the chance that each enters in a layer.
+
+    Args:
+        first: See `SampledEdges`.
+        groups: See `SampledEdges`.
+        batches: The columns.
+        messages: (groups, WIDTH) float32, of this layer.
+        entered: (layers - 1, nodes, WIDTH) float32; see `write_messages`.
+        layer: The layer, from 1.
+        begin: First node.
+        end: Last node, excluded.
+    """
+    for node in range(begin, end):
+        a = b = c = d = 0.0
+        for i in range(first[node], first[node + 1]):
+            group = unsigned(groups[unsigned(i)])
+            a += messages[group, 0]
+            b += messages[group, 1]
+            c += messages[group, 2]
+            d += messages[group, 3]
+        for column in range(WIDTH):
+            message = a if column == 0 else b if column == 1 else c if column == 2 else d
+            before = _seed_chance(batches, node, column)
+            now = before + (1.0 - before) * _chance(message)
+            for j in range(1, layer):
+                before += entered[j - 1, node, column]
+            entered[layer - 1, node, column] = max(now - before, 0.0)
+
+
+@compiled
+def add_rows(
+    first: Counts,
+    groups: Ids,
+    batches: Batches,
+    messages: Singles,
+    rows: Floats,
+    neighbours: Floats,
+    reads: Singles,
+    begin: int,
+    end: int,
+) -> None:
+    """Add up what batches read of some nodes, after the last layer.
+
+    Args:
+        first: See `SampledEdges`.
+        groups: See `SampledEdges`.
+        batches: The columns.
+        messages: (groups, 2 WIDTH) float32, of the last layer.
+        rows: (WIDTH, parts) float64, increased by the expected rows that a batch reads from each partition.
+        neighbours: (WIDTH, 2) float64, increased by the expected sampled edges whose source is in the
+            partition of the trainer, and by the others.
+        reads: (nodes, WIDTH) float32, output: the chance that a batch reads each row; or (0, WIDTH).
+        begin: First node.
+        end: Last node, excluded.
+    """
+    for node in range(begin, end):
+        part = batches.parts[unsigned(node)]
+        a = b = c = d = 0.0
+        e = f = g = h = 0.0
+        for i in range(first[node], first[node + 1]):
+            group = unsigned(groups[unsigned(i)])
+            a += messages[group, 0]
+            b += messages[group, 1]
+            c += messages[group, 2]
+            d += messages[group, 3]
+            e += messages[group, 4]
+            f += messages[group, 5]
+            g += messages[group, 6]
+            h += messages[group, 7]
+        for column in range(WIDTH):
+            message = a if column == 0 else b if column == 1 else c if column == 2 else d
+            edges = e if column == 0 else f if column == 1 else g if column == 2 else h
+            seed = _seed_chance(batches, node, column)
+            chance = seed + (1.0 - seed) * _chance(message)
+            rows[column, part] += chance
+            neighbours[column, 0 if part == batches.trainers[column] else 1] += edges
+            if len(reads):
+                reads[node, column] = chance
+
+
+@compiled
+def weigh_edges(
+    first: Counts, groups: Ids, messages: Singles, cost: float, weights: Singles, begin: int, end: int
+) -> None:
+    """Write the expected rows that a batch reads over each out-edge of some nodes.
+
+    A row is read with probability 1 - exp(-m), m being the sum of the messages of its edges; each edge gets
+    its share of m.
+
+    Args:
+        first: See `SampledEdges`.
+        groups: See `SampledEdges`.
+        messages: (groups, WIDTH) float32, of the last layer; only the first column is read.
+        cost: Cost of a row.
+        weights: (edges,) float32, output.
+        begin: First node.
+        end: Last node, excluded.
+    """
+    for node in range(begin, end):
+        total = 0.0
+        for i in range(first[node], first[node + 1]):
+            total += messages[unsigned(groups[unsigned(i)]), 0]
+        factor = _chance(total) / total * cost if total > 0 else 0.0
+        for i in range(first[node], first[node + 1]):
+            weights[unsigned(i)] = messages[unsigned(groups[unsigned(i)]), 0] * factor

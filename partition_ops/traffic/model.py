@@ -1,0 +1,278 @@
+"""`TrafficModel`: expected traffic of an assignment, and weights of edges before there is one.
+
+A trainer draws the seeds of a batch from the train nodes of its partition. In every layer, each node of the
+batch samples up to the fan-out of its in-edges of each type, without replacement, and their sources enter the
+batch: `dgl.dataloading.NeighborSampler`. The input rows of the batch are its distinct nodes; those of other
+partitions are fetched.
+
+The model computes the probability that a batch reads each row, by the layer in which a node enters. A node v
+that enters in layer j samples each of its d in-edges of a type in each later layer i with probability
+y = min(1, fan-out i / d). So an edge misses its source up to layer l with probability
+1 - sum over j of P(v enters in j) (1 - prod over i from j + 1 to l of (1 - y)), and a node is outside of the
+batch after layer l with the product of these over its out-edges, times the probability that it is no seed.
+
+The model takes the seeds of a batch, and the edges, as independent of each other. The edges are not if two
+nodes of a batch have entered through the same node and have a neighbour in common. The expectation is then
+too high: least where batches cover much of what they can reach, most in graphs full of triangles, with
+batches that are small relative to the train nodes and three layers or more. docs/decisions/traffic.md has the
+errors. Without repeated paths, and for a batch of all train nodes, it is exact. SALIENT++ (MLSys 2023)
+computes such probabilities, with the maximum over the layers, to choose the rows that a machine caches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.system.parallel import map_in_threads
+from partition_ops.traffic.loops import (
+    WIDTH,
+    Batches,
+    add_rows,
+    enter,
+    weigh_edges,
+    write_messages,
+)
+from partition_ops.traffic.sampled_edges import SampledEdges
+
+Parts = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+RANGE = 1 << 15  # nodes or groups that a thread takes at a time
+FEW = 16  # batches: with so many, the last one of an epoch counts as a share of a full one
+NO_TRAINER, EVERY_TRAINER = -1, -2
+ALL = -1  # as a fan-out
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How trainers sample.
+
+    Attributes:
+        fanouts: Number of edges of each type that are sampled for a node, layer by layer as DGL's samplers
+            take them: the last is that of the seeds. -1 means all.
+        batch_size: Number of seeds of a batch.
+    """
+
+    fanouts: tuple[int, ...] = (10, 10)
+    batch_size: int = 1024
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Expected traffic of the trainers of an assignment, one for each partition.
+
+    Attributes:
+        seeds: (parts,) int64, train nodes of each partition.
+        batches: (parts,) int64, batches of each trainer in an epoch; 0 without train nodes.
+        rows: (parts, parts, node types) float64, expected rows that trainer i reads from partition j in an
+            epoch, by type.
+        neighbours: (parts, 2) float64, expected sampled edges of each trainer in an epoch whose source is in
+            its own partition, and in another one.
+    """
+
+    seeds: npt.NDArray[np.int64]
+    batches: npt.NDArray[np.int64]
+    rows: Floats
+    neighbours: Floats
+
+    @property
+    def remote_rows(self) -> Floats:
+        """(parts,) float64, expected rows that each trainer fetches from other partitions in an epoch."""
+        return self.remote_cost(np.ones(self.rows.shape[2]))
+
+    @property
+    def remote_rows_per_batch(self) -> Floats:
+        """(parts,) float64, the mean over the batches of an epoch; 0 for a trainer without batches."""
+        mean: Floats = self.remote_rows / np.maximum(self.batches, 1)
+        return mean
+
+    @property
+    def served_rows(self) -> Floats:
+        """(parts,) float64, expected rows that others fetch from each partition in an epoch."""
+        return self.served_cost(np.ones(self.rows.shape[2]))
+
+    def remote_cost(self, costs: Floats) -> Floats:
+        """Return (parts,) float64: as `remote_rows`, each row times the cost of its type, such as bytes."""
+        found: Floats = self._remote(costs).sum(axis=1)
+        return found
+
+    def served_cost(self, costs: Floats) -> Floats:
+        """Return (parts,) float64: as `served_rows`, each row times the cost of its type, such as bytes."""
+        found: Floats = self._remote(costs).sum(axis=0)
+        return found
+
+    def _remote(self, costs: Floats) -> Floats:
+        found: Floats = self.rows @ np.asarray(costs, np.float64)
+        np.fill_diagonal(found, 0)
+        return found
+
+
+class TrafficModel:
+    """Predicts what trainers read from each other.
+
+    Args:
+        edges: The edges of the graph.
+        train: (nodes,) bool, the train nodes, by the homogeneous IDs of the edges.
+        sampling: How trainers sample.
+        node_ranges: Consecutive ranges of homogeneous IDs, and the type of the nodes in each, for figures by
+            type: of the input a range for each type, of new IDs one for each type of each partition. If it is
+            left out, all nodes are of one type.
+
+    Peak memory of each method: 16 bytes a node for each layer but the last, and 32 bytes a group; 64 KiB for
+    each core with 1,024 partitions. Time: a pass over the edges for each layer and each four partitions, with
+    twice as many if the trainers have up to 16 batches. The results do not depend on the number of cores.
+    """
+
+    def __init__(
+        self,
+        edges: SampledEdges,
+        train: Mask,
+        sampling: Sampling,
+        *,
+        node_ranges: Sequence[tuple[int, int, int]] | None = None,
+    ) -> None:
+        self.edges = edges
+        self.train = train
+        self.sampling = sampling
+        self._ranges = list(node_ranges or [(0, edges.num_nodes, 0)])
+        self._num_types = max((type_id for _, _, type_id in self._ranges), default=0) + 1
+        self._fanouts = np.array([np.inf if f == ALL else f for f in reversed(sampling.fanouts)])
+
+    def traffic(self, parts: Parts, num_parts: int) -> Traffic:
+        """Return the expected traffic of an assignment.
+
+        Args:
+            parts: (nodes,) int32, the partition of each node.
+            num_parts: Number of partitions.
+        """
+        seeds = np.bincount(parts[self.train], minlength=num_parts)
+        rows = np.zeros((num_parts, num_parts, self._num_types))
+        neighbours = np.zeros((num_parts, 2))
+        columns = [column for part in range(num_parts) for column in self._columns(part, int(seeds[part]))]
+        for at in range(0, len(columns), WIDTH):
+            some = columns[at : at + WIDTH]
+            found_rows, found_neighbours = self._read(self._batches(parts, some), num_parts)
+            for number, (part, _, times) in enumerate(some):
+                rows[part] += times * found_rows[number]
+                neighbours[part] += times * found_neighbours[number]
+        return Traffic(seeds, -(-seeds // self.sampling.batch_size), rows, neighbours)
+
+    def reads(self, parts: Parts, part: int) -> Singles:
+        """Return (nodes,) float32: the expected number of times that a trainer reads each row in an epoch.
+
+        Args:
+            parts: (nodes,) int32, the partition of each node.
+            part: The partition of the trainer.
+        """
+        result = np.zeros(self.edges.num_nodes, np.float32)
+        columns = self._columns(part, int(np.count_nonzero(self.train & (parts == part))))
+        if columns:
+            reads = np.zeros((self.edges.num_nodes, WIDTH), np.float32)
+            self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads)
+            for number, (_, _, times) in enumerate(columns):
+                result += np.float32(times) * reads[:, number]
+        return result
+
+    def edge_weights(self, num_parts: int = 1, costs: Sequence[float] | None = None) -> Singles:
+        """Return (edges,) float32: expected rows that a batch reads over each edge, before any assignment.
+
+        The weights of the out-edges of a node add up to the probability that a batch reads it through an
+        edge. Every train node is a seed with the probability that it has in a batch of its own partition, if
+        each partition has the same share of the train nodes.
+
+        Args:
+            num_parts: Number of partitions. With 1, the seeds are drawn from all train nodes.
+            costs: (node types,) cost of a row by type, such as its bytes; 1 if it is left out.
+
+        Returns:
+            The weights in the order of ``edges.groups``; see `add_to_half_edges`.
+        """
+        weights = np.zeros(self.edges.num_edges, np.float32)
+        seeds = int(np.count_nonzero(self.train))
+        if not seeds:
+            return weights
+        chance = min(1.0, self.sampling.batch_size * num_parts / seeds)
+        nowhere = np.zeros(self.edges.num_nodes, np.int32)
+        messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)]))
+        by_type = np.ones(self._num_types) if costs is None else np.asarray(costs, np.float64)
+
+        def weigh(piece: tuple[int, int, int]) -> None:
+            begin, end, type_id = piece
+            graph = self.edges.first, self.edges.groups
+            weigh_edges(*graph, messages, float(by_type[type_id]), weights, begin, end)
+
+        deque(map_in_threads(weigh, self._pieces()), maxlen=0)
+        return weights
+
+    def _columns(self, part: int, seeds: int) -> list[tuple[int, float, float]]:
+        """Return the kinds of batches of a trainer: its partition, the chance of a seed, how many there are.
+
+        The last batch of an epoch is smaller; among many it counts as a share of a full one.
+        """
+        size = self.sampling.batch_size
+        if not seeds:
+            return []
+        if seeds > FEW * size:
+            return [(part, size / seeds, seeds / size)]
+        full, rest = divmod(seeds, size)
+        found = [(part, size / seeds, float(full))] if full else []
+        return found + ([(part, rest / seeds, 1.0)] if rest else [])
+
+    def _batches(self, parts: Parts, columns: Sequence[tuple[int, float, float]]) -> Batches:
+        trainers, chances = np.full(WIDTH, NO_TRAINER, np.int32), np.zeros(WIDTH)
+        for number, (trainer, chance, _) in enumerate(columns):
+            trainers[number], chances[number] = trainer, chance
+        return Batches(self.train, np.asarray(parts, np.int32), trainers, chances, self._fanouts)
+
+    def _read(self, batches: Batches, num_parts: int, reads: Singles | None = None) -> tuple[Floats, Floats]:
+        """Return (WIDTH, parts, types) expected rows of a batch, and (WIDTH, 2) expected sampled edges."""
+        messages = self._layers(batches, sampled=True)
+        kept = np.zeros((0, WIDTH), np.float32) if reads is None else reads
+        rows, neighbours = np.zeros((WIDTH, num_parts, self._num_types)), np.zeros((WIDTH, 2))
+
+        def add(piece: tuple[int, int, int]) -> tuple[int, Floats, Floats]:
+            begin, end, type_id = piece
+            found, sums = np.zeros((WIDTH, num_parts)), np.zeros((WIDTH, 2))
+            graph = self.edges.first, self.edges.groups
+            add_rows(*graph, batches, messages, found, sums, kept, begin, end)
+            return type_id, found, sums
+
+        for type_id, found, sums in map_in_threads(add, self._pieces()):
+            rows[:, :, type_id] += found
+            neighbours += sums
+        return rows, neighbours
+
+    def _layers(self, batches: Batches, *, sampled: bool = False) -> Singles:
+        """Return what `write_messages` writes for the last layer, with the expected samples if wanted."""
+        edges, layers = self.edges, len(self._fanouts)
+        groups = edges.group_nodes, edges.group_sizes
+        entered = np.zeros((layers - 1, edges.num_nodes, WIDTH), np.float32)
+        messages = np.empty((edges.num_groups, WIDTH), np.float32)
+        for layer in range(1, layers + 1):
+            if layer == layers and sampled:
+                messages = np.empty((edges.num_groups, 2 * WIDTH), np.float32)
+            send = partial(write_messages, *groups, batches, entered, layer, messages)
+            _in_ranges(lambda *piece, send=send: send(np.empty((2, layers)), *piece), edges.num_groups)
+            if layer < layers:
+                receive = partial(enter, edges.first, edges.groups, batches, messages, entered, layer)
+                _in_ranges(receive, edges.num_nodes)
+        return messages
+
+    def _pieces(self) -> Iterator[tuple[int, int, int]]:
+        """Yield ranges of nodes of one type: first, last (excluded), type ID."""
+        for begin, end, type_id in self._ranges:
+            for at in range(begin, end, RANGE):
+                yield at, min(at + RANGE, end), type_id
+
+
+def _in_ranges(work: Callable[[int, int], object], count: int) -> None:
+    """Call a loop for ranges of numbers, in threads."""
+    ranges = ((at, min(at + RANGE, count)) for at in range(0, count, RANGE))
+    deque(map_in_threads(lambda piece: work(*piece), ranges, workers=None if count > RANGE else 1), maxlen=0)

@@ -1,0 +1,130 @@
+"""The train nodes of a graph: those that batches are drawn from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import UsageError, one_of
+from partition_ops.storage import Store
+
+TRAIN_MASK, LABEL = "train_mask", "label"
+BLOCK = 1 << 20  # rows that are read at a time
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TrainType:
+    """A node type with train nodes.
+
+    Attributes:
+        node_type: Its name.
+        mask: Name of the feature that is not 0 for train nodes; None if all nodes of the type are.
+    """
+
+    node_type: str
+    mask: str | None = None
+
+    def __str__(self) -> str:
+        return self.node_type if self.mask is None else f"{self.node_type}:{self.mask}"
+
+
+def train_types(metadata: GraphMetadata, wanted: Sequence[str] = ()) -> list[TrainType]:
+    """Return the node types with train nodes, in the order of the type IDs.
+
+    Args:
+        metadata: The graph's metadata.
+        wanted: ``TYPE`` or ``TYPE:MASK`` for each; a type without a mask has its ``train_mask``, or all
+            nodes if it has none. If it is empty: the types with a feature ``train_mask``, otherwise all nodes
+            of those with a feature ``label``, otherwise all nodes of those with in-edges.
+
+    Raises:
+        UsageError: There is no such node type or feature, or a type is named twice.
+    """
+    features = {(one.type_name, one.name) for one in metadata.node_features}
+
+    def masked(node_type: str) -> TrainType:
+        return TrainType(node_type, TRAIN_MASK if (node_type, TRAIN_MASK) in features else None)
+
+    if wanted:
+        named = [_named(metadata, text, features) or masked(text) for text in wanted]
+        return _in_order(metadata, named)
+    for name in (TRAIN_MASK, LABEL):
+        having = [t for t in metadata.node_types if (t, name) in features]
+        if having:
+            return [masked(node_type) for node_type in having]
+    ends = {one.dst for one, count in zip(metadata.edge_types, metadata.num_edges, strict=True) if count} or {
+        *metadata.node_types
+    }
+    return [TrainType(node_type) for node_type in metadata.node_types if node_type in ends]
+
+
+def _named(metadata: GraphMetadata, text: str, features: set[tuple[str, str]]) -> TrainType | None:
+    """Return the type of ``TYPE:MASK``; None for ``TYPE``."""
+    node_type, colon, mask = text.partition(":")
+    if node_type not in metadata.node_types:
+        raise UsageError(f"There is no node type {node_type!r}", expected=one_of(metadata.node_types))
+    if not colon:
+        return None
+    if (node_type, mask) not in features:
+        known = [name for owner, name in sorted(features) if owner == node_type]
+        raise UsageError(
+            f"The node type {node_type!r} has no feature {mask!r}",
+            expected=one_of(known) if known else "no mask: it has no features",
+        )
+    return TrainType(node_type, mask)
+
+
+def _in_order(metadata: GraphMetadata, named: list[TrainType]) -> list[TrainType]:
+    by_type = {one.node_type: one for one in named}
+    if len(by_type) < len(named):
+        raise UsageError("A node type has train nodes twice", found=", ".join(map(str, named)))
+    return [by_type[node_type] for node_type in metadata.node_types if node_type in by_type]
+
+
+def read_train_nodes(source: Store, metadata: GraphMetadata, types: Sequence[TrainType]) -> Mask:
+    """Return (nodes,) bool by homogeneous ID of the input: whether each node is a train node.
+
+    Args:
+        source: The graph's root.
+        metadata: Its metadata.
+        types: The types, of `train_types`.
+
+    Raises:
+        InvalidInputError: A mask cannot be read.
+        UsageError: A mask is not one number a node.
+
+    Peak memory: a byte a node, and 16 MiB.
+    """
+    offsets = metadata.node_offsets
+    found = np.zeros(offsets[-1], np.bool_)
+    readers = feature_readers(source, metadata) if any(one.mask for one in types) else {}
+    for one in types:
+        type_id = metadata.node_type_id(one.node_type)
+        mine = found[offsets[type_id] : offsets[type_id + 1]]
+        if one.mask is None:
+            mine[:] = True
+        else:
+            _read_mask(readers[f"{one.node_type}/{one.mask}"], f"{one.node_type}/{one.mask}", mine)
+    return found
+
+
+def _read_mask(reader: FeatureReader, key: str, mask: Mask) -> None:
+    shape = reader.layout.shape
+    if math.prod(shape) != 1:
+        raise UsageError(
+            f"The feature {key!r} is not a mask",
+            found=f"{reader.layout.dtype} rows of shape {shape}",
+            expected="one boolean or number a node",
+        )
+    ranges = (np.arange(at, min(at + BLOCK, len(mask))) for at in range(0, len(mask), BLOCK))
+    at = 0
+    for values in reader.stream(ranges):
+        mask[at : at + len(values)] = values.reshape(len(values)) != 0
+        at += len(values)
