@@ -34,8 +34,8 @@ RUN pip install --no-cache-dir --no-deps . \
 
 # A container starts with this copy of the compiled loops, see deploy/entrypoint. A processor of another kind than
 # that of the build compiles them again.
-RUN NUMBA_CACHE_DIR=/opt/numba MPLCONFIGDIR=/tmp/matplotlib partition-ops compile \
-    && chmod -R a+rX /opt/numba && rm -rf /tmp/matplotlib
+RUN NUMBA_CACHE_DIR=/opt/numba partition-ops compile \
+    && chmod -R a+rX /opt/numba
 
 # Only two folders must be writable: /tmp for small files, /scratch for the stages' files. Put /scratch on a disk,
 # because files on a tmpfs count as memory.
@@ -49,7 +49,6 @@ ENV AIRFLOW_HOME=/opt/airflow \
     DO_NOT_TRACK=1 \
     GX_ANALYTICS_ENABLED=false \
     HOME=/tmp \
-    MPLCONFIGDIR=/scratch/matplotlib \
     NUMBA_CACHE_DIR=/scratch/numba \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

@@ -11,12 +11,11 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from unittest.mock import patch as replaced
 
 import psutil
 
@@ -41,17 +40,6 @@ def load() -> None:
         import_module(name)
 
 
-@contextmanager
-def no_charts() -> Iterator[None]:
-    """Leave out the charts, which take half the time of a run over a small graph."""
-    from partition_ops.stages.quality import page
-
-    with ExitStack() as stack:
-        for name in ("quality_page", "time_chart"):
-            stack.enter_context(replaced.object(page, name, lambda *given: ""))
-        yield
-
-
 class Command:
     """A command in a process group of its own.
 
@@ -60,7 +48,6 @@ class Command:
         log: File for what it prints.
         environment: Variables to set.
         patch: Called in the new process before the command begins.
-        charts: Draw the charts of the quality page.
     """
 
     def __init__(
@@ -70,10 +57,9 @@ class Command:
         *,
         environment: Mapping[str, str] | None = None,
         patch: Callable[[], None] | None = None,
-        charts: bool = False,
     ) -> None:
         load()
-        self.words, self.log, self.charts = [*map(str, words)], log, charts
+        self.words, self.log = [*map(str, words)], log
         self.code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
@@ -97,8 +83,7 @@ class Command:
                 patch()
             from partition_ops.cli import main
 
-            with nullcontext() if self.charts else no_charts():
-                code = main(self.words)
+            code = main(self.words)
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
         except BaseException:

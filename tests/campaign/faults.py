@@ -15,7 +15,7 @@ from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import open_store
 from partition_ops.storage.store import upload_folder
-from tests.campaign.commands import Command, no_charts, succeed
+from tests.campaign.commands import Command, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
 from tests.campaign.kills import compare, options, reference, settle_quickly
 from tests.faulty_s3 import Faults, faulty
@@ -165,8 +165,7 @@ def damaged_graph(attempt: Attempt) -> Verdict:
     """Damage a graph at random: it is rejected with an error of ours, or its output passes verification."""
     from tests.long.test_damaged_graphs import run_damaged
 
-    with no_charts():
-        outcome = run_damaged(attempt.folder, attempt.random.randrange(2**32))
+    outcome = run_damaged(attempt.folder, attempt.random.randrange(2**32))
     return Verdict.REFUSED if outcome == "refused" else Verdict.SAME
 
 

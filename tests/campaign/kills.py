@@ -34,7 +34,7 @@ WHOM = ("group", "main process", "child")
 
 @dataclass(frozen=True)
 class Reference:
-    """A run that nobody kills; with Data Docs, it has charts too.
+    """A run that nobody kills.
 
     Attributes:
         graph: Folder of its input.
@@ -58,7 +58,7 @@ def reference(engine: str, docs: bool) -> Reference:
     graph = library().write(folder / "in")
     for name in ("first", "out"):  # the first call compiles
         began = time.monotonic()
-        succeed(Command(["run", graph, folder / name, *options(engine, docs)], folder / "log", charts=docs))
+        succeed(Command(["run", graph, folder / name, *options(engine, docs)], folder / "log"))
         seconds = time.monotonic() - began
     return Reference(graph, content(open_store(str(folder / "out"))), seconds)
 
@@ -103,7 +103,7 @@ def killed_locally(engine: str, attempt: Attempt) -> Verdict:
     known = reference(engine, docs)
     out = attempt.folder / "out"
     words = ["run", known.graph, out, *options(engine, docs)]
-    _kill_and_repeat(attempt, partial(Command, words, attempt.folder / "log", charts=docs), known.seconds)
+    _kill_and_repeat(attempt, partial(Command, words, attempt.folder / "log"), known.seconds)
     compare(known, open_store(str(out)))
     return Verdict.SAME
 
@@ -121,7 +121,6 @@ def killed_on_s3(engine: str, attempt: Attempt) -> Verdict:
         attempt.folder / "log",
         environment=s3_environment(settings),
         patch=settle_quickly,
-        charts=docs,
     )
     _kill_and_repeat(attempt, start, known.seconds + 2)
     with open_store(f"{root}/out", settings) as output:

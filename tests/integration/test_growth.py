@@ -57,7 +57,6 @@ def files_below(output: Store, prefix: str) -> dict[str, bytes]:
 
 
 @pytest.mark.long
-@pytest.mark.charts
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(
     graph=graphs(),

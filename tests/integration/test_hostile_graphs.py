@@ -164,7 +164,6 @@ CONFIG = RunConfig(num_parts=2, engine="random", ignore_estimate=True)
 
 
 @pytest.mark.parametrize("case", GOOD)
-@pytest.mark.charts
 def test_what_is_published_passes_verification(tmp_path: Path, case: str) -> None:
     source, destination = prepare(tmp_path, *GOOD[case])
     run_job(CONFIG, source, destination)

@@ -110,7 +110,6 @@ def test_a_signal_ends_a_verb_as_ctrl_c_does(
     assert not (out / layout.LOCK).exists() and not [*temporary.iterdir()]
 
 
-@pytest.mark.charts
 def test_a_run_resumes_after_sigterm(graph: Path, tmp_path: Path, temporary: Path) -> None:
     out = tmp_path / "out"
     words = ["run", str(graph), str(out), "--num-parts", "2", "--engine", "random"]

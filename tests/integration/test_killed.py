@@ -30,7 +30,6 @@ from partition_ops.storage.store import upload_folder
 from tests.command_line import UNBOUNDED, unbounded
 from tests.graphs import Edges, Layout, SmallGraph, Values
 
-pytestmark = pytest.mark.charts
 PAPERS, EDGES, CHUNKS = 10_000, 600_000, 4  # edges of each type; it takes a while to scatter them
 PARTS = 5  # more than make it worth while to scatter features
 CONFIG = RunConfig(num_parts=PARTS, engine="random", on_defect="warn", memory=1 << 20)

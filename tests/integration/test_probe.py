@@ -90,7 +90,6 @@ def test_one_thread_or_two_give_the_same_figures(output: str, tmp_path: Path) ->
     assert figures(1) == figures(2)
 
 
-@pytest.mark.charts
 def test_the_verb_adds_to_the_report(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(output)
     arguments = ["probe", output, "--cache", str(tmp_path), "--fanout", "3", "2", "--part", "1"]

@@ -75,9 +75,3 @@ def test_converting_ids_does_not_import_torch() -> None:
 
 def test_the_reference_is_up_to_date() -> None:
     assert PAGE.read_text() == reference(), "run 'make reference'"
-
-
-def test_the_job_begins_without_the_plotting_library() -> None:
-    code = "import sys, partition_ops.jobs.whole_job; print('matplotlib' in sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "False"

@@ -23,7 +23,6 @@ from partition_ops.verification import verify_output
 from tests.graphs import library
 from tests.growth import grown
 
-pytestmark = pytest.mark.charts
 CONFIG = RunConfig(num_parts=2)
 
 

@@ -33,7 +33,6 @@ def source(tmp_path: Path) -> Store:
     return open_store(str(library(papers=300).write(tmp_path / "graph")))
 
 
-@pytest.mark.charts
 def test_the_same_input_and_options_give_the_same_bytes(source: Store, tmp_path: Path) -> None:
     first, second = open_store(str(tmp_path / "1")), open_store(str(tmp_path / "2"))
     run_job(CONFIG, source, first)
@@ -54,7 +53,6 @@ def test_a_second_call_does_nothing_again(source: Store, tmp_path: Path) -> None
     assert {entry.key: entry.tag for entry in out.list()} == times
 
 
-@pytest.mark.charts
 def test_other_options_leave_nothing_of_the_run_before(source: Store, tmp_path: Path) -> None:
     used, fresh = open_store(str(tmp_path / "used")), open_store(str(tmp_path / "fresh"))
     run_job(RunConfig(num_parts=4, graph_name="before", num_trainers_per_machine=2), source, used)
@@ -165,7 +163,6 @@ ELSEWHERE = {
 """Schemas of files that a run like this does not write, or removes."""
 
 
-@pytest.mark.charts
 def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -> None:
     out = open_store(str(tmp_path / "out"))
     run_job(CONFIG, source, out)

@@ -54,7 +54,6 @@ def test_every_choice_about_defects(choice: dict[str, str], engine: str) -> None
     run_and_verify(with_defects(library()), config)
 
 
-@pytest.mark.charts
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=max(10, settings.default.max_examples // len(ENGINES)))
 @given(

@@ -16,7 +16,7 @@ from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
 
 KEPT_BYTES, MOST_KEPT = 4, 250 * MIB  # an edge: memory of earlier stages that the process keeps
-MODULES = 60 << 20  # imported by other stages: pandas, matplotlib
+MODULES = 60 << 20  # imported by other stages, such as pandas
 ONE_PROCESS = 4.0  # seconds: imports that stages in processes of their own repeat
 PLACES = {
     "memory": "of memory",

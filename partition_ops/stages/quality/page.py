@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, Normalize
-from matplotlib.ticker import FuncFormatter, MaxNLocator
-
+from partition_ops.artifacts import charts
 from partition_ops.artifacts.run_figures import relative_shares
-from partition_ops.stages.quality.drawing import COLOUR, bar_chart, inline_picture, new_chart, table
-from partition_ops.stages.quality.page_sections import history_section, migration_section, probe_section
+from partition_ops.stages.quality.page_sections import (
+    history_section,
+    migration_section,
+    probe_section,
+    table,
+)
 
 Report = dict[str, Any]
 
-STYLE = """
-:root { color-scheme: light; --ink: #1d2733; --soft: #5b6b7c; --line: #d9e0e7; --accent: #1f6f8b; }
+STYLE = (
+    f"""{charts.COLOURS}{charts.STYLE}"""
+    + """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); margin: 2rem auto; max-width: 62rem;
   padding: 0 1rem; }
 h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
@@ -27,17 +29,19 @@ h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5re
 .figure b { display: block; font-size: 1.5rem; color: var(--accent); }
 table { border-collapse: collapse; width: 100%; } th, td { padding: .35rem .6rem; text-align: right; }
 th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px solid var(--line); }
-.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
-.wide th { white-space: nowrap; }
+.wide { overflow-x: auto; } .wide th { white-space: nowrap; }
+.wide > svg, .wide > img { display: block; width: 100%; min-width: 34rem; max-width: 50rem; margin: .5rem 0; }
+.charts { display: flex; flex-wrap: wrap; gap: 1rem; }
+figure { margin: 0; flex: 1 1 19rem; max-width: 30rem; } figcaption { font-weight: 600; }
 @media (max-width: 40rem) {
   body { margin: 1rem auto; } .figures { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem; }
   .figure { min-width: 0; padding: .4rem .6rem; font-size: .85rem; } .figure b { font-size: 1.1rem; }
 }
 """
-ANNOTATED = 16  # partitions: with more of them, figures do not fit into the squares
+)
+OPENED = 16  # partitions: the table of nodes is folded if there are more
 TABULATED = 256  # partitions: a page with more rows is a file to load, which report.json is for
 SPREAD = 0.25  # of an equal share: colours end there
-SHARES = LinearSegmentedColormap.from_list("shares", ["#3d7fb5", "#ffffff", "#d9822b"])
 
 
 def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds: str) -> str:
@@ -68,11 +72,11 @@ partitions</p>
 heavier, blue is lighter.</p>
 <div class="wide">{_balance_chart(report)}</div>
 <div class="wide">{_balance_table(report)}</div>
-<details{" open" if report["num_parts"] <= ANNOTATED else ""}><summary>Nodes by partition</summary>
+<details{" open" if report["num_parts"] <= OPENED else ""}><summary>Nodes by partition</summary>
 <div class="wide">{_node_table(report)}</div></details>
 <h2>Inner and halo nodes by partition</h2>
 <p class="soft">Halo nodes belong to another partition; their features are fetched from there.</p>
-{_halo_chart(report)}
+<div class="wide">{_halo_chart(report)}</div>
 <div class="wide">{_partition_table(report)}</div>
 <h2>Edges of each type</h2>
 <div class="wide">{_edge_table(report)}</div>
@@ -83,7 +87,7 @@ heavier, blue is lighter.</p>
 <h2>Time by stage</h2>
 <p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run in
 parallel.</p>
-<img src="{times}" alt="The picture is missing: {times}">
+<div class="wide"><img src="{times}" alt="Seconds by stage, in {times}"></div>
 </body></html>
 """
 
@@ -104,20 +108,9 @@ def _key_figures(report: Report) -> str:
 
 
 def _balance_chart(report: Report) -> str:
-    types, parts = report["node_types"], report["num_parts"]
-    shares = np.array([relative_shares(entry["per_part"]) for entry in types.values()])
-    figure, axes = new_chart(1.2 + 0.32 * len(types))
-    ends = Normalize(1 - SPREAD, 1 + SPREAD)
-    drawn = axes.imshow(shares, cmap=SHARES, aspect="auto", interpolation="none", norm=ends)
-    if parts <= ANNOTATED:
-        for row, column in np.ndindex(shares.shape):
-            axes.text(column, row, f"{shares[row, column]:.2f}", ha="center", va="center", fontsize=8)
-    axes.set_yticks(range(len(types)), list(types))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("partition")
-    bar = figure.colorbar(drawn, ax=axes, extend="both", aspect=8)
-    bar.set_ticks([1 - SPREAD, 1, 1 + SPREAD])
-    return inline_picture(figure, "Share of each node type by partition, relative to an equal share")
+    shares = {name: relative_shares(entry["per_part"]) for name, entry in report["node_types"].items()}
+    label = "Share of each node type by partition, relative to an equal share; see the tables below"
+    return charts.share_chart(shares, "partition", label, spread=SPREAD)
 
 
 def _balance_table(report: Report) -> str:
@@ -145,18 +138,9 @@ more than its share, even if that is more than the tolerance.</p>"""
 
 
 def _halo_chart(report: Report) -> str:
-    partitions = report["partitions"]
-    figure, axes = new_chart(3.2)
-    places, inner, halo = (
-        [entry[key] for entry in partitions] for key in ("part", "inner_nodes", "halo_nodes")
-    )
-    axes.bar(places, inner, color=COLOUR, label="inner")
-    axes.bar(places, halo, bottom=inner, color="#e0a458", label="halo")
-    axes.set_xlabel("partition")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
-    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-    return inline_picture(figure, "Inner and halo nodes by partition")
+    series = {kind: [entry[f"{kind}_nodes"] for entry in report["partitions"]] for kind in ("inner", "halo")}
+    label = "Inner and halo nodes by partition; see the table below"
+    return charts.column_chart(series, "{:,.0f}".format, "partition", label)
 
 
 def _degree_section(report: Report) -> str:
@@ -165,25 +149,25 @@ def _degree_section(report: Report) -> str:
     return f"""<h2>Degree and replication</h2>
 <p class="soft">Number of partitions that have a node, its own included, by the number of its neighbours. The
 more partitions have a hub, the more often its features are sent.</p>
-{_degree_chart(report["degrees"])}"""
+<div class="wide">{_degree_chart(report["degrees"])}</div>"""
 
 
 def _degree_chart(degrees: list[dict[str, Any]]) -> str:
-    figure, axes = new_chart(3.2)
-    places = range(len(degrees))
-    names = [f"{row['least']:,}" if row["least"] == row["most"] else f"{row['least']:,}+" for row in degrees]
-    bars = axes.bar(places, [row["replication_factor"] for row in degrees], color=COLOUR)
-    axes.bar_label(bars, [f"{row['nodes']:,}" for row in degrees], fontsize=7, rotation=30, padding=2)
-    axes.set_xticks(places, names)
-    axes.set_xlabel("neighbours (numbers of nodes above the bars)")
-    axes.set_ylabel("partitions a node is in")
-    axes.margins(y=0.25)
-    return inline_picture(figure, "Replication by degree")
+    bars = {_degree_name(row): row["replication_factor"] for row in degrees}
+    return charts.bar_chart(
+        bars, "{:.2f}".format, "partitions a node is in, by its neighbours", "Replication by degree"
+    )
+
+
+def _degree_name(row: Mapping[str, Any]) -> str:
+    least, most = row["least"], row["most"]
+    degree = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{degree} ({row['nodes']:,} nodes)"
 
 
 def time_chart(seconds: Mapping[str, float]) -> str:
     """Return a chart of the seconds by stage, as SVG."""
-    return bar_chart(seconds, "%.1f s", "seconds", "Seconds by stage")
+    return charts.picture(charts.bar_chart(seconds, "{:.1f} s".format, "seconds", "Seconds by stage"))
 
 
 def _node_table(report: Report) -> str:

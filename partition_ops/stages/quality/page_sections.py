@@ -6,11 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-from partition_ops.stages.quality.drawing import COLOUR, bar_chart, inline_picture, table
+from partition_ops.artifacts.charts import bar_chart, line_chart, picture
 from partition_ops.stages.quality.history import Entry
 
 MIB = 1 << 20
@@ -96,7 +92,7 @@ def history_section(history: Mapping[str, Any]) -> str:
         return ""
     return f"""<h2>From run to run</h2>
 <p class="soft">Oldest first, this run last; its seconds will be in the history of the next run.</p>
-{_history_chart(entries)}
+<div class="charts">{_history_charts(entries)}</div>
 <div class="wide">{_history_table(entries)}</div>"""
 
 
@@ -113,20 +109,12 @@ def _figures(entry: Entry) -> dict[str, float | None]:
     return dict(zip(DRAWN, values, strict=True))
 
 
-def _history_chart(entries: Sequence[Entry]) -> str:
-    figure = Figure(figsize=(9, 1.5 * len(DRAWN)), layout="constrained")
-    rows: Sequence[Axes] = figure.subplots(len(DRAWN), sharex=True)
+def _history_charts(entries: Sequence[Entry]) -> str:
     figures = [_figures(entry) for entry in entries]
-    for axes, (name, shown) in zip(rows, DRAWN.items(), strict=True):
-        known = [(run, value) for run, found in enumerate(figures, 1) if (value := found[name]) is not None]
-        axes.plot([run for run, _ in known], [value for _, value in known], marker="o", color=COLOUR)
-        axes.set_title(name, fontsize=9, loc="left")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _, shown=shown: shown(value)))
-        axes.margins(y=0.25)
-    rows[-1].set_xlim(0.5, len(entries) + 0.5)
-    rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
-    rows[-1].set_xlabel("run")
-    return inline_picture(figure, "Cut, balance, migration, size and time from run to run")
+    names = [f"run {number}" for number in range(1, len(entries) + 1)]
+    return "".join(
+        line_chart(name, [found[name] for found in figures], names, shown) for name, shown in DRAWN.items()
+    )
 
 
 def _history_table(entries: Sequence[Entry]) -> str:
@@ -162,13 +150,13 @@ def probe_section(report: Mapping[str, Any], speeds: str) -> str:
 </div>
 <div class="wide">{_probe_table(probe["partitions"])}</div>
 <p class="soft">Batches per second in one sampling thread, on the machine that ran the probe.</p>
-<img src="{speeds}" alt="The picture is missing: {speeds}">"""
+<div class="wide"><img src="{speeds}" alt="Batches per second by partition, in {speeds}"></div>"""
 
 
 def speed_chart(speeds: Mapping[str, float]) -> str:
     """Return a chart of the batches a second by partition, as SVG."""
     bars = {f"part {part}": speed for part, speed in speeds.items()}
-    return bar_chart(bars, "%.1f", "batches per second", "Batches per second by partition")
+    return picture(bar_chart(bars, "{:,.1f}".format, "batches per second", "Batches per second by partition"))
 
 
 def _sampled(options: Mapping[str, Any]) -> str:
@@ -196,3 +184,10 @@ def _probe_table(partitions: list[dict[str, Any]]) -> str:
             for one in partitions
         ],
     )
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return an HTML table; all cells are text."""
+    lines = ["<tr>" + "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head) + "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    return "<table>" + "".join(lines) + "</table>"

@@ -28,6 +28,8 @@ from partition_ops.stages.quality.history import (
     kept_entries,
 )
 from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.page import quality_page, time_chart
+from partition_ops.stages.quality.page_sections import speed_chart
 from partition_ops.storage import Store
 from partition_ops.system.progress import Progress
 
@@ -87,10 +89,6 @@ def _write_report(
     probed = ["probe"] if _is_probed(destination) else []
 
     def work(task: ArtifactWriter) -> dict[str, Any]:
-        # matplotlib takes a while to import
-        from partition_ops.stages.quality.page import quality_page, time_chart
-        from partition_ops.stages.quality.page_sections import speed_chart
-
         stats = read_all_stats(destination, book.num_parts)
         form = reading_format(book)
         sizes = [_bytes(destination, part, [form.part_folder(part)]) for part in parts]

@@ -17,11 +17,11 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_da
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import PREFIX, base_path, task_path
 from graph_partitioning.page.actions import MANAGING, actions_for, may_answer
-from graph_partitioning.page.charts import line_chart, sparkline
 from graph_partitioning.page.comparison import Table, compare_runs, input_changes
 from graph_partitioning.page.graphs import (
     Graph,
@@ -44,6 +44,7 @@ from graph_partitioning.page.lookup import (
     tasks_of_run,
 )
 from graph_partitioning.runs import GraphRun, run_folder
+from partition_ops.artifacts import charts
 from partition_ops.artifacts.layout import QUALITY_PAGE, QUALITY_REPORT
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError, PartitionOpsError
@@ -183,7 +184,7 @@ def _graph(key: str, session: SessionDep, user: GetUserDep) -> Graph:
     raise HTTPException(404, "There is no such graph, or you may not read a DAG that has run over it.")
 
 
-def _charts(graph: Graph) -> list[Any]:
+def _charts(graph: Graph) -> list[Markup]:
     names = [f"{moment(entry['published'])}, {entry['run']}" for entry in graph.good]
     if len(names) < 2:
         return []
@@ -198,7 +199,7 @@ def _charts(graph: Graph) -> list[Any]:
         "Seconds of all stages": (seconds, "{:,.1f}".format),
         "Findings of validation": (defects, "{:,.0f}".format),
     }
-    return [line_chart(title, values, names, show) for title, (values, show) in drawn.items()]
+    return [Markup(charts.line_chart(title, values, names, show)) for title, (values, show) in drawn.items()]
 
 
 def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Response:
@@ -280,14 +281,19 @@ def _environment() -> Environment:
     )
     environment.filters.update(task_url=task_url, file_url=file_url, run_url=run_url, size=readable_size)
     environment.filters.update(graph_url=graph_url, task_page_url=task_page_url)
-    environment.filters.update(moment=moment, percent=percent, column=column, spark=sparkline, engine=engine)
+    environment.filters.update(moment=moment, percent=percent, column=column, spark=_sparkline, engine=engine)
     environment.filters.update(graph_run_url=graph_run_url, answer_path=answer_path, pairs=pairs)
     environment.globals["api"] = f"{base_path()}/api/v2"
     environment.globals["managing"] = MANAGING
+    environment.globals["chart_style"] = Markup(charts.STYLE)
     environment.globals["home"] = f"{base_path()}{PREFIX}/"
     environment.globals["script"] = f"{base_path()}{PREFIX}{SCRIPT}"
     environment.globals["dag_url"] = f"{base_path()}/dags/partition_graph"
     return environment
+
+
+def _sparkline(values: charts.Values, label: str) -> Markup:
+    return Markup(charts.sparkline(values, label))
 
 
 def task_url(task: TaskKey) -> str:

@@ -1,8 +1,7 @@
-"""Charts and comparison of the page of graphs."""
+"""Comparison of runs on the page of graphs."""
 
 from __future__ import annotations
 
-from graph_partitioning.page.charts import line_chart, sparkline
 from graph_partitioning.page.comparison import SHOWN, compare_runs, input_changes
 
 ENTRY = {
@@ -15,22 +14,6 @@ REPORT = {
     "edge_types": {"n:to:n": {"cut_fraction": 0.5}},
     "partitions": [{"inner_nodes": 5, "halo_nodes": 2, "cut_edges": 10}] * 2,
 }
-
-
-def test_a_line_needs_two_values() -> None:
-    assert sparkline([None, 1.0], "cut") == ""
-    assert "polyline" in sparkline([1.0, None, 2.0], "cut")
-
-
-def test_names_are_escaped() -> None:
-    drawn = line_chart("<b>", [1.0, 2.0], ["<script>", "&"], str)
-    assert "<script>" not in drawn
-    assert "&lt;script&gt;: 1.0" in drawn
-
-
-def test_a_figure_that_does_not_change_has_one_tick() -> None:
-    assert line_chart("cut", [0.5, 0.5], ["a", "b"], str).count("<text") == 1
-    assert line_chart("cut", [0.5, 0.7], ["a", "b"], str).count("<text") == 2
 
 
 def test_only_options_that_differ_are_compared() -> None:

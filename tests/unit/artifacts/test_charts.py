@@ -1,0 +1,117 @@
+"""Charts as SVG: well-formed, bars in proportion from zero, names escaped."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from partition_ops.artifacts.charts import (
+    MOST,
+    bar_chart,
+    column_chart,
+    line_chart,
+    picture,
+    share_chart,
+    sparkline,
+)
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAME = '<b> & "作者"'
+
+
+def drawn(chart: str) -> ElementTree.Element:
+    return ElementTree.fromstring(picture(chart))
+
+
+def boxes(chart: str) -> dict[str, tuple[float, float, float]]:
+    """Return x, width and height of each rectangle by what it shows under the pointer."""
+    return {
+        rect.findtext(f"{SVG}title", ""): tuple(float(rect.attrib[key]) for key in ("x", "width", "height"))
+        for rect in drawn(chart).iter(f"{SVG}rect")
+    }
+
+
+def test_bars_begin_at_zero_and_are_in_proportion() -> None:
+    found = boxes(bar_chart({"a": 1.0, "b": 4.0, "c": 0.0}, "{:.1f} s".format, "seconds", "Seconds"))
+    assert found["b: 4.0 s"][1] == pytest.approx(4 * found["a: 1.0 s"][1], abs=0.2)
+    assert found["c: 0.0 s"][1] == 0
+    assert len({x for x, _, _ in found.values()}) == 1
+
+
+def test_screen_readers_get_every_bar() -> None:
+    chart = drawn(bar_chart({"a": 1.0, "b": 4.0}, "{:.1f} s".format, "seconds", "Seconds by stage"))
+    assert chart.attrib["aria-label"] == "Seconds by stage: a 1.0 s; b 4.0 s"
+
+
+def test_columns_are_in_proportion() -> None:
+    found = boxes(column_chart({"inner": [10, 20], "halo": [5, 0]}, "{:,.0f}".format, "partition", "Nodes"))
+    assert found["partition 1, inner: 20"][2] == pytest.approx(
+        2 * found["partition 0, inner: 10"][2], abs=0.2
+    )
+    assert found["partition 0, halo: 5"][2] == pytest.approx(found["partition 0, inner: 10"][2] / 2, abs=0.2)
+    assert found["partition 1, halo: 0"][2] == 0
+
+
+def test_many_columns_share_places_and_extremes_stay() -> None:
+    values = [1.0] * 3000
+    values[1234] = 2.0
+    columns = boxes(column_chart({"inner": values}, "{:.0f}".format, "partition", "Nodes"))
+    squares = boxes(share_chart({"a": values}, "partition", "Shares", spread=0.25))
+    assert "partition 1234, inner: 2" in columns and "a, partition 1234: 2.000" in squares
+    assert len(columns) <= MOST + 1 and len(squares) <= MOST + 5
+
+
+def test_colours_of_shares_end_at_the_spread() -> None:
+    chart = drawn(share_chart({"a": [0.5, 0.875, 1.0, 1.25]}, "partition", "Shares", spread=0.25))
+    found = {rect.findtext(f"{SVG}title"): rect.attrib for rect in chart.iter(f"{SVG}rect")}
+    kinds = [
+        (
+            found[f"a, partition {part}: {share}"]["class"],
+            found[f"a, partition {part}: {share}"]["fill-opacity"],
+        )
+        for part, share in enumerate(("0.500", "0.875", "1.000", "1.250"))
+    ]
+    assert kinds == [("below", "1.00"), ("below", "0.50"), ("above", "0.00"), ("above", "1.00")]
+
+
+@pytest.mark.parametrize("high", [0.0, 0.003, 0.9, 1.0, 7.0, 9.9, 12345.0, 3e9])
+def test_the_axis_is_round_and_reaches_the_highest_bar(high: float) -> None:
+    chart = drawn(bar_chart({"a": high}, str, "s", "Seconds"))
+    ticks = [
+        float(text.text.replace(",", ""))
+        for text in chart.iter(f"{SVG}text")
+        if text.get("class") == "middle" and text.text != "s"
+    ]
+    assert ticks[0] == 0 and ticks[-1] >= high and 2 <= len(ticks) <= 6
+    assert all(b - a == pytest.approx(ticks[1]) for a, b in pairwise(ticks))
+
+
+def test_names_are_escaped() -> None:
+    charts = (
+        bar_chart({NAME: 1.0}, str, NAME, NAME),
+        column_chart({NAME: [1.0]}, str, NAME, NAME),
+        share_chart({NAME: [1.0]}, NAME, NAME, spread=0.25),
+        line_chart(NAME, [1.0, 2.0], [NAME, NAME], str),
+        sparkline([1.0, 2.0], NAME),
+    )
+    for chart in charts:
+        assert "<b>" not in chart
+        assert NAME in "".join(drawn(f"{chart} ").itertext()) or chart == charts[-1]
+
+
+def test_charts_of_nothing_are_drawn() -> None:
+    assert drawn(bar_chart({}, str, "s", "Seconds")) is not None
+    assert drawn(column_chart({"inner": [0], "halo": [0]}, str, "partition", "Nodes")) is not None
+    assert line_chart("cut", [None, None], ["a", "b"], str) == ""
+
+
+def test_a_line_needs_two_values() -> None:
+    assert sparkline([None, 1.0], "cut") == ""
+    assert "polyline" in sparkline([1.0, None, 2.0], "cut")
+
+
+def test_a_figure_that_does_not_change_has_one_tick() -> None:
+    assert line_chart("cut", [0.5, 0.5], ["a", "b"], str).count("<text") == 1
+    assert line_chart("cut", [0.5, 0.7], ["a", "b"], str).count("<text") == 2
