@@ -115,7 +115,7 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
             if field.type is config:
                 own: Config = replace(getattr(self.others, field.name), graph_name=self.graph_name)
                 return own
-        shared = {"graph_name", *groups(config)}
+        shared = {"graph_name", *(name for name in groups(config) if hasattr(self, name))}
         taken = (one.name for one in fields(config) if isinstance(self, config) or one.name in shared)
         return config(**{name: getattr(self, name) for name in taken})
 

@@ -19,7 +19,15 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from partition_ops.errors import UsageError
 
 OPTION, GROUP = "option", "group"
-SECTIONS = ("", "Balance", "Growth", "Engine parmetis", "Publishing", "More")  # in this order; others follow
+SECTIONS = (
+    "",
+    "Balance",
+    "Training",
+    "Growth",
+    "Engine parmetis",
+    "Publishing",
+    "More",
+)  # in this order; others follow
 REQUIRED: Any = object()
 MOST_PARTS = 65536
 # a root in a form or a list; the command line also takes relative paths

@@ -43,7 +43,7 @@ def value_schema(option: Option) -> dict[str, Any]:
         schema |= {name: bound for name, bound in bounds.items() if bound is not None}
     if option.default is not REQUIRED:
         as_text = option.many and option.default is not None
-        schema["default"] = show_value(option, option.default) if as_text else option.default
+        schema["default"] = show_value(option, option.default, comma=True) if as_text else option.default
     schema["title"] = option.title
     schema["description"] = option.help + (f" Empty: {option.empty}." if option.empty else "")
     return schema | {name: value for name, value in (option.form or {}).items() if name not in NOT_SCHEMA}

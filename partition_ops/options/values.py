@@ -112,12 +112,18 @@ def parse_time(text: str) -> timedelta:
         raise ValueError(f"{text!r} is too long") from None
 
 
-def show_value(option: Option, value: Any) -> str:
-    """Return the text of a value, as it is typed on the command line; ``""`` for None."""
+def show_value(option: Option, value: Any, *, comma: bool = False) -> str:
+    """Return the text of a value, as it is typed on the command line; ``""`` for None.
+
+    Args:
+        option: The option.
+        value: Its value.
+        comma: Separate several values by commas, as in the form, even if the command line has words.
+    """
     if value is None:
         return ""
     if option.show is not None:
         return option.show(value)
     if option.many:
-        return (" " if option.several == "words" else ",").join(map(str, value))
+        return (" " if option.several == "words" and not comma else ",").join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

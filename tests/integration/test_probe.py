@@ -11,6 +11,7 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.errors import UsageError
+from partition_ops.options.values import build
 from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.probe.probe import probe_partitions
 from partition_ops.storage import open_store
@@ -28,7 +29,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def probe(uri: str, cache: Path, **options: Any) -> dict[str, Any]:
     with open_store(uri) as store:
-        return probe_partitions(ProbeConfig(**options), store, cache=cache).document
+        return probe_partitions(build(ProbeConfig, options), store, cache=cache).document
 
 
 def test_all_neighbours_of_one_layer_are_the_edges_of_the_partitions(output: str, tmp_path: Path) -> None:
@@ -172,11 +173,11 @@ def test_what_was_probed_before_the_partitions_changed_is_forgotten(tmp_path: Pa
 
 def test_wrong_options_are_named() -> None:
     with pytest.raises(UsageError, match=r"--batch-size is out of range.*Found: 0"):
-        ProbeConfig(batch_size=0)
+        build(ProbeConfig, {"batch_size": 0})
     with pytest.raises(UsageError, match=r"fanout is out of range.*Found: 10 -2.*-1 for all"):
-        ProbeConfig(fanouts=(10, -2))
+        build(ProbeConfig, {"fanouts": (10, -2)})
     with pytest.raises(UsageError, match=r"fanout is out of range.*Found: 10 0"):
-        ProbeConfig(fanouts=(10, 0))
+        build(ProbeConfig, {"fanouts": (10, 0)})
     with pytest.raises(UsageError, match=r"--seed is out of range.*Found: -1"):
         ProbeConfig(seed=-1)
 

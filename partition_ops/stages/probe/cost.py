@@ -14,7 +14,7 @@ def cost(config: ProbeConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     cache = 32 * sizes.edges + sum(8 * nodes[one.dst] for one in metadata.edge_types)
     mapped = cache + sum(map(sizes.decoded, sizes.metadata.node_features))
     parts = sizes.num_parts if config.parts is None else len(config.parts)
-    batches = min(config.batches * parts, sizes.nodes // config.batch_size + parts)
+    batches = min(config.batches * parts, sizes.nodes // config.sampling.batch_size + parts)
     return StageEstimate(
         stage="probe",
         memory=SAMPLER + 24 * max(metadata.num_nodes, default=0) + mapped,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from partition_ops.errors import UsageError
-from partition_ops.options.declare import StageConfig, option
+from partition_ops.options.declare import StageConfig, option, option_group
+from partition_ops.traffic.options import BatchOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,15 +20,7 @@ class ProbeConfig(StageConfig):
         empty="the first with the feature train_mask, otherwise the one with the most nodes",
         form=None,
     )
-    fanouts: tuple[int, ...] = option(
-        (10, 10),
-        flag="fanout",
-        help="Number of edges of each type that are sampled for a node, layer by layer; -1 means all.",
-        metavar="N",
-        several="words",
-        form=None,
-    )
-    batch_size: int = option(1024, help="Number of seeds of a batch.", metavar="N", minimum=1, form=None)
+    sampling: BatchOptions = option_group(BatchOptions)
     batches: int = option(
         20, help="Largest number of batches for each partition.", metavar="N", minimum=1, form=None
     )
@@ -53,11 +46,7 @@ class ProbeConfig(StageConfig):
         form=None,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if any(fanout < -1 or fanout == 0 for fanout in self.fanouts):
-            raise UsageError(
-                "A fanout is out of range",
-                found=" ".join(map(str, self.fanouts)),
-                expected="for each layer a number of edges, or -1 for all",
-            )
+    def options(self) -> dict[str, Any]:
+        """Return the options as JSON; those of the group are among the others."""
+        options = asdict(self)
+        return {**options.pop("sampling"), **options}

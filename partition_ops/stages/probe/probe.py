@@ -161,8 +161,8 @@ def probe_partitions(
             "partition_config_sha256": graph.config_sha256,
             "options": {
                 "node_type": prober.node_type,
-                "fanouts": list(config.fanouts),
-                "batch_size": config.batch_size,
+                "fanouts": list(config.sampling.fanouts),
+                "batch_size": config.sampling.batch_size,
                 "batches": config.batches,
                 "features": prober.features,
                 "seed": config.seed,
@@ -248,7 +248,7 @@ class Prober:
         with one_thread():
             dgl.seed(config.seed)
             seeds = self._seeds(part)
-            for batch in seeds.split(config.batch_size):
+            for batch in seeds.split(config.sampling.batch_size):
                 began = time.perf_counter()
                 inputs, blocks = self._sample(batch)
                 seconds += time.perf_counter() - began
@@ -263,11 +263,11 @@ class Prober:
             owned = owned[self._graph.node_rows(TRAIN_MASK, self.node_type).take(owned) != 0]
         generator = torch.Generator().manual_seed(self._config.seed)
         order = torch.randperm(len(owned), generator=generator)
-        return torch.from_numpy(owned)[order[: self._config.batches * self._config.batch_size]]
+        return torch.from_numpy(owned)[order[: self._config.batches * self._config.sampling.batch_size]]
 
     def _sample(self, batch: Any) -> tuple[dict[str, Any], list[Any]]:
         graph = self._graph
-        sampler = dgl.dataloading.NeighborSampler(list(self._config.fanouts))
+        sampler = dgl.dataloading.NeighborSampler(list(self._config.sampling.fanouts))
         inputs, _, blocks = sampler.sample(graph, {self.node_type: batch})
         inputs = inputs if isinstance(inputs, dict) else {graph.ntypes[0]: inputs}
         for ntype, names in self.features.items():
