@@ -87,6 +87,18 @@ def is_leftover(key: str) -> bool:
     return LEFTOVERS.fullmatch(key) is not None
 
 
+INGESTED_FOLDERS = {"edges", "node_data", "edge_data", "node_ids", "node_text", "validation", RECORDS}
+INGESTED = re.compile(
+    r"(edges|node_data|edge_data|node_ids|node_text)/.+-\d+\.(parquet|npy)"
+    r"|validation/report\.json|validation/data_docs/.+|records/ingest\.json|metadata\.json|ingest\.json"
+)
+
+
+def is_ingested(key: str) -> bool:
+    """Return whether a key below the root of an ingested graph is one that ``ingest`` writes or removes."""
+    return INGESTED.fullmatch(key) is not None
+
+
 def data_docs(name: str) -> str:
     """Return the key of a page of Great Expectations' Data Docs, or of a file that a page needs."""
     return f"validation/data_docs/{name}"

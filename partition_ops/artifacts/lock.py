@@ -16,14 +16,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_if_there
-from partition_ops.artifacts.marker import check_own, claimed
+from partition_ops.artifacts.marker import claimed
+from partition_ops.artifacts.write_access import VERBS, check_root
 from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
@@ -217,10 +219,17 @@ class Fence:
 
 
 @contextmanager
-def locked(root: Store, *, claim: bool = True) -> Iterator[None]:
+def locked(
+    root: Store,
+    verb: str | None = "run",
+    *,
+    reads: Sequence[Store] = (),
+    within: Store | None = None,
+) -> Iterator[None]:
     """Hold the lock of a root for this process during a ``with`` block, and renew it every minute.
 
-    Before that, the root gets the marker of an output, unless ``claim`` is false.
+    Before that, the root is checked with `check_root`, and a new one gets a marker. If ``verb`` is None, the
+    caller has checked the root in another way.
 
     The lock of a run in the runs of a graph is that of the graph, which DAG runs take too. In the block, the
     store changes nothing if the lock is lost. If the caller holds the lock for a DAG run,
@@ -232,13 +241,14 @@ def locked(root: Store, *, claim: bool = True) -> Iterator[None]:
 
     Raises:
         ConflictError: Another holder has it, or has taken it over during the block.
-        UsageError: The root has content that is not ours.
+        UsageError: The verb may not write there.
     """
-    claiming = claimed if claim else nullcontext
-    if claim:
-        check_own(root)  # before the lock is written there
+    if verb is not None:
+        check_root(verb, root, reads=reads, within=within)  # before the lock is written there
+    new = verb is not None and VERBS[verb].new
+    claiming = partial(claimed, root, VERBS[verb].holds) if verb is not None and new else nullcontext
     if isinstance(root.fence, Fence) and "process" not in root.fence.holder:
-        with claiming(root):
+        with claiming():
             yield
         return
     place = lock_place(root)
@@ -259,7 +269,7 @@ def locked(root: Store, *, claim: bool = True) -> Iterator[None]:
         except PartitionOpsError:
             refused = True
             raise
-        with holding(place, holder, root), claiming(root):
+        with holding(place, holder, root), claiming():
             yield
     finally:  # also if interrupted while taking the lock
         if not refused:
@@ -289,6 +299,7 @@ def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
                 fence.renew()
 
     renewal = threading.Thread(target=renew, daemon=True)
+    before = [store.fence for store in stores]  # of the output, if the store is a part of it
     for store in stores:
         store.fence = fence
     renewal.start()
@@ -306,8 +317,8 @@ def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
     finally:
         ended.set()
         renewal.join()
-        for store in stores:
-            store.fence = None
+        for store, earlier in zip(stores, before, strict=True):
+            store.fence = earlier
 
 
 def _held_lock(root: Store, holder: Holder) -> Lock:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_if_there
+from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.store import REQUESTS, sha256_of_object
@@ -78,6 +79,20 @@ def remove_leftovers(destination: Store, folder: str) -> None:
         [entry.key for entry in destination.list(f"{folder}/") if layout.is_leftover(entry.key)]
     )
     destination.delete_empty_folders(folder)
+
+
+def remove_ingested(graph: Store) -> None:
+    """Remove from the root of an ingested graph what ``ingest`` has written; files of others stay.
+
+    Args:
+        graph: The root, which nobody else may write to meanwhile.
+    """
+    graph.delete([METADATA])  # first: without it there is no graph
+    keys = [entry.key for entry in graph.list()]
+    graph.delete(key for key in keys if layout.is_ingested(key))
+    for folder in {key.split("/")[0] for key in keys if "/" in key}:
+        graph.delete_unfinished([folder])
+        graph.delete_empty_folders(folder)
 
 
 def stored_objects(record: Mapping[str, Any]) -> list[StoredObject]:

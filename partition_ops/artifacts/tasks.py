@@ -44,9 +44,9 @@ from partition_ops.artifacts.records import (
     read_records,
     stored_objects,
 )
-from partition_ops.artifacts.stage import is_ours, stage_of_task
+from partition_ops.artifacts.stage import stage_of_task
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
-from partition_ops.errors import InvalidInputError, UsageError, some_of
+from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.memory import peak_memory
@@ -409,26 +409,6 @@ def _changed_results(before: Mapping[str, str], now: Mapping[str, str]) -> str |
 def _short(value: Any) -> str:
     text = repr(value) if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
-
-
-def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:
-    """Reject an output that would overwrite its own input.
-
-    Raises:
-        UsageError: Both have the same root, or a file of the input lies where a run writes or deletes.
-    """
-    remedy = "Give the output a root of its own."
-    if source.canonical_uri == destination.canonical_uri:
-        raise UsageError("The input and the output are the same", found=source.uri, remedy=remedy)
-    root = f"{destination.canonical_uri}/"
-    for key in (METADATA, *metadata.files()):
-        place = f"{source.canonical_uri}/{key}"
-        if place.startswith(root) and is_ours(place.removeprefix(root)):
-            raise UsageError(
-                "A file of the input lies where the output is written",
-                found=source.uri_of(key),
-                remedy=remedy,
-            )
 
 
 def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
 from partition_ops.artifacts import layout
@@ -94,9 +94,9 @@ def open_output(arguments: argparse.Namespace) -> Store:
 
 
 @contextmanager
-def locked_output(arguments: argparse.Namespace) -> Iterator[Store]:
+def locked_output(arguments: argparse.Namespace, verb: str = "stage") -> Iterator[Store]:
     """Open the root of the output, keep other calls out of it, and warn if it is not finished any more."""
-    with open_output(arguments) as destination, lock_root(destination):
+    with open_output(arguments) as destination, lock_root(destination, verb):
         finished = destination.exists(layout.MANIFEST)
         yield destination
         if finished and not destination.exists(layout.MANIFEST):
@@ -108,20 +108,18 @@ def locked_output(arguments: argparse.Namespace) -> Iterator[Store]:
 
 
 @contextmanager
-def lock_root(root: Store, *, claim: bool = True) -> Iterator[None]:
-    """Keep other calls out of a root while this one writes there.
-
-    A root with content of others is rejected, unless ``claim`` is false.
+def lock_root(root: Store, verb: str | None = "run", *, reads: Sequence[Store] = ()) -> Iterator[None]:
+    """Keep other calls out of a root while this one writes there; see `locked`.
 
     Folders that were made for it are removed afterwards if they are empty.
 
     Raises:
         ConflictError: Another call works there.
-        UsageError: It has content that is not ours.
+        UsageError: The verb may not write there.
     """
     from partition_ops.artifacts.lock import locked
 
-    with locked(root, claim=claim):
+    with locked(root, verb, reads=reads):
         yield
 
 

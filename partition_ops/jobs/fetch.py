@@ -13,7 +13,8 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book, check_parts, read_book
 from partition_ops.artifacts.manifest import not_as_listed, read_manifest
-from partition_ops.artifacts.marker import FETCHED, foreign_content, read_marker, write_marker
+from partition_ops.artifacts.marker import FETCHED, read_marker, write_marker
+from partition_ops.artifacts.write_access import check_root, foreign_content
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.formats.format import Format, get_formats
 from partition_ops.storage import Store
@@ -171,15 +172,10 @@ def _own_files(
         UsageError: The folder, or one in it that is to be replaced, has other content.
     """
     root = LocalStore(folder)
+    old = any((folder / place).exists() for place in configs)
+    check_root("fetch", root, own=old)
     marker = read_marker(root)
-    if marker is not None and marker["content"] == FETCHED:
-        own = set(marker.get("files", ()))
-    elif marker is None and any((folder / place).exists() for place in configs):
-        own = {_place(key) for key in entries}
-    elif names := root.names():
-        raise foreign_content(str(folder), names)
-    else:
-        own = set()
+    own = set(marker.get("files", ())) if marker else {_place(key) for key in entries} if old else set()
     there = [entry.key for place in replaced for entry in root.list(f"{place}/")]
     if foreign := [key for key in there if key not in own]:
         raise foreign_content(str(folder), foreign)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from partition_ops.artifacts.stage import Stage, load
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.lock import locked
+from partition_ops.artifacts.records import remove_ingested
+from partition_ops.artifacts.stage import LAST, Stage, load
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.options.declare import StageConfig
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
+
+FIRST = "validate"
 
 
 def run_stage(
@@ -38,8 +43,28 @@ def run_stage(
 
     Peak memory: that of the stage.
     """
+    if stage.name in (FIRST, LAST):
+        _remove_other_input(source, destination)
     taken = {name: more[name] for name in stage.takes if name in more}
     result: StageResult = load(stage.run)(
         config, source, destination, progress=progress or NoProgress(), **taken
     )
     return result
+
+
+def _remove_other_input(source: Store, destination: Store) -> None:
+    """Remove the graph that an earlier job of another input has ingested below the output.
+
+    It is not listed in the manifest, and would be taken for the input of the run.
+
+    Raises:
+        ConflictError: Another call ingests there.
+    """
+    graph = destination.child(layout.INGEST)
+    if graph.canonical_uri == source.canonical_uri or not graph.exists(layout.MARKER):
+        return
+    with locked(graph, "ingest", within=destination):
+        remove_ingested(graph)
+    if not {*graph.names()} - {layout.MARKER}:
+        graph.delete([layout.MARKER])
+        destination.delete_empty_folders(layout.INGEST)

@@ -15,6 +15,7 @@ from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import StageResult, Task
+from partition_ops.artifacts.write_access import check_root
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.formats.parmetis.graph_store import as_graph
@@ -84,7 +85,9 @@ def open_graph(
             target, numbered_as = None, output
         if target is None:
             target = LocalStore(Path(stack.enter_context(temporary_folder())))
-        with locked(target):
+        if output is not None:
+            check_root("stage", output)
+        with locked(target, "ingest", within=output):
             if not isinstance(uri, str):
                 uri.ingest(target, graph_name=config.graph_name, progress=progress)
             else:

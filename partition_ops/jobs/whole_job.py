@@ -15,7 +15,8 @@ from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
 from partition_ops.artifacts.stage import Stage, other_stages
-from partition_ops.artifacts.tasks import StageResult, Task, check_apart
+from partition_ops.artifacts.tasks import StageResult, Task
+from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.format import main_config, output_formats

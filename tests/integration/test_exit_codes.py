@@ -68,7 +68,7 @@ CALLS = {
         "changes @library @nothing",
         "fetch @nothing --part 0 --to @fetched",
         "idmap restore @done --node-type paper --input @rows.npy --output @x.npy",
-        "idmap carry-over @done @nothing --output @x",
+        "idmap carry-over @done @nothing --output @maps",
         "convert-partition --input-dir @empty --graph-name library --schema @done/schema/library.json"
         f" {TWO} --num-node-weights 3 --output @x",
         "retain @done --keep 1",

@@ -29,6 +29,7 @@ from partition_ops.artifacts.latest import (
     run_at,
 )
 from partition_ops.artifacts.lock import holds_lock, locked, read_lock, release_lock, take_lock
+from partition_ops.artifacts.write_access import VERBS
 from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
 from partition_ops.system.temporary_folders import start_time
@@ -174,7 +175,7 @@ def test_every_verb_that_writes_waits_for_who_works_on_its_output(
 ) -> None:
     out = tmp_path / "out"
     arguments = [words.get(word, word.replace("OUT", str(out))) for word in WRITING[verb]]
-    with locked(open_store(str(out))):
+    with locked(open_store(str(out)), verb if verb in VERBS else "run"):
         assert cli.main([*verb.split(), *arguments, "--json"]) == 1
         assert {path.name for path in out.iterdir()} == {layout.LOCK, layout.MARKER}
     error = json.loads(capsys.readouterr().out)["error"]

@@ -150,7 +150,8 @@ def test_a_graph_in_memory_is_partitioned_and_resumed(tmp_path: Path) -> None:
     changed.nodes["paper"].data["label"] += 1
     report = partition_ops.verify(ingest.from_dgl(changed), tmp_path / "out")
     assert "node-features" in {check.name for check in report.failed}
-    assert not ingest.from_dgl(changed).write(tmp_path / "out/ingest").skipped
+    with pytest.raises(UsageError, match="lies inside a finished output"):
+        ingest.from_dgl(changed).write(tmp_path / "out/ingest")
 
 
 def test_nodes_of_networkx_keep_their_keys(tmp_path: Path) -> None:

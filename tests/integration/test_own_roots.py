@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.artifacts import layout
@@ -20,6 +22,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
 from tests.graphs import library
 
+PLACES = {"IN": "in", "OUT": "out", "GRAPH": "graph", "TABLES": "tables"}
 FOREIGN = ("scratch/notes.txt", "records/customers.json", "quality/report.html", "manifest.json", "part0/a")
 
 
@@ -30,7 +33,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library().write(folder / "in")
     words = ["run", str(folder / "in"), str(folder / "out"), "--num-parts", "2", "--engine", "random"]
     assert main(words) == 0
+    write_tables(folder / "tables")
+    assert main(["ingest", str(folder / "tables" / "graph.yaml"), str(folder / "graph")]) == 0
     return folder
+
+
+def write_tables(folder: Path, rows: int = 3) -> None:
+    """Write a small graph.yaml with two tables."""
+    folder.mkdir()
+    (folder / "u.csv").write_text("id,x\n" + "".join(f"{row},{row}.5\n" for row in range(rows)))
+    (folder / "e.csv").write_text("s,d\n0,1\n1,2\n")
+    (folder / "graph.yaml").write_text(
+        "graph_name: shop\nnodes: {u: {table: u.csv, key: id, features: {x: {}}}}\n"
+        "edges: {'u:r:u': {table: e.csv, src: s, dst: d}}\n"
+    )
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -124,7 +140,22 @@ def test_fetch_accepts_a_folder_that_an_earlier_version_filled(finished: Path, t
             "idmap apply OUT --node-type paper --input ROWS --output OUT/{part}.npy",
             "inside a finished output",
         ),
-        ("idmap carry-over OUT OUT --output OUT", "is a finished output"),
+        ("idmap carry-over OUT OUT --output OUT", "holds an output"),
+        ("idmap restore OUT --node-type paper --input ROWS --output IN/node_data/0-0.npy", "its own input"),
+        ("idmap apply OUT --node-type paper --input ROWS --output IN/node_data/{part}-0.npy", "own input"),
+        ("idmap restore OUT --node-type paper --input ROWS --output GRAPH/x.npy", "inside an ingested graph"),
+        ("schema IN --output GRAPH/x.json", "inside an ingested graph"),
+        ("ingest TABLES/graph.yaml OUT", "holds an output"),
+        ("ingest TABLES/graph.yaml OUT/inner", "inside a finished output"),
+        ("ingest TABLES/graph.yaml GRAPH/inner", "inside an ingested graph"),
+        ("ingest TABLES/graph.yaml GRAPH --previous GRAPH", "are the same"),
+        ("run IN GRAPH --num-parts 2", "holds an ingested graph"),
+        ("validate IN --output GRAPH", "holds an ingested graph"),
+        ("idmap carry-over OUT OUT --output GRAPH", "holds an ingested graph"),
+        ("fetch OUT --part 0 --to OUT/inner", "inside a finished output"),
+        ("fetch OUT --part 0 --to OUT/partitions", "inside a finished output"),
+        ("fetch OUT --part 0 --to GRAPH", "holds partitions of another output"),
+        ("fetch OUT --part 0 --to GRAPH/inner", "inside an ingested graph"),
         ("idmap carry-over OUT OUT --output OUT/idmap", "did not write"),
         ("idmap export IN --output IN", "did not write"),
         ("quality IN --output IN", "did not write"),
@@ -137,14 +168,14 @@ def test_fetch_accepts_a_folder_that_an_earlier_version_filled(finished: Path, t
 def test_verbs_do_not_write_into_inputs_and_finished_outputs(
     words: str, said: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = {"IN": finished / "in", "OUT": finished / "out", "ROWS": tmp_path / "rows.npy"}
+    places = {name: finished / path for name, path in PLACES.items()} | {"ROWS": tmp_path / "rows.npy"}
     np.save(places["ROWS"], np.arange(40))
-    before = {name: content(open_store(str(places[name]))) for name in ("IN", "OUT")}
+    before = {name: content(open_store(str(places[name]))) for name in PLACES}
     for name, path in places.items():
         words = words.replace(name, str(path))
     assert main(words.split()) == 2
     assert said in capsys.readouterr().err
-    assert {name: content(open_store(str(places[name]))) for name in ("IN", "OUT")} == before
+    assert {name: content(open_store(str(places[name]))) for name in PLACES} == before
     assert np.array_equal(np.load(places["ROWS"]), np.arange(40))
 
 
@@ -179,7 +210,7 @@ def test_a_holder_that_lost_its_lock_changes_nothing_more(root: Store) -> None:
 
 
 def test_what_looks_damaged_after_a_takeover_is_reported_as_such(root: Store) -> None:
-    with pytest.raises(ConflictError, match="taken over"), locked(root, claim=False):
+    with pytest.raises(ConflictError, match="taken over"), locked(root, None):
         root.compare_and_delete(layout.LOCK, expected=root.read_bytes(layout.LOCK), instead=b"")
         root.read_bytes("artifact")  # which another process has removed
 
@@ -187,6 +218,47 @@ def test_what_looks_damaged_after_a_takeover_is_reported_as_such(root: Store) ->
 def test_tokens_grow(root: Store) -> None:
     tokens = []
     for _ in range(3):
-        with locked(root, claim=False):
+        with locked(root, None):
             tokens.append(root.read_json(layout.LOCK)["token"])
     assert tokens == sorted({*tokens})
+
+
+def test_an_output_takes_a_graph_of_tables_after_a_folder_and_back(finished: Path, tmp_path: Path) -> None:
+    """Nothing of the graph before is left: the next run would take it for its input."""
+    out, tables = tmp_path / "out", str(finished / "tables" / "graph.yaml")
+    options = [str(out), "--num-parts", "2", "--engine", "random"]
+    for source in (str(finished / "in"), tables, str(finished / "in")):
+        assert main(["run", source, *options]) == 0
+        assert main(["verify", source, str(out)]) == 0
+        assert (out / layout.INGEST).exists() == (source == tables)
+    keys = {path.name for path in (out / layout.PARTITIONS).glob("*.json")}
+    assert keys == {"small.json"}
+
+
+def test_rejected_tables_leave_the_graph_that_was_to_be_continued(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished / "graph", tmp_path / "old")
+    write_tables(tmp_path / "tables", rows=2)  # without a node of the old graph
+    before = content(open_store(str(tmp_path / "old")))
+    words = ["ingest", str(tmp_path / "tables" / "graph.yaml")]
+    assert main([*words, str(tmp_path / "new"), "--previous", str(tmp_path / "old")]) == 3
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    assert main([*words, str(tmp_path / "link"), "--previous", str(tmp_path / "old")]) == 2
+    assert content(open_store(str(tmp_path / "old"))) == before
+
+
+def test_a_table_that_a_run_was_made_from_is_not_replaced(finished: Path, tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    write_tables(tables)
+    pq.write_table(pa.table({"id": [0, 1, 2], "x": [0.5, 1.5, 2.5]}), tables / "u.parquet")
+    file = tables / "graph.yaml"
+    file.write_text(file.read_text().replace("u.csv", "u.parquet"))
+    options = ["--num-parts", "2", "--engine", "random"]
+    assert main(["run", str(file), str(tmp_path / "out"), *options]) == 0
+    np.save(tmp_path / "rows.npy", np.zeros(3))
+    before = content(open_store(str(tables)))
+    words = ["idmap", "restore", str(tmp_path / "out"), "--node-type", "u", "--input"]
+    words += [str(tmp_path / "rows.npy"), "--output"]
+    assert main([*words, str(tables / "u.parquet")]) == 2
+    assert main([*words, str(tables / "new.parquet")]) == 0
+    (tables / "new.parquet").unlink()
+    assert content(open_store(str(tables))) == before

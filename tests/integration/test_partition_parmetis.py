@@ -203,7 +203,7 @@ def test_ranks_write_nothing_once_the_lock_is_lost(
         run_ranks(module, job, options)
 
     monkeypatch.setattr(mpirun, "run_ranks", without_lock)
-    with locked(stores[1], claim=False):
+    with locked(stores[1], None):
         assigned(stores)
 
 

@@ -58,7 +58,7 @@ def carry_over(arguments: argparse.Namespace, console: Console) -> Any:
     with (
         open_run(arguments.old_run, arguments) as old_run,
         open_run(arguments.new_run, arguments) as new_run,
-        locked_output(arguments) as output,
+        locked_output(arguments, "idmap carry-over") as output,
     ):
         result = carry_over(
             old_run, new_run, output, edges=not arguments.nodes_only, progress=terminal_progress()

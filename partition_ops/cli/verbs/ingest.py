@@ -61,7 +61,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     with (
         open_output(arguments) as destination,
         nullcontext() if arguments.previous is None else opened(arguments.previous) as previous,
-        lock_root(destination),
+        lock_root(destination, "ingest", reads=[] if previous is None else [previous]),
     ):
         result = ingest_graph_file(
             config,

@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
     with (
         open_run(arguments.output, arguments) as output,
-        nullcontext() if arguments.no_report else lock_root(output, claim=False),
+        nullcontext() if arguments.no_report else lock_root(output, "probe"),
     ):
         probed = probe_published(
             config,

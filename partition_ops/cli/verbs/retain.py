@@ -26,7 +26,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
     with open_store(arguments.root, settings(arguments)) as root:
         check_root(root)  # before the lock, which would make the folder
-        with nullcontext() if config.dry_run else lock_root(root, claim=False):
+        with nullcontext() if config.dry_run else lock_root(root, None):
             retained = retain_runs(config, root)
     would = "would be removed" if config.dry_run else "removed"
     for uri in retained.removed:

@@ -6,9 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.marker import check_target
 from partition_ops.artifacts.stage import find_stage
-from partition_ops.artifacts.tasks import check_apart
+from partition_ops.artifacts.write_access import check_apart, check_file
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input, lock_root, open_input, settings
 from partition_ops.cli.text_tables import result_line
@@ -53,7 +52,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         schema = schema_of(metadata, plain=not arguments.canonical)
         folder, name = split_file_uri(arguments.output, "--output")
         with open_store(folder, settings(arguments)) as target:
-            check_target(target, name, sources=[source])
+            check_file(target, name, reads=[source])
             target.write_json(name, schema)
     console.line(f"{len(schema['nid'])} node types and {len(schema['eid'])} edge types in {arguments.output}")
     return schema

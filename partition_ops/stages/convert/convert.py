@@ -11,7 +11,8 @@ from functools import partial
 import pyarrow as pa
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.tasks import StageResult, Task, check_apart
+from partition_ops.artifacts.tasks import StageResult, Task
+from partition_ops.artifacts.write_access import check_apart
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.gather import gather_memory, gather_part
 from partition_ops.stages.convert.options import ConvertConfig

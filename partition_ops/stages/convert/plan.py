@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import forget_task, read_record
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, check_apart
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
+from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks

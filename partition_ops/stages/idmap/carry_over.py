@@ -14,12 +14,11 @@ import pyarrow.parquet as pq
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_parts
 from partition_ops.artifacts.graph_counts import GraphCounts
-from partition_ops.artifacts.marker import is_finished
 from partition_ops.artifacts.partition_book import PartitionBook, PartRanges
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import VerifiedRun, keeps_old_ids, open_earlier_run, read_migration
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
@@ -60,18 +59,12 @@ def carry_over(
         The number of rows, and the URIs of the files.
 
     Raises:
-        UsageError: The output is that of a run.
         InvalidInputError: A run is not finished, a file of it is not as it was written, or the two are not of
             the same graph.
 
     Peak memory: 100 MiB beside what the kernel keeps of mapped files; 16 bytes of temporary disk for each
     node and edge of both runs.
     """
-    if is_finished(output):
-        raise UsageError(
-            f"{output.uri} is a finished output, to which the maps would be added",
-            remedy="Give the maps a folder of their own.",
-        )
     old_run, new_run = (VerifiedRun(run, remedy=DAMAGED) for run in (old_run, new_run))
     with PartitionBook(old_run) as old, PartitionBook(new_run) as new:
         pairs: list[_Pair] = [(old.nodes, new.nodes, old.nid_new2orig, new.nid_orig2new, layout.node_id_map)]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.marker import check_target
+from partition_ops.artifacts.write_access import check_file, files_behind
 from partition_ops.chunked.table_files import parquet_file
 from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, one_of
 from partition_ops.stages.idmap.options import RemapConfig
@@ -64,7 +64,7 @@ def restore_rows(
     Peak memory: 150 MiB beside what the kernel keeps of the mapped files. Parquet, and a ``.pt`` output, take
     their size in temporary files once more.
     """
-    _check_output(output, inputs)
+    _check_output(output, run, inputs, ids)
     type_map = TypeMap(run, node_type=config.node_type, edge_type=config.edge_type)
     rows = open_rows(inputs)
     _check_parts(rows, type_map)
@@ -107,7 +107,7 @@ def apply_rows(
 
     Peak memory: as `restore_rows`.
     """
-    _check_output(output, inputs)
+    _check_output(output, run, inputs)
     type_map = TypeMap(run, node_type=config.node_type, edge_type=config.edge_type)
     rows = open_rows(inputs)
     _check_total(rows, type_map, type_map.orig_count)
@@ -126,17 +126,22 @@ def apply_rows(
     return _summary(rows, type_map, written)
 
 
-def _check_output(output: RowFile, inputs: Sequence[RowFile]) -> None:
-    """Reject an output that would replace an input, or a file of a finished output.
+def _check_output(
+    output: RowFile, run: Store, inputs: Sequence[RowFile], ids: StringIds | None = None
+) -> None:
+    """Reject an output that would replace an input, a file that the run was made from, or one of an output.
 
     Raises:
         UsageError: It would.
     """
-    read = [f"{file.store.canonical_uri}/{file.key}" for file in inputs]
+    read = files_behind(run) | {f"{file.store.canonical_uri}/{file.key}" for file in inputs}
+    if ids is not None:
+        read |= {f"{ids.store.canonical_uri}/{key}" for key in ids.keys}
+    root = f"{output.store.canonical_uri.rstrip('/')}/"
     name = re.escape(output.key).replace(re.escape(PART), "[0-9]+")
-    same = [file.key for file in inputs if re.fullmatch(name, file.key)]
-    for key in {output.key, *same}:
-        check_target(output.store, key, inputs=read)
+    keys = [place.removeprefix(root) for place in read if place.startswith(root)]
+    for key in [output.key, *(key for key in keys if re.fullmatch(name, key))]:
+        check_file(output.store, key, inputs=read)
 
 
 def _write_range(rows: Rows, type_map: TypeMap, begin: int, end: int, file: RowFile) -> None:

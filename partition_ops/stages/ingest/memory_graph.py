@@ -69,7 +69,7 @@ class MemoryGraph(ABC):
 
         Peak memory: 128 MiB beside the graph; for Arrow tables, a quarter of what the machine allows.
         """
-        with open_store(fspath(output), storage) as destination, locked(destination):
+        with open_store(fspath(output), storage) as destination, locked(destination, "ingest"):
             return self.ingest(destination, progress=progress)
 
     @abstractmethod

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.records import remove_ingested
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
+from partition_ops.artifacts.write_access import check_places, check_separate
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, open_all
 from partition_ops.chunked.metadata import METADATA, check_graph_name
-from partition_ops.errors import UsageError
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
 from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine, share_memory
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
@@ -40,7 +42,6 @@ from partition_ops.system.temporary_folders import temporary_folder
 
 GRAPH_FILE = "graph.yaml"
 VERSION = 1
-FOLDERS = ("edges", "node_data", "edge_data", "node_ids", "node_text", "records")
 
 
 def ingest_task(
@@ -75,7 +76,8 @@ def ingest_task(
     Raises:
         InvalidInputError: ``graph.yaml`` is not valid, a table cannot be read, or tables are not a graph;
             the message names tables, first values, files and rows. There is no ``metadata.json`` then.
-        UsageError: The graph would overwrite a table, or ``config.memory`` is less than 512 MiB.
+        UsageError: The graph would overwrite a table or ``previous``, or ``config.memory`` is less than
+            512 MiB.
         StorageError: Memory or temporary disk space ran out.
 
     Peak memory of the process: ``config.memory`` (default: a quarter of what the machine or its cgroup
@@ -85,39 +87,27 @@ def ingest_task(
     check_graph_name(graph.graph_name, graph.where)
     opened = cache(open_root)
     found = {one.name: find_table(one.table, source, opened, one.about) for one in graph.types if one.table}
-    _check_apart(found, destination)
-    inputs = {file.identity.key: file.identity for table in found.values() for file in table.files}
+    files = [file for table in found.values() for file in table.files]
+    check_places(
+        ((f"{file.store.canonical_uri}/{file.entry.key}", file.identity.key) for file in files),
+        destination,
+        lambda key: key.split("/")[0] in layout.INGESTED_FOLDERS,
+        "A table lies where the graph is written",
+    )
+    inputs = {file.identity.key: file.identity for file in files}
     options = {**config.options(), "graph": graph.document}
     if previous is not None:
+        check_separate(destination, [previous])
+        read_manifest(previous)  # before anything is removed
         options["previous"] = hashlib.sha256(previous.read_bytes(METADATA)).hexdigest()
 
     def work(writer: ArtifactWriter) -> Counters:
-        report = [entry.key for entry in destination.list("validation/")]  # of tables that were rejected
-        destination.delete([METADATA, *report])
-        destination.delete_empty_folders("validation")
+        remove_ingested(destination)
         with temporary_folder() as scratch:
             run = _Ingestion(config, graph, found, previous, writer, Path(scratch))
             return run.run(progress or NoProgress())
 
     return Task("ingest", destination, work, options=options, inputs=[inputs[key] for key in sorted(inputs)])
-
-
-def _check_apart(found: Mapping[str, FoundTable], destination: Store) -> None:
-    """Reject a destination in which a table lies where files of the graph go.
-
-    Raises:
-        UsageError: One does.
-    """
-    root = f"{destination.canonical_uri}/"
-    for table in found.values():
-        for file in table.files:
-            place = f"{file.store.canonical_uri}/{file.entry.key}"
-            if place.startswith(root) and place.removeprefix(root).split("/")[0] in FOLDERS:
-                raise UsageError(
-                    "A table lies where the graph is written",
-                    found=file.store.uri_of(file.entry.key),
-                    remedy="Give the graph a folder of its own.",
-                )
 
 
 @dataclass

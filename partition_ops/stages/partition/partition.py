@@ -10,7 +10,8 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import forget_task
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.feature_reader import check_no_trainers, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError

@@ -17,9 +17,9 @@ from partition_ops.artifacts.tasks import (
     Counters,
     StageResult,
     Task,
-    check_apart,
     input_objects,
 )
+from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.prepare_text import prepare_text_task

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import remove_leftovers
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, check_apart
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import METADATA, load_metadata
 from partition_ops.stages.validate.expectations import Evaluator, Suite, read_suites
 from partition_ops.stages.validate.measurement import measure_graph

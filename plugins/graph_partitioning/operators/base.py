@@ -277,12 +277,13 @@ class GraphStageOperator(GraphRunOperator):
         return run_stage(stage, config, source, destination, progress=progress, **more)
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.artifacts.marker import check_own, claimed
+        from partition_ops.artifacts.marker import claimed
+        from partition_ops.artifacts.write_access import check_root
         from partition_ops.system.progress import LineProgress
 
         progress = LineProgress(self.log.info)
         with self.opened(progress) as (source, destination):
-            check_own(destination)
+            check_root("stage", destination)
             with self.fenced(context, destination), claimed(destination):
                 return self._execute(context, source, destination, progress)
 

@@ -49,6 +49,8 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
 
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.layout import INGEST
+        from partition_ops.artifacts.marker import GRAPH, claimed
+        from partition_ops.artifacts.write_access import check_root
         from partition_ops.system.progress import LineProgress
         from partition_ops.system.temporary_folders import check_tmpdir
 
@@ -60,7 +62,9 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
             with hook.open(self._table_root(folder, name)) as root:
                 target = root.child(INGEST)
                 self._push_run(context, target.uri)
-                result = self.run_stage(folder, target, LineProgress(self.log.info))
+                check_root("ingest", target, within=root)
+                with claimed(target, GRAPH):
+                    result = self.run_stage(folder, target, LineProgress(self.log.info))
                 self._push_run(context, target.uri, result.record)
                 report_metrics(result, target)
         return result.to_json()
