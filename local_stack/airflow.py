@@ -138,7 +138,7 @@ def _settings(folders: Folders, port: int) -> dict[str, str]:
         "core__dags_are_paused_at_creation": "False",
         "core__dags_folder": str(PROJECT / "dags"),
         "core__execution_api_server_url": f"http://127.0.0.1:{port}/execution/",
-        "core__executor": "LocalExecutor",
+        "core__executor": "graph_partitioning.executor.PreloadedLocalExecutor",
         "core__load_examples": "False",
         "core__parallelism": str(min(8, max(2, os.cpu_count() or 2))),
         "core__plugins_folder": str(folders.airflow / "plugins"),  # ours has an entry point
@@ -149,7 +149,9 @@ def _settings(folders: Folders, port: int) -> dict[str, str]:
         "database__sql_alchemy_connect_args_async": "local_stack.CONNECT_ARGS",
         "database__sql_alchemy_conn": f"sqlite:///{folders.airflow / DATABASE}",
         "logging__base_log_folder": str(folders.airflow / "logs"),
-        "scheduler__scheduler_idle_sleep_time": "0.2",
+        "scheduler__scheduler_idle_sleep_time": "0.1",
         "usage_data_collection__enabled": "False",
+        # a worker may miss the end of a task, and looks again after this time
+        "workers__min_heartbeat_interval": "1",
     }
     return {"AIRFLOW__" + name.upper(): value for name, value in settings.items()}

@@ -80,8 +80,22 @@ class AirflowApi:
         body = {"dag_run_id": run_id, "logical_date": None, "conf": params}
         self._call("POST", f"dags/{dag_id}/dagRuns", accept=(409,), json=body)
 
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """Return a run with all fields of the API."""
+        found: dict[str, Any] = self._call("GET", f"dags/{dag_id}/dagRuns/{run_id}")
+        return found
+
     def run_state(self, dag_id: str, run_id: str) -> str:
-        return str(self._call("GET", f"dags/{dag_id}/dagRuns/{run_id}")["state"])
+        return str(self.run(dag_id, run_id)["state"])
+
+    def upstream(self, dag_id: str) -> dict[str, set[str]]:
+        """Return the IDs of the tasks before each task of a DAG."""
+        tasks = self._call("GET", f"dags/{dag_id}/tasks")["tasks"]
+        before: dict[str, set[str]] = {task["task_id"]: set() for task in tasks}
+        for task in tasks:
+            for after in task["downstream_task_ids"]:
+                before[after].add(task["task_id"])
+        return before
 
     def unfinished_runs(self, dag_id: str) -> list[str]:
         """Return the IDs of queued and running runs."""

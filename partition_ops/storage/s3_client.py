@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
+import botocore.session
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
+from botocore.loaders import Loader, create_loader
 
 from partition_ops.errors import UsageError
 from partition_ops.storage.s3_errors import explain_s3_errors
@@ -255,6 +258,7 @@ def make_client(settings: StorageSettings) -> S3Client:
     with explain_s3_errors("s3"):
         # the default session of boto3 is not thread-safe
         session = boto3.session.Session(
+            botocore_session=_botocore_session(),
             aws_access_key_id=settings.access_key,
             aws_secret_access_key=settings.secret_key,
             aws_session_token=settings.session_token,
@@ -272,6 +276,23 @@ def make_client(settings: StorageSettings) -> S3Client:
                 "The address of the S3 server is not valid",
                 expected="https://host or http://host:port, in AWS_ENDPOINT_URL or in the settings",
             ) from error
+
+
+def load_models() -> None:
+    """Read boto3's description of S3, for the clients of the processes that are forked later."""
+    make_client(StorageSettings(access_key="none", secret_key="none", region="us-east-1"))
+
+
+def _botocore_session() -> botocore.session.Session:
+    """Return a new session that shares the description of S3 with all others: reading it takes 50 ms."""
+    session = botocore.session.Session()
+    session.register_component("data_loader", _loader())
+    return session
+
+
+@cache
+def _loader() -> Loader:
+    return create_loader(botocore.session.Session().get_config_variable("data_path"))
 
 
 def transfer_config(settings: StorageSettings) -> TransferConfig:

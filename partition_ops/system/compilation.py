@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from numba.core import event
 
 logger = logging.getLogger("partition_ops")
 Loop = TypeVar("Loop", bound=Callable[..., Any])
+LOOPS: list[Any] = []  # of the modules that have been imported
 UNCOUNTED: dict[str, Any] = {"_nrt": False}  # numba's own loops use this option, too
 MESSAGE = (
     "Compiling loops for this processor: up to a minute, once for an installation."
@@ -31,12 +33,14 @@ def compiled(loop: Loop) -> Loop:
     look up arrays of a `NamedTuple` and branch, and threads wait for each other's counts.
     """
     made: Any = njit(cache=True, nogil=True, **UNCOUNTED)(loop)
+    LOOPS.append(made)
     return cast(Loop, made)
 
 
 def compiled_with_arrays(loop: Loop) -> Loop:
     """Compile a loop that makes or returns arrays, when it is first called."""
     made: Any = njit(cache=True, nogil=True)(loop)
+    LOOPS.append(made)
     return cast(Loop, made)
 
 
@@ -55,6 +59,26 @@ def unsigned(number: Any) -> Any:
     of one number with and one without sign would be a float.
     """
     return np.uint64(number)
+
+
+def load_loops() -> int:
+    """Load the compiled loops of all imported modules from disk, for the processes that are forked later.
+
+    Nothing is compiled: loops that are not on disk for this processor are left out.
+
+    Returns:
+        The number of loaded loops; one that was compiled for several types counts several times.
+    """
+    loaded = 0
+    for loop in LOOPS:
+        with suppress(AttributeError, OSError):  # the index is not part of numba's interface
+            cache, generator = loop._cache, loop.targetctx.codegen()
+            index = cache._cache_file._load_index()
+            for signature in {key[0] for key in index}:
+                if cache._index_key(signature, generator) in index:
+                    loop.compile(signature)
+                    loaded += 1
+    return loaded
 
 
 class _Announcement(event.Listener):
