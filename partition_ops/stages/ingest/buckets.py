@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from partition_ops.chunked.graph_writer import ORIG_ID, blocks_of
+from partition_ops.chunked.graph_writer import blocks_of
+from partition_ops.stages.ingest.engines import ROW_ID
 
 MOST_BUCKETS = 256  # files that are open at the same time
 LEAST_ROWS = 1 << 16  # of a bucket, unless the rows are wide
@@ -49,7 +50,7 @@ class Buckets:
                 return
             with pa.memory_map(str(bucket.path)) as stream:
                 table = pa.ipc.open_file(stream).read_all()
-                ids = table.column(ORIG_ID).to_numpy() - begin
+                ids = table.column(ROW_ID).to_numpy() - begin
                 places = np.full(end - begin, -1, np.int64)
                 places[ids] = np.arange(len(ids))
                 yield table.select(columns).combine_chunks().take(pa.array(places, mask=places < 0))
@@ -69,7 +70,7 @@ def fill_buckets(
     """Write rows into buckets, each of them at most ``block_bytes`` large, or one row.
 
     Args:
-        batches: The rows, in any order, with the column `ORIG_ID`.
+        batches: The rows, in any order, with the column `ROW_ID`.
         schema: Their columns.
         folder: Where the files go.
         number: Number of IDs.
@@ -104,7 +105,7 @@ class _Scatter:
                 if len(ranges) == 1:
                     writers[0].write_table(table)
                     continue
-                owners = (table.column(ORIG_ID).to_numpy() - begin) // rows
+                owners = (table.column(ROW_ID).to_numpy() - begin) // rows
                 order = np.argsort(owners, kind="stable")
                 ends = np.searchsorted(owners[order], np.arange(len(ranges) + 1))
                 ordered = table.take(pa.array(order))

@@ -6,6 +6,7 @@ Queries are Ibis expressions over Parquet files; each engine runs the SQL that I
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError, UsageError
+from partition_ops.stages.ingest.patterns import escaped, is_pattern
 from partition_ops.system.memory import memory_limit
 
 BATCH = 1 << 14  # rows
@@ -31,6 +33,9 @@ TYPES = {  # of graph.yaml, in DuckDB's words
     "timestamp": "TIMESTAMP",
 }
 FILE_INDEX, ROW_INDEX = "file index", "row index"  # columns beside those of a table
+ROW_ID, ROW_KEY = "id of row", "key of row"
+OF_DUCKDB = {"filename", "file_index", "file_row_number"}  # it gives Parquet files these columns itself
+RESERVED = {FILE_INDEX, ROW_INDEX, ROW_ID, ROW_KEY, *OF_DUCKDB}
 STAGED_ROWS = 1 << 15  # in a row group: each thread has one in memory
 SPARK_SQL = {
     "spark.sql.caseSensitive": "true",
@@ -247,9 +252,16 @@ class Spark(TableEngine):
             self.session.conf.set(name, SPARK_SQL[name])
 
     def _register(self, name: str, files: Sequence[Path]) -> None:
-        self.session.read.parquet(*(f"file://{file.resolve()}" for file in files)).createOrReplaceTempView(
-            name
-        )
+        paths = [str(file.resolve()) for file in files]
+        odd = next((path for path in paths if re.search(r"[*?\[\]{}\\\\]", path)), None)
+        if odd is not None:
+            raise UsageError(
+                "Spark takes the path of a file for a pattern",
+                found=repr(odd),
+                expected="a path without *, ?, [], {} and \\",
+                remedy="Rename the folder, set TMPDIR to another one, or use --table-engine duckdb.",
+            )
+        self.session.read.parquet(*(f"file://{path}" for path in paths)).createOrReplaceTempView(name)
 
     def batches(self, expression: ibis.Table) -> Iterator[pa.RecordBatch]:
         folder = self.scratch / f"result{self._results}"
@@ -285,6 +297,24 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def path_literal(path: Path) -> str:
+    """Return the path of one file for DuckDB's SQL, which would take ``*``, ``?`` and ``[`` for a pattern.
+
+    Raises:
+        InvalidInputError: The path has a backslash too, which cannot be escaped in a pattern.
+    """
+    text = str(path)
+    if not is_pattern(text):
+        return literal(text)
+    if "\\" in text:
+        raise InvalidInputError(
+            "DuckDB cannot read a path with a backslash and one of *, ? and [",
+            found=repr(text),
+            remedy="Rename the file or the folder. If it is a temporary file, set TMPDIR to another folder.",
+        )
+    return literal(escaped(text))
+
+
 def literal(text: str) -> str:
     """Return a text for DuckDB's SQL."""
     return "'" + text.replace("'", "''") + "'"
@@ -292,7 +322,7 @@ def literal(text: str) -> str:
 
 def parquet(files: Sequence[Path]) -> str:
     """Return the table function of DuckDB that reads Parquet files of one schema."""
-    names = ", ".join(literal(str(file)) for file in files)
+    names = ", ".join(map(path_literal, files))
     return f"read_parquet([{names}], hive_partitioning = false)"
 
 

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from partition_ops.chunked.graph_writer import ORIG_ID, GraphWriter, NpyFiles, rows_of_chunk
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets
+from partition_ops.stages.ingest.engines import ROW_KEY
 from partition_ops.stages.ingest.findings import SHOWN, Findings
 from partition_ops.stages.ingest.graph_file import PARTS, EdgeTable, FeatureColumn, TypeTable
-from partition_ops.stages.ingest.keys import KEY, Numbered
+from partition_ops.stages.ingest.keys import Numbered
 from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import TRANSFORMS, Transform, hashes_of, numbers_of, texts_of
 
@@ -185,7 +186,7 @@ class ColumnWriter:
         return self.writer.table_file("node_text", f"{self.spec.name}/{name}", schema)
 
     def _needed(self, names: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys([*names, *([KEY] if self.columns.needs_key else [])]))
+        return list(dict.fromkeys([*names, *([ROW_KEY] if self.columns.needs_key else [])]))
 
     def _fit(self) -> None:
         """Read all rows once: count nulls, fit transforms, and look at labels and masks."""
@@ -232,7 +233,7 @@ class ColumnWriter:
         if split is None:
             return {}
         if split.shares:
-            keys = _plain(block.column(KEY).cast(pa.string()))
+            keys = _plain(block.column(ROW_KEY).cast(pa.string()))
             place = hashes_of(pc.fill_null(keys, "")) / 2.0**64
             place[~keys.is_valid().to_numpy(zero_copy_only=False)] = np.inf  # a node that an edge added
             ends = np.cumsum([0.0, *split.shares])

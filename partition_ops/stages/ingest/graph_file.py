@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.chunked.metadata import EdgeType, check_graph_name
 from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.stages.ingest.options import is_saved_graph
@@ -342,6 +343,12 @@ def _load(data: bytes, where: str) -> Any:
 def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> NodeTable:
     label = spec.get("label", "")
     place = f"{where}: nodes {name!r}"
+    if any(column.lower() == ORIG_ID for column in spec.get("text", ())):
+        raise InvalidInputError(
+            f"{place}: a text cannot be called {ORIG_ID!r}",
+            found="the name of the column with the IDs of nodes in files of texts",
+            remedy="Rename the column, or give it another name in a query.",
+        )
     return NodeTable(
         name=name,
         table=_table(spec["table"]) if "table" in spec else None,

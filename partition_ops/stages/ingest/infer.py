@@ -14,6 +14,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted, share_memory
 from partition_ops.stages.ingest.findings import count_of
 from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.stages.ingest.patterns import escaped
 from partition_ops.stages.ingest.sources import file_suffixes, table_sources
 from partition_ops.stages.ingest.tables import ParquetTable, find_table, open_table
 from partition_ops.storage import Store, open_store
@@ -117,7 +118,7 @@ def _tables(folder: Store, scratch: Path, duckdb: DuckDB) -> list[Table]:
             groups.setdefault(_pattern(key), []).append(key)
     found = []
     for index, (pattern, keys) in enumerate(sorted(groups.items())):
-        path = pattern if len(keys) > 1 else keys[0]
+        path = pattern if len(keys) > 1 else (keys[0] if keys[0] in whole else escaped(keys[0]))
         place = scratch / f"table{index}"
         place.mkdir()
         files = find_table(TableFile((path,)), folder, open_store, path)
@@ -130,7 +131,7 @@ def _tables(folder: Store, scratch: Path, duckdb: DuckDB) -> list[Table]:
 
 def _pattern(key: str) -> str:
     """Return the pattern of the files that belong to one table with this one."""
-    head, _, name = key.rpartition("/")
+    head, _, name = escaped(key).rpartition("/")
     stem, dot, suffix = name.partition(".")
     if head:  # a folder is a table
         return f"{head.partition('/')[0]}/**/*{dot}{suffix}" if "/" in head else f"{head}/*{dot}{suffix}"

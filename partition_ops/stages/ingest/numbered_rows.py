@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC
-from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, MemoryShares, TableEngine
+from partition_ops.stages.ingest.engines import (
+    FILE_INDEX,
+    ROW_ID,
+    ROW_INDEX,
+    ROW_KEY,
+    DuckDB,
+    MemoryShares,
+    TableEngine,
+)
 from partition_ops.stages.ingest.features import BLOCK, Columns
 from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable
-from partition_ops.stages.ingest.keys import KEY, Numbered, key_of
+from partition_ops.stages.ingest.keys import Numbered, key_of
 from partition_ops.stages.ingest.tables import ParquetTable
 
 JOINED_SHARE = 0.6  # of the engine's memory for the keys of both ends of edges, beside what sorts them
@@ -72,7 +81,9 @@ class NumberedRows:
         joined = joined.left_join(dst_keys, joined.dst_key == dst_keys.known_dst).select(SRC, DST, *values)
         if short:
             joined = self.engine.staged(joined, staged / "dst.parquet")
-        yield from self.engine.batches(joined.order_by(SRC, DST, *values))
+        yield from self.engine.batches(
+            joined.order_by(SRC, DST, *in_order([joined[name] for name in values]))
+        )
         shutil.rmtree(staged)
 
     def _beside_ids(self, node: NodeTable, columns: Columns, numbered: Numbered) -> Iterator[pa.RecordBatch]:
@@ -81,14 +92,14 @@ class NumberedRows:
         table = self.duckdb.indexed("rows_of_nodes", source.paths, source.schema)
         rows = table.select(FILE_INDEX, ROW_INDEX, row_key=key_of(table, node.key, numbered.as_text))
         keys = numbered.table
-        names = [ORIG_ID, *([KEY] if columns.needs_key else [])]
-        found = rows.left_join(keys, rows.row_key == keys.key).order_by(FILE_INDEX, ROW_INDEX).select(*names)
+        found = rows.left_join(keys, rows.row_key == keys.key).order_by(FILE_INDEX, ROW_INDEX)
+        found = found.select(**_own_columns(keys, columns))
         ids = _Rows(self.duckdb.batches(found))
         for batch in _batches(source, columns.spec.used, self.memory.block // 4):
             known = ids.take(batch.num_rows)
-            for name in names:
+            for name in known.column_names:
                 batch = batch.append_column(name, known.column(name).combine_chunks())
-            yield batch.filter(batch.column(ORIG_ID).is_valid())
+            yield batch.filter(batch.column(ROW_ID).is_valid())
 
 
 class _Rows:
@@ -132,13 +143,38 @@ def _column_bytes(metadata: pq.FileMetaData, columns: list[str]) -> int:
 def _joined_nodes(node: NodeTable, table: ibis.Table, columns: Columns, numbered: Numbered) -> ibis.Table:
     """Return the rows of a table with their IDs, one for each key, whatever the order of the rows."""
     names = columns.spec.used
-    rows = table.select(row_key=key_of(table, node.key, numbered.as_text), **{n: table[n] for n in names})
+    values = {f"value_{i}": table[name] for i, name in enumerate(names)}
+    rows = table.select(row_key=key_of(table, node.key, numbered.as_text), **values)
     if not numbered.unique:
-        order = [rows[name] for name in names]
+        order = in_order([rows[name] for name in values])
         place = ibis.row_number().over(group_by=rows.row_key, order_by=order)
         rows = rows.mutate(row_place=place)
         rows = rows.filter(rows.row_place == 0)
     keys = numbered.table
     joined = rows.inner_join(keys, rows.row_key == keys.key)
-    key = {KEY: keys.key} if columns.needs_key else {}
-    return joined.select(**{ORIG_ID: keys[ORIG_ID]}, **key, **{name: rows[name] for name in names})
+    used = {name: rows[value] for name, value in zip(names, values, strict=True)}
+    return joined.select(**_own_columns(keys, columns), **used)
+
+
+def _own_columns(keys: ibis.Table, columns: Columns) -> dict[str, Any]:
+    """Return the columns beside those of a table: the IDs of the rows, and their keys if they are needed."""
+    key = {ROW_KEY: keys.key} if columns.needs_key else {}
+    return {ROW_ID: keys[ORIG_ID], **key}
+
+
+def in_order(values: Sequence[Any]) -> list[Any]:
+    """Return what rows are sorted by, so that the order does not depend on how they come.
+
+    Zeros of both signs are equal for engines, and have other bytes.
+    """
+    return [*values, *(one for value in values if (one := _signs(value)) is not None)]
+
+
+def _signs(value: Any) -> Any:
+    """Return what tells values apart that are equal for engines; None if there are no such values."""
+    kind = value.type()
+    if kind.is_floating():
+        return ibis.ifelse(value == 0, value.cast("string"), ibis.null("string"))
+    if kind.is_array() and kind.value_type.is_floating():
+        return ibis.ifelse(value.contains(0.0), value.cast("array<string>"), ibis.null("array<string>"))
+    return None

@@ -20,11 +20,10 @@ import pyarrow.parquet as pq
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB
 from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.stages.ingest.patterns import folder_of, is_pattern, matches
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.local_store import LocalStore
 
 OpenRoot = Callable[[str], Store]
-GLOB = r"[*?\[]"
 ROWS = 1 << 13  # in memory as Python's values
 WORDS = {  # of DuckDB, Arrow and SQLite for types, in those of graph.yaml
     **dict.fromkeys(("VARCHAR", "string"), "text"),
@@ -88,11 +87,12 @@ class Place:
         """Return the place of a path or pattern."""
         if "://" not in path and not path.startswith("/"):
             plain = posixpath.normpath(path) + ("/" if path.endswith("/") else "")
-            if not plain.startswith(".."):
-                return cls(spec, source, source, "" if plain in (".", "./") else plain, where)
-            path = posixpath.normpath(f"{source.uri}/{path}") if isinstance(source, LocalStore) else path
-        fixed = re.split(GLOB, path)[0]
-        root = fixed[: fixed.rfind("/")] if "/" in fixed else "."
+            above = re.match(r"(\.\.(/|$))*", plain)
+            levels = above[0].count("..") if above else 0
+            store = open_root(source.above(levels).uri) if levels else source
+            plain = plain[above.end() :] if above else plain
+            return cls(spec, source, store, "" if plain in (".", "./") else plain, where)
+        root = folder_of(path).removesuffix("/")
         if root.endswith(":/"):  # s3://bucket
             return cls(spec, source, open_root(path), "", where)
         return cls(spec, source, open_root(root or "/"), path[len(root) + 1 :], where)
@@ -100,13 +100,13 @@ class Place:
     @cached_property
     def file(self) -> StoredObject | None:
         """The object that the path names; None if it names a folder or is a pattern."""
-        plain = self.pattern and not self.pattern.endswith("/") and not re.search(GLOB, self.pattern)
+        plain = self.pattern and not self.pattern.endswith("/") and not is_pattern(self.pattern)
         return self.store.stat(self.pattern) if plain else None
 
     @cached_property
     def folder(self) -> str | None:
         """The folder that the path names: ``""`` or a key that ends with ``/``; None otherwise."""
-        if self.spec.connection or re.search(GLOB, self.pattern) or self.file is not None:
+        if self.spec.connection or is_pattern(self.pattern) or self.file is not None:
             return None
         return f"{self.pattern.rstrip('/')}/" if self.pattern else ""
 
@@ -121,14 +121,13 @@ class Place:
         if self.file is not None:
             return [self.found(self.file)]
         pattern = self.pattern if self.folder is None else f"{self.folder}**"
-        prefix = re.split(GLOB, pattern)[0]
-        prefix = prefix[: prefix.rfind("/") + 1]
-        matches = re.compile(_regular_expression(pattern)).fullmatch
-        return [
-            self.found(entry)
+        prefix = folder_of(pattern)
+        entries = {
+            entry.key: entry
             for entry in self.store.list(prefix)
-            if matches(entry.key) and not re.search(r"(^|/)[._]", entry.key.removeprefix(prefix))
-        ]
+            if not re.search(r"(^|/)[._]", entry.key.removeprefix(prefix))
+        }
+        return [self.found(entries[key]) for key in matches(pattern, entries, self.where)]
 
     def found(self, entry: StoredObject) -> FoundFile:
         """Return an object below the root as a file, with columns from the names of its folders."""
@@ -136,13 +135,6 @@ class Place:
         parts = [part.partition("=") for part in entry.key.split("/")[:-1]]
         folders = {name: value for name, equals, value in parts if equals and name}
         return FoundFile(self.store, entry, name, folders)
-
-
-def _regular_expression(pattern: str) -> str:
-    """Return the regular expression of a pattern: ``*`` stays in a folder, ``**`` goes through folders."""
-    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]]+\])", pattern)
-    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(known.get(p) or (p if p.startswith("[") else re.escape(p)) for p in parts if p)
 
 
 @dataclass
@@ -202,6 +194,13 @@ class TableSource(ABC):
     def columns(self, file: FoundFile) -> list[str]:
         """Return the names of the columns of a file."""
 
+    def names(self, file: FoundFile) -> list[str]:
+        """Return `columns` as they are written in the file, also those of which the library changes the name.
+
+        A name is there twice if two columns have it, or if the reader takes one for the other.
+        """
+        return self.columns(file)
+
     @abstractmethod
     def read(self, file: FoundFile, columns: Sequence[str]) -> Path | str:
         """Return a Parquet file with some columns of a file, or an expression of DuckDB that reads them."""
@@ -248,6 +247,20 @@ class QuerySource(TableSource):
     @cached_property
     def _result(self) -> Path:
         return self.write_result(self.files[0])
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Reject a query whose result has a column twice.
+
+        Raises:
+            InvalidInputError: It has.
+        """
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidInputError(
+                f"{self.where}: {self.spec.name} returns the column {twice!r} twice",
+                expected="columns with names of their own",
+                remedy="Give one of them another name in the query, with AS.",
+            )
 
     @abstractmethod
     def write_result(self, file: FoundFile) -> Path:

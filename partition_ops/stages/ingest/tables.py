@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of, some_of
-from partition_ops.stages.ingest.engines import TYPES, DuckDB, literal, parquet, plain_type, quoted
+from partition_ops.stages.ingest.engines import RESERVED, TYPES, DuckDB, literal, parquet, plain_type, quoted
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
-from partition_ops.stages.ingest.table_source import FoundFile, OpenRoot, Place, TableSource
+from partition_ops.stages.ingest.table_source import ROWS, FoundFile, OpenRoot, Place, TableSource
 from partition_ops.storage import Store
 
 
@@ -180,6 +180,7 @@ def open_table(
             )
         of_folders = {name: kind for name, kind in found.files[0].types.items() if name in columns}
         source.used, source.types = columns, {**of_folders, **spec.types}
+        _check_names(source)
         have = [_columns_of(source, file) for file in found.files]
         paths = [_parquet_file(source, index, names) for index, names in enumerate(have)]
     schemas = [pq.read_schema(path) for path in paths]
@@ -215,7 +216,7 @@ def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
     Raises:
         InvalidInputError: A column is neither in the file nor in the names of its folders.
     """
-    names = source.columns(file)
+    names = source.names(file)
     have = [*names, *file.folders]
     missing = [name for name in source.used if name not in have]
     if missing:
@@ -226,7 +227,38 @@ def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
             found=f"the columns {some_of([repr(name) for name in have], 20)}",
             remedy=f"Did you mean {near[0]!r}?" if near else "Correct the column in graph.yaml.",
         )
+    twice = next((name for name in source.used if names.count(name) > 1), None)
+    if twice is not None:
+        alike = [name for name in dict.fromkeys(names) if name.lower() == twice.lower()]
+        raise _indistinct(source, f"{source.about}{file.name}", alike * 2 if len(alike) < 2 else alike)
     return [name for name in source.used if name in names]
+
+
+def _check_names(source: TableSource) -> None:
+    """Reject columns that engines cannot tell apart, or that they have themselves.
+
+    Raises:
+        InvalidInputError: There are such columns.
+    """
+    for name in source.used:
+        alike = [other for other in source.used if other.lower() == name.lower()]
+        if len(alike) > 1:
+            raise _indistinct(source, f"{source.about}{source.spec.name}", alike)
+        if name.lower() in RESERVED:
+            raise InvalidInputError(
+                f"{source.about}the column {name!r} of {source.spec.name} cannot be used",
+                found="a name that engines give to a column of their own",
+                remedy="Rename the column, or give it another name in a query.",
+            )
+
+
+def _indistinct(source: TableSource, where: str, names: Sequence[str]) -> InvalidInputError:
+    return InvalidInputError(
+        f"{where}: columns cannot be told apart",
+        found=" and ".join(map(repr, names)),
+        expected="names that differ in more than upper and lower case",
+        remedy="Rename one of the columns, or give it another name in a query.",
+    )
 
 
 def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
@@ -234,6 +266,7 @@ def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
     file = source.files[index]
     read = source.read(file, have)
     if isinstance(read, Path):
+        read = _without_twins(source, read, have)
         if not source.types and len(have) == len(source.used):
             return read
         read = parquet([read])
@@ -251,6 +284,18 @@ def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
         f"COPY (SELECT {', '.join(columns)} FROM {read}) TO {literal(str(path))} (FORMAT parquet)"
     )
     return path
+
+
+def _without_twins(source: TableSource, path: Path, columns: Sequence[str]) -> Path:
+    """Return a Parquet file with some columns of another one, if engines could take others for them.
+
+    Engines compare names without regard to case, and add columns of their own.
+    """
+    with pq.ParquetFile(path, memory_map=True) as file:
+        names = [name.lower() for name in file.schema_arrow.names]
+        if len({*names}) == len(names) and RESERVED.isdisjoint(names):
+            return path
+        return source.write_parquet(file.schema_arrow, file.iter_batches(ROWS, columns=[*columns]), columns)
 
 
 def _one_schema(source: TableSource, schemas: Sequence[pa.Schema]) -> pa.Schema:

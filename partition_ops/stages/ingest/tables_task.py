@@ -20,10 +20,17 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import remove_ingested
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
 from partition_ops.artifacts.write_access import check_places, check_separate
-from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, open_all
+from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter, open_all
 from partition_ops.chunked.metadata import METADATA, check_graph_name
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
-from partition_ops.stages.ingest.engines import ENGINES, DuckDB, TableEngine, share_memory
+from partition_ops.stages.ingest.engines import (
+    ENGINES,
+    ROW_ID,
+    ROW_KEY,
+    DuckDB,
+    TableEngine,
+    share_memory,
+)
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
 from partition_ops.stages.ingest.findings import Findings
 from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
@@ -203,7 +210,7 @@ class _Ingestion:
         self._write_keys(node.name, numbered)
         if columns is not None and node.used and not self.findings.failed:
             rows = self.rows.of_nodes(node, self.tables[node.name], columns, numbered)
-            names = [ORIG_ID, *([KEY] if columns.needs_key else []), *node.used]
+            names = [ROW_ID, *([ROW_KEY] if columns.needs_key else []), *node.used]
             schema = self._schema(names, columns.source, numbered.as_text)
             folder = self.scratch / f"nodes{index}"
             buckets = fill_buckets(rows, schema, folder, numbered.count, self.memory.block)
@@ -231,7 +238,7 @@ class _Ingestion:
         columns = Columns(edge, self.sources[name], self._fitted("edge_types", name))
         src, dst = numbered[kind.src], numbered[kind.dst]
         rows = self.rows.of_edges(edge, self.tables[name], columns, src, dst)
-        schema = self._schema([ORIG_ID, *edge.used], columns.source, False)
+        schema = self._schema([ROW_ID, *edge.used], columns.source, False)
         edges = self.writer.edge_file(kind)
         lost = 0
 
@@ -248,7 +255,7 @@ class _Ingestion:
                 if edge.used:
                     ids = pa.array(np.arange(begin, begin + len(known)))
                     table = known.select([c for c in known.column_names if c not in (SRC, DST)])
-                    table = table.rename_columns(edge.used).add_column(0, ORIG_ID, ids)
+                    table = table.rename_columns(edge.used).add_column(0, ROW_ID, ids)
                     yield from table.to_batches()
 
         with open_all([edges]):
@@ -277,7 +284,7 @@ class _Ingestion:
         ColumnWriter(columns, buckets, self.writer, block, self.findings, numbered).write()
 
     def _schema(self, names: list[str], source: ParquetTable, as_text: bool) -> pa.Schema:
-        own = {ORIG_ID: pa.int64(), KEY: pa.string() if as_text else pa.int64()}
+        own = {ROW_ID: pa.int64(), ROW_KEY: pa.string() if as_text else pa.int64()}
         return pa.schema([(n, own[n] if n in own else source.schema.field(n).type) for n in names])
 
     def _fitted(self, kind: str, name: str) -> dict[str, Any]:

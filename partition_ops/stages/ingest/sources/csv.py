@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
 from abc import abstractmethod
 from codecs import getincrementaldecoder
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from io import BufferedReader
+from typing import Any
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.ingest.engines import TYPES, literal, quoted
+from partition_ops.stages.ingest.engines import TYPES, literal, path_literal, quoted
 from partition_ops.stages.ingest.table_source import FoundFile, TableSource
 
 SHOWN_VALUES = 3
@@ -31,6 +34,25 @@ class TextSource(TableSource):
 
     def columns(self, file: FoundFile) -> list[str]:
         return list(self._described[file.name])
+
+    def names(self, file: FoundFile) -> list[str]:
+        """Return the columns; DuckDB has added a number to names that differ in case only from others."""
+        names = self.columns(file)
+        known = {name.lower() for name in names}
+        numbered = (re.fullmatch(r"(.*)_\d+", name.lower()) for name in names)
+        if not any(one and one[1] in known for one in numbered):
+            return names
+        written = self.written_names(file)
+        several = Counter(name.lower() for name in written)
+        twice = [name for name in written if several[name.lower()] > 1]
+        if not twice:
+            return names
+        lost = {name for name in names if name not in written or re.sub(r"(_\d+)+$", "", name) in twice}
+        return [*(name for name in names if name not in lost), *twice, *twice, *lost, *lost]
+
+    @abstractmethod
+    def written_names(self, file: FoundFile) -> list[str]:
+        """Return the names of the columns as they are in the file."""
 
     def read(self, file: FoundFile, columns: Sequence[str]) -> str:
         return self.reader(file, {**self._described[file.name], **self._types})
@@ -107,6 +129,14 @@ class CSVSource(TextSource):
     def check(self, file: FoundFile) -> None:
         self._header(file)
 
+    def written_names(self, file: FoundFile) -> list[str]:
+        return [name.strip() for name in self._header_names(file)]
+
+    def _header_names(self, file: FoundFile) -> list[str]:
+        quote = self.spec.quote
+        quoting: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+        return next(csv.reader([self._header(file)], delimiter=self._delimiter(file), **quoting))
+
     def reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
         return self._reader(file, f", types = {struct(types)}" if types else "")
 
@@ -118,7 +148,7 @@ class CSVSource(TextSource):
         quote = literal(self.spec.quote)
         dialect = f"delim = {literal(self._delimiter(file))}, quote = {quote}, escape = {quote}"
         always = "header = true, skip = 0, hive_partitioning = false"
-        return f"read_csv({literal(str(file.path))}, {always}, {dialect}{compression(file)}{more})"
+        return f"read_csv({path_literal(file.path)}, {always}, {dialect}{compression(file)}{more})"
 
     def _header(self, file: FoundFile) -> str:
         """Return the first line.
@@ -165,9 +195,7 @@ class CSVSource(TextSource):
         return error
 
     def _broken_line(self, file: FoundFile) -> Exception | None:
-        quote = self.spec.quote
-        quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-        names = next(csv.reader([self._header(file)], delimiter=self._delimiter(file), **quoting))
+        names = self._header_names(file)
         columns = ", ".join(f"'{place}': 'VARCHAR'" for place, _ in enumerate(names))
         known = f", auto_detect = false, columns = {{{columns}}}"
         try:

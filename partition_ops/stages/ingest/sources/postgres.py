@@ -75,6 +75,7 @@ class PostgresSource(QuerySource):
                 with connection.cursor(name="partition_ops") as cursor:
                     cursor.execute(self.sql)
                     columns = cursor.description or ()
+                    self.check_names([one.name for one in columns])
                     return self.write_rows(
                         cursor, pa.schema([(one.name, self._type(one)) for one in columns])
                     )

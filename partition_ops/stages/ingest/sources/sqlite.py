@@ -40,7 +40,8 @@ class SQLiteSource(QuerySource):
                     lambda action, *_: sqlite3.SQLITE_OK if action in ALLOWED else sqlite3.SQLITE_DENY
                 )
                 cursor = connection.execute(self.sql)
-                names = [column[0] for column in cursor.description]
+                names = [column[0] for column in cursor.description or ()]
+                self.check_names(names)
                 return self.write_rows(cursor, pa.schema([(n, self._type(connection, n)) for n in names]))
         except sqlite3.Error as error:
             raise self.fails(str(error)) from error

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.chunked import graph_writer
-from partition_ops.chunked.graph_writer import ORIG_ID, GraphWriter
+from partition_ops.chunked.graph_writer import GraphWriter
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.stages.ingest import engines, numbered_rows
 from partition_ops.stages.ingest.buckets import fill_buckets
-from partition_ops.stages.ingest.engines import LEAST_MEMORY, DuckDB, MemoryShares, share_memory
+from partition_ops.stages.ingest.engines import LEAST_MEMORY, ROW_ID, DuckDB, MemoryShares, share_memory
 from partition_ops.storage import open_store
 from tests.tables import contents, ingest, write_shop
 
@@ -62,7 +62,7 @@ def test_memory_that_runs_out_is_no_traceback(tmp_path: Path, streamed: bool) ->
 def test_buckets_are_as_small_as_their_rows_are_wide(tmp_path: Path) -> None:
     ids = np.random.default_rng(0).permutation(5000)
     texts = [f"{i:0100d}" for i in ids]
-    schema = pa.schema([(ORIG_ID, pa.int64()), ("text", pa.string())])
+    schema = pa.schema([(ROW_ID, pa.int64()), ("text", pa.string())])
     batches = pa.table([ids, texts], schema=schema).to_batches(max_chunksize=300)
     buckets = fill_buckets(iter(batches), schema, tmp_path / "buckets", 5001, 50_000)
     assert max(one.path.stat().st_size for one in buckets.ranges) <= 50_000
