@@ -66,6 +66,7 @@ from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
+from partition_ops.traffic.options import BatchOptions, SamplingOptions
 
 URIS = {  # defaults of the form from the environment
     name: value
@@ -144,8 +145,12 @@ with DAG(
         scatter >> gather >> WritePartitionConfigOperator(task_id="config", **OPTIONS) >> remove_scratch
 
     idmap = ExportIdMapsOperator(task_id="idmap", **templates(IdMapConfig), **pod("idmap"))
-    probe = ProbePartitionsOperator(task_id="probe", enabled="{{ params.probe }}", **pod("probe"))
-    quality = ReportQualityOperator(task_id="quality", trigger_rule="none_failed", **pod("quality"))
+    probe = ProbePartitionsOperator(
+        task_id="probe", enabled="{{ params.probe }}", **templates(BatchOptions), **pod("probe")
+    )
+    quality = ReportQualityOperator(
+        task_id="quality", trigger_rule="none_failed", **templates(SamplingOptions), **pod("quality")
+    )
     gate = QualityGateOperator(task_id="gate", **templates(Gate, Approval))
     publish = PublishRunOperator(task_id="publish", trigger_rule="none_failed")
     retain = RetainRunsOperator(task_id="retain", **templates(Retention))

@@ -30,6 +30,7 @@ from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.quality.options import EarlierReport
 from partition_ops.stages.validate.checks import docs_table
 from partition_ops.stages.validate.options import ExpectationSuites
+from partition_ops.traffic.options import SamplingOptions
 from partition_ops.verification.verification_report import all_checks
 
 DOCS = Path(__file__).parent
@@ -64,7 +65,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "options-convert": partial(options_table, ForeignAssignment),
     "options-idmap-export": partial(options_table, IdMapConfig, form=True),
     "options-idmap-restore": partial(options_table, RemapConfig, OwnIds),
-    "options-quality": partial(options_table, EarlierReport),
+    "options-quality": partial(options_table, SamplingOptions, EarlierReport),
     "options-probe": partial(options_table, ProbeConfig),
     "options-retain": partial(options_table, RetentionConfig),
     "options-pm-dglpart": partial(options_table, ProgramOptions),

@@ -26,7 +26,17 @@ def summary(report: Mapping[str, Any]) -> dict[str, Any]:
         "replication_factor": report["replication_factor"],
         "mode": migration["mode"] if migration else "full",
         "moved": round(moved / old, 6) if old else None,
+        **slowest_trainer(report),
     }
+
+
+def slowest_trainer(report: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the expected remote rows a batch of the slowest trainer, and their ratio to the mean.
+
+    They are None if the report has no figures of training, or there are no train nodes.
+    """
+    slowest = report.get("training", {}).get("slowest") or {}
+    return {"slowest_rows": slowest.get("remote_rows_per_batch"), "slowest_ratio": slowest.get("ratio")}
 
 
 def seconds_by_stage(destination: Store) -> dict[str, float]:

@@ -49,6 +49,8 @@ def quality_lines(report: dict[str, Any]) -> list[str]:
         "",
         f"edge cut            {cut['fraction']:.2%} ({cut['edges']:,} of {report['num_edges']:,} edges)",
         f"replication factor  {report['replication_factor']:.3f}",
+        *_fullest_lines(report.get("balance", {}).get("fullest")),
+        *_training_lines(report.get("training")),
         *(f"note                {note}" for note in report.get("notes", ())),
         *_whole_node_lines(report.get("balance", {}).get("node_types", {})),
         *_migration_lines(report.get("migration")),
@@ -64,6 +66,28 @@ def _whole_node_lines(balance: dict[str, Any]) -> list[str]:
         for name, entry in balance.items()
         if "whole_nodes" in entry
     ]
+
+
+def _fullest_lines(fullest: dict[str, Any] | None) -> list[str]:
+    """Return the fullest partition in nodes, edges and bytes, over the mean."""
+    if fullest is None:  # as in reports of version 0.2.0
+        return []
+    shown = ", ".join(f"{kind} {one['ratio']:.3f}" for kind, one in fullest.items())
+    return [f"fullest partition   {shown} times the mean"]
+
+
+def _training_lines(training: dict[str, Any] | None) -> list[str]:
+    """Return what the slowest trainer is expected to fetch from other partitions."""
+    if training is None:
+        return []
+    if "left_out" in training:
+        return [f"remote rows         unknown: {training['left_out']}"]
+    slowest = training["slowest"]
+    if slowest is None:
+        return ["remote rows         unknown: there are no train nodes"]
+    fetched = f"{slowest['remote_rows_per_batch']:,.0f} a batch"
+    size = f"{slowest['remote_bytes_per_batch'] / 2**20:.2f} MiB"
+    return [f"remote rows         {fetched} ({size}), slowest trainer; {slowest['ratio']:.3f} times the mean"]
 
 
 def _probe_lines(probe: dict[str, Any] | None) -> list[str]:

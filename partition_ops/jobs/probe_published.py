@@ -6,6 +6,7 @@ from pathlib import Path
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.probe.probe import Probed, probe_partitions, probe_task
 from partition_ops.stages.publish.publish import expected_manifest
@@ -50,6 +51,7 @@ def probe_published(
     if report:
         options = config.options() | {"graph_name": manifest["options"][layout.CONFIG_TASK]["graph_name"]}
         probe_task(output, probed.document["num_parts"], options, lambda: probed).run()
-        renew_report(QualityConfig(**manifest["options"]["quality"]), name, output)
+        reported = parse_settings(QualityConfig, manifest["options"]["quality"])
+        renew_report(build(QualityConfig, reported), name, output)
         output.write_json(layout.MANIFEST, expected_manifest(name, uri, output))
     return probed

@@ -15,7 +15,7 @@ from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
 from partition_ops.artifacts.stage import Stage, other_stages
-from partition_ops.artifacts.tasks import StageResult, Task
+from partition_ops.artifacts.tasks import StageResult, Task, changed_option
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
@@ -31,12 +31,14 @@ from partition_ops.stages.publish.gate import no_old_nodes
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import PublishTask
 from partition_ops.stages.quality.history import earlier_entries
+from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
 from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.traffic.train_nodes import check_train_nodes
 
 if TYPE_CHECKING:
     from partition_ops.stages.ingest.memory_graph import MemoryGraph
@@ -178,6 +180,7 @@ def check_before(config: RunConfig, source: Store, destination: Store) -> None:
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
     check_options(config.partition, metadata, source)
+    check_train_nodes(source, metadata, config.sampling.train_nodes or ())
     output_formats(config.formats, config.num_hops)
     if not config.ignore_estimate:
         check_job(config, source, destination)
@@ -234,7 +237,8 @@ class _Job:
         """Run the stages; those that do not follow each other run side by side, as in the DAG.
 
         If the run is published with these options, a stage whose scratch is gone is left out, and those after
-        it unless one of them is optional. ID maps that were exported with other options since are kept then.
+        it unless one of them is optional, or the report was made with other options. ID maps that were
+        exported with other options since are kept then.
         """
         *stages, last = self.config.stages()
         published = False
@@ -243,6 +247,7 @@ class _Job:
             if first.has_scratch:
                 published = self._is_published()
                 optional = any(stage.optional for stage in stages[stages.index(first) :])
+                optional = optional or (published and self._reports_otherwise())
             if not published or (optional and not first.has_scratch):
                 self._run(group)
         for stage in other_stages():
@@ -259,6 +264,11 @@ class _Job:
                 logger.info("%s: to be done, because %s", task.name, status.reason)
                 return False
         return True
+
+    def _reports_otherwise(self) -> bool:
+        """Return whether the report was made with other options."""
+        report = Task.recorded(self.destination, "quality")
+        return changed_option(report.options, self.config.of(QualityConfig).options()) is not None
 
     def _forget_stale(self, stage: Stage) -> None:
         """Forget a stage of an earlier call that is not part of this job, if its results no longer fit."""

@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ from partition_ops.traffic.loops import (
     weigh_edges,
     write_messages,
 )
-from partition_ops.traffic.sampled_edges import SampledEdges
+from partition_ops.traffic.sampled_edges import SampledEdges, zeros
 
 Parts = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
@@ -124,10 +125,12 @@ class TrafficModel:
         node_ranges: Consecutive ranges of homogeneous IDs, and the type of the nodes in each, for figures by
             type: of the input a range for each type, of new IDs one for each type of each partition. If it is
             left out, all nodes are of one type.
+        folder: Folder for the large arrays, which are then mapped files; only one call may use it at a time.
 
-    Peak memory of each method: 16 bytes a node for each layer but the last, and 32 bytes a group; 64 KiB for
-    each core with 1,024 partitions. Time: a pass over the edges for each layer and each four partitions, with
-    twice as many if the trainers have up to 16 batches. The results do not depend on the number of cores.
+    Peak memory of each method: 16 bytes a node for each layer but the last, and 32 bytes a group, which are
+    files if there is a folder; 64 KiB for each core with 1,024 partitions. Time: a pass over the edges for
+    each layer and each four partitions, with twice as many if the trainers have up to 16 batches. The results
+    do not depend on the number of cores.
     """
 
     def __init__(
@@ -137,8 +140,10 @@ class TrafficModel:
         sampling: Sampling,
         *,
         node_ranges: Sequence[tuple[int, int, int]] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.edges = edges
+        self._folder = folder
         self.train = train
         self.sampling = sampling
         self._ranges = list(node_ranges or [(0, edges.num_nodes, 0)])
@@ -253,11 +258,11 @@ class TrafficModel:
         """Return what `write_messages` writes for the last layer, with the expected samples if wanted."""
         edges, layers = self.edges, len(self._fanouts)
         groups = edges.group_nodes, edges.group_sizes
-        entered = np.zeros((layers - 1, edges.num_nodes, WIDTH), np.float32)
-        messages = np.empty((edges.num_groups, WIDTH), np.float32)
+        entered = zeros(self._folder, "entered", (layers - 1, edges.num_nodes, WIDTH), np.float32)
+        messages = zeros(self._folder, "messages", (edges.num_groups, WIDTH), np.float32)
         for layer in range(1, layers + 1):
             if layer == layers and sampled:
-                messages = np.empty((edges.num_groups, 2 * WIDTH), np.float32)
+                messages = zeros(self._folder, "last", (edges.num_groups, 2 * WIDTH), np.float32)
             send = partial(write_messages, *groups, batches, entered, layer, messages)
             _in_ranges(lambda *piece, send=send: send(np.empty((2, layers)), *piece), edges.num_groups)
             if layer < layers:

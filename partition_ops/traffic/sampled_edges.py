@@ -76,11 +76,11 @@ class EdgeCollector:
         destinations: By edge type ID, the homogeneous ID of the first node of the type of its destinations,
             and the number of nodes of that type.
         num_edges: Number of positions of edges.
-        folder: Folder for the arrays with an entry for each edge, which are then mapped files.
+        folder: Folder for the arrays, which are then mapped files.
 
     Peak memory: 24 bytes a node, 12 bytes for each node of the destinations of every edge type, and 12 bytes
-    an edge (up to twice that beyond 2**31 nodes or groups), which are files if there is a folder. The result
-    keeps a third of the bytes an edge.
+    an edge (up to twice that beyond 2**31 nodes or groups), which are files if there is a folder; 28 bytes a
+    group. The result keeps 8 bytes a node, 12 a group, and a third of the bytes an edge.
     """
 
     def __init__(
@@ -115,15 +115,18 @@ class EdgeCollector:
 
     def finish(self) -> SampledEdges:
         """Return the edges."""
-        first = np.zeros(self._num_nodes + 1, np.int64)
-        sizes = np.zeros(int(self._offsets[-1]), np.int64)
+        first = zeros(self._folder, "first", (self._num_nodes + 1,), np.int64)
+        sizes = zeros(self._folder, "sizes", (int(self._offsets[-1]),), np.int64)
         sums = [(self._src, first[1:]), (self._dense, sizes)]
         deque(map_in_threads(lambda pair: _count(self._src, *pair), sums), maxlen=0)
         np.cumsum(first, out=first)
         kept = np.flatnonzero(sizes)
-        numbers = np.cumsum(sizes > 0, dtype=self._group)
+        numbers = _array(self._folder, "numbers", len(sizes), self._group)
+        np.cumsum(sizes > 0, out=numbers)
         numbers -= 1
-        groups, places = _array(self._folder, "groups", int(first[-1]), self._group), first[:-1].copy()
+        groups = _array(self._folder, "groups", int(first[-1]), self._group)
+        places = _array(self._folder, "places", self._num_nodes, np.dtype(np.int64))
+        places[:] = first[:-1]
         # each thread reads all edges, and places those of its sources
         bounds = np.linspace(0, self._num_nodes, min(cores(), MOST_READERS) + 1).astype(np.int64)
         place = partial(_place, self._src, self._dense, numbers, places, groups)
@@ -164,6 +167,7 @@ def read_sampled_edges(
     metadata: GraphMetadata,
     dropped: Mapping[int, Ids] | None = None,
     *,
+    parts: Ids | None = None,
     folder: Path | None = None,
 ) -> SampledEdges:
     """Read the edges of an input graph, which are in the order of their homogeneous IDs for each source.
@@ -172,6 +176,8 @@ def read_sampled_edges(
         source: The graph's root.
         metadata: Its metadata.
         dropped: By edge type ID, ascending type-wise IDs of edges that training does not have.
+        parts: (nodes,) partition of each node by homogeneous ID, to leave out edges between two partitions,
+            which trainers cannot sample without a halo.
         folder: Folder for mapped files; see `EdgeCollector`.
 
     Raises:
@@ -194,7 +200,11 @@ def read_sampled_edges(
         src, dst = (offsets[end] for end in ends[type_id])
         for block in reader.blocks(chunk):
             position = block.edge_ids + metadata.edge_offsets[type_id]
-            collector.add(position, type_id, block.src + src, block.dst + dst)
+            begins, ends_at = block.src + src, block.dst + dst
+            if parts is not None:
+                inside = parts[begins] == parts[ends_at]
+                position, begins, ends_at = position[inside], begins[inside], ends_at[inside]
+            collector.add(position, type_id, begins, ends_at)
 
     deque(map_in_threads(add, reader.chunks()), maxlen=0)
     return collector.finish()
@@ -204,6 +214,13 @@ def _array(folder: Path | None, name: str, length: int, dtype: np.dtype[Any]) ->
     if folder is None or length == 0:
         return np.empty(length, dtype)
     return np.memmap(folder / name, dtype, mode="w+", shape=(length,))
+
+
+def zeros(folder: Path | None, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Ids:
+    """Return an array of zeros, in memory or in a file of a folder, which is mapped."""
+    if folder is None or 0 in shape:
+        return np.zeros(shape, dtype)
+    return np.memmap(folder / name, dtype, mode="w+", shape=shape)
 
 
 @compiled

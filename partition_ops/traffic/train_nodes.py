@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +89,26 @@ def _in_order(metadata: GraphMetadata, named: list[TrainType]) -> list[TrainType
     return [by_type[node_type] for node_type in metadata.node_types if node_type in by_type]
 
 
+def check_train_nodes(source: Store, metadata: GraphMetadata, wanted: Sequence[str]) -> None:
+    """Check the names of train nodes before any work; only headers of files are read.
+
+    Args:
+        source: The graph's root.
+        metadata: Its metadata.
+        wanted: As for `train_types`.
+
+    Raises:
+        UsageError: As of `train_types`, or a mask is not one number a node.
+        InvalidInputError: A mask cannot be read.
+    """
+    types = train_types(metadata, wanted) if wanted else []
+    readers = feature_readers(source, metadata) if any(one.mask for one in types) else {}
+    for one in types:
+        header = readers[f"{one.node_type}/{one.mask}"].header() if one.mask else None
+        if header is not None:
+            _check_shape(f"{one.node_type}/{one.mask}", *header)
+
+
 def read_train_nodes(source: Store, metadata: GraphMetadata, types: Sequence[TrainType]) -> Mask:
     """Return (nodes,) bool by homogeneous ID of the input: whether each node is a train node.
 
@@ -116,15 +137,18 @@ def read_train_nodes(source: Store, metadata: GraphMetadata, types: Sequence[Tra
 
 
 def _read_mask(reader: FeatureReader, key: str, mask: Mask) -> None:
-    shape = reader.layout.shape
-    if math.prod(shape) != 1:
-        raise UsageError(
-            f"The feature {key!r} is not a mask",
-            found=f"{reader.layout.dtype} rows of shape {shape}",
-            expected="one boolean or number a node",
-        )
+    _check_shape(key, reader.layout.dtype, reader.layout.shape)
     ranges = (np.arange(at, min(at + BLOCK, len(mask))) for at in range(0, len(mask), BLOCK))
     at = 0
     for values in reader.stream(ranges):
         mask[at : at + len(values)] = values.reshape(len(values)) != 0
         at += len(values)
+
+
+def _check_shape(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    if math.prod(shape) != 1:
+        raise UsageError(
+            f"The feature {key!r} is not a mask",
+            found=f"{dtype} rows of shape {shape}",
+            expected="one boolean or number a node",
+        )

@@ -20,6 +20,7 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
+from partition_ops.traffic.options import SamplingOptions
 
 RUN_NAME = re.compile(r"^(?!\.\.?$)[^/]+$")  # a folder below runs/
 
@@ -169,7 +170,8 @@ def planned_templates() -> dict[str, Any]:
 
     They do not include how MPI is started: the worker that validates need not have it.
     """
-    planned = {one.name for one in (*own_options(PartitionConfig), *own_options(ConvertConfig))} | {"probe"}
+    classes = PartitionConfig, ConvertConfig, SamplingOptions
+    planned = {one.name for cls in classes for one in own_options(cls)} | {"probe"}
     return {name: template for name, template in templates(RunConfig).items() if name in planned}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from partition_ops.options.declare import StageConfig, option, option_group
+from partition_ops.options.declare import StageConfig, option, option_group, own_options
 from partition_ops.traffic.options import BatchOptions
 
 
@@ -48,5 +48,6 @@ class ProbeConfig(StageConfig):
 
     def options(self) -> dict[str, Any]:
         """Return the options as JSON; those of the group are among the others."""
-        options = asdict(self)
-        return {**options.pop("sampling"), **options}
+        options, own = asdict(self), [one.name for one in own_options(BatchOptions)]
+        sampling = options.pop("sampling")
+        return {**{name: sampling[name] for name in own}, **options}

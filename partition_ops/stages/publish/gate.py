@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_document
+from partition_ops.artifacts.run_figures import slowest_trainer
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.errors import QualityGateError, UsageError
 from partition_ops.stages.publish.options import Gate
@@ -33,14 +36,20 @@ def check_gate(gate: Gate, destination: Store) -> list[Breach]:
 
     Raises:
         InvalidInputError: The stage ``quality`` has not been done, or a report is broken.
+        UsageError: The gate limits what trainers fetch, but the report does not have it.
     """
     report = read_document(destination, layout.QUALITY_REPORT, "quality_report")
+    if gate.max_remote_rows is not None or gate.max_slowest is not None:
+        _check_training(report)
+    trainer = slowest_trainer(report)
     measured = {
         "edge cut": (report["edge_cut"]["fraction"], gate.max_edge_cut),
         **{
             f"imbalance of {name}": (entry["imbalance"], gate.max_imbalance)
             for name, entry in report["node_types"].items()
         },
+        "remote rows a batch of the slowest trainer": (trainer["slowest_rows"], gate.max_remote_rows),
+        "slowest trainer over the mean": (trainer["slowest_ratio"], gate.max_slowest),
         "share of old nodes moved": (moved_share(destination), gate.max_moved),
     }
     return [
@@ -48,6 +57,21 @@ def check_gate(gate: Gate, destination: Store) -> list[Breach]:
         for what, (found, allowed) in measured.items()
         if found is not None and allowed is not None and found > allowed
     ]
+
+
+def _check_training(report: Mapping[str, Any]) -> None:
+    """Check that a report has figures of training, or that there are no train nodes.
+
+    Raises:
+        UsageError: It does not.
+    """
+    training = report.get("training", {"left_out": "another version of this package wrote the report"})
+    if "left_out" in training:
+        raise UsageError(
+            "--max-remote-rows and --max-slowest limit figures that the quality report does not have",
+            found=training["left_out"],
+            remedy="Omit them, or sample fewer layers with --fanout.",
+        )
 
 
 def enforce_gate(gate: Gate, destination: Store) -> None:

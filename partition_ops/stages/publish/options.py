@@ -32,6 +32,26 @@ class Gate(Options):
         empty="any",
         form={"maximum": 1024},
     )
+    max_remote_rows: float | None = option(
+        None,
+        help="Largest number of rows that the slowest trainer is expected to fetch from other partitions for"
+        " a batch. Worse partitions are not published.",
+        title="Largest number of remote rows a batch",
+        section="Publishing",
+        metavar="X",
+        minimum=0,
+        empty="any",
+    )
+    max_slowest: float | None = option(
+        None,
+        help="Largest ratio of these rows of the slowest trainer to the mean of all trainers, such as 1.2."
+        " Worse partitions are not published.",
+        title="Largest ratio of the slowest trainer to the mean",
+        section="Publishing",
+        metavar="X",
+        minimum=1,
+        empty="any",
+    )
     max_moved: float | None = option(
         None,
         help="Largest share of the nodes of the previous run that moved to another partition. Worse"

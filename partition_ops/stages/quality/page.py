@@ -8,12 +8,9 @@ from typing import Any
 
 from partition_ops.artifacts import charts
 from partition_ops.artifacts.run_figures import relative_shares
-from partition_ops.stages.quality.page_sections import (
-    history_section,
-    migration_section,
-    probe_section,
-    table,
-)
+from partition_ops.stages.quality.page_sections import history_section, migration_section
+from partition_ops.stages.quality.tables import TABULATED, left_out, table
+from partition_ops.stages.quality.training_section import probe_section, training_section
 
 Report = dict[str, Any]
 
@@ -40,7 +37,6 @@ figure { margin: 0; flex: 1 1 19rem; max-width: 30rem; } figcaption { font-weigh
 """
 )
 OPENED = 16  # partitions: the table of nodes is folded if there are more
-TABULATED = 256  # partitions: a page with more rows is a file to load, which report.json is for
 SPREAD = 0.25  # of an equal share: colours end there
 
 
@@ -77,10 +73,12 @@ heavier, blue is lighter.</p>
 <h2>Inner and halo nodes by partition</h2>
 <p class="soft">Halo nodes belong to another partition; their features are fetched from there.</p>
 <div class="wide">{_halo_chart(report)}</div>
+{_fullest(report)}
 <div class="wide">{_partition_table(report)}</div>
 <h2>Edges of each type</h2>
 <div class="wide">{_edge_table(report)}</div>
 {_degree_section(report)}
+{training_section(report)}
 {migration_section(report)}
 {history_section(history)}
 {probe_section(report, speeds)}
@@ -104,6 +102,9 @@ def _key_figures(report: Report) -> str:
         "replication factor": f"{report['replication_factor']:.3f}",
         "communication volume": f"{report['communication_volume']:,}",
     }
+    slowest = report.get("training", {}).get("slowest")
+    if slowest:
+        figures["remote rows a batch, slowest trainer"] = f"{slowest['remote_rows_per_batch']:,.0f}"
     return "".join(f'<div class="figure"><b>{value}</b>{name}</div>' for name, value in figures.items())
 
 
@@ -143,6 +144,15 @@ def _halo_chart(report: Report) -> str:
     return charts.column_chart(series, "{:,.0f}".format, "partition", label)
 
 
+def _fullest(report: Report) -> str:
+    """Return a sentence about the fullest partition; nothing for reports of version 0.2.0."""
+    found = report.get("balance", {}).get("fullest")
+    if not found:
+        return ""
+    most = [f"{kind}: {one['ratio']:.3f} (partition {one['part']})" for kind, one in found.items()]
+    return f'<p class="soft">The fullest partition over the mean. {"; ".join(most).capitalize()}.</p>'
+
+
 def _degree_section(report: Report) -> str:
     if not report.get("degrees"):
         return ""
@@ -177,14 +187,7 @@ def _node_table(report: Report) -> str:
         [str(part), *(f"{column[part]:,}" for column in columns)]
         for part in range(min(report["num_parts"], TABULATED))
     ]
-    return table(["partition", *types], rows) + _left_out(report)
-
-
-def _left_out(report: Report) -> str:
-    more = report["num_parts"] - TABULATED
-    if more <= 0:
-        return ""
-    return f'<p class="soft">The {more:,} partitions after these are in <code>report.json</code>.</p>'
+    return table(["partition", *types], rows) + left_out(report["num_parts"])
 
 
 def _partition_table(report: Report) -> str:
@@ -198,7 +201,7 @@ def _partition_table(report: Report) -> str:
             ]
             for entry in report["partitions"][:TABULATED]
         ],
-    ) + _left_out(report)
+    ) + left_out(report["num_parts"])
 
 
 def _edge_table(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""Sections of the quality page about an incremental run, the history of the graph, and probing."""
+"""Sections of the quality page about an incremental run, and about the history of the graph."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from partition_ops.artifacts.charts import bar_chart, line_chart, picture
+from partition_ops.artifacts.charts import line_chart
 from partition_ops.stages.quality.history import Entry
+from partition_ops.stages.quality.tables import MIB, table
 
-MIB = 1 << 20
 DRAWN: dict[str, Callable[[float], str]] = {
     "edges cut": "{:.1%}".format,
     "worst type imbalance": "{:.3f}".format,
+    "remote rows, slowest trainer": "{:,.0f}".format,
     "old nodes moved": "{:.1%}".format,
     "edges": "{:,.0f}".format,
     "seconds": "{:,.0f}".format,
@@ -102,6 +103,7 @@ def _figures(entry: Entry) -> dict[str, float | None]:
     values = (
         entry["edge_cut"],
         entry["worst_imbalance"],
+        entry.get("slowest_rows"),
         entry["moved"],
         entry["num_edges"],
         sum(seconds.values()) if seconds else None,
@@ -129,65 +131,3 @@ def _history_table(entries: Sequence[Entry]) -> str:
         for number, entry in enumerate(entries, 1)
     ]
     return table(["run", "mode", "nodes", *DRAWN, "MiB"], rows)
-
-
-def probe_section(report: Mapping[str, Any], speeds: str) -> str:
-    """Return the section about the results of ``probe``; nothing if it was not run.
-
-    Args:
-        report: As it is in ``quality/report.json``.
-        speeds: Path of the picture of `speed_chart`, relative to the page.
-    """
-    if "probe" not in report:
-        return ""
-    probe = report["probe"]
-    total = probe["total"]
-    return f"""<h2>What trainers fetch from other partitions</h2>
-<p class="soft">Sampled as by the trainer of each partition: {_sampled(probe["options"])}.</p>
-<div class="figures">
-<div class="figure"><b>{total["remote_neighbour_share"]:.2%}</b>remote neighbours</div>
-<div class="figure"><b>{total["remote_bytes_per_batch"] / MIB:,.2f} MiB</b>fetched remotely per batch</div>
-</div>
-<div class="wide">{_probe_table(probe["partitions"])}</div>
-<p class="soft">Batches per second in one sampling thread, on the machine that ran the probe.</p>
-<div class="wide"><img src="{speeds}" alt="Batches per second by partition, in {speeds}"></div>"""
-
-
-def speed_chart(speeds: Mapping[str, float]) -> str:
-    """Return a chart of the batches a second by partition, as SVG."""
-    bars = {f"part {part}": speed for part, speed in speeds.items()}
-    return picture(bar_chart(bars, "{:,.1f}".format, "batches per second", "Batches per second by partition"))
-
-
-def _sampled(options: Mapping[str, Any]) -> str:
-    fanouts = " and ".join("all" if fanout < 0 else str(fanout) for fanout in options["fanouts"])
-    names = ", ".join(f"{ntype}/{name}" for ntype, found in options["features"].items() for name in found)
-    fetched = f"the features {names}" if names else "no feature"
-    return escape(
-        f"up to {options['batches']:,} batches of {options['batch_size']:,} nodes of type"
-        f" {options['node_type']}, {fanouts} neighbours of each edge type by layer, and for every input node"
-        f" {fetched}"
-    )
-
-
-def _probe_table(partitions: list[dict[str, Any]]) -> str:
-    head = ["partition", "seeds", "batches", "neighbours", "remote", "remote MiB per batch"]
-    return table(
-        head,
-        [
-            [
-                str(one["part"]),
-                *(f"{one[key]:,}" for key in ("seeds", "batches", "neighbours")),
-                f"{one['remote_neighbour_share']:.2%}",
-                f"{one['remote_bytes_per_batch'] / MIB:,.2f}",
-            ]
-            for one in partitions
-        ],
-    )
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Return an HTML table; all cells are text."""
-    lines = ["<tr>" + "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head) + "</tr>"]
-    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-    return "<table>" + "".join(lines) + "</table>"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.book import read_all_stats, read_book
+from partition_ops.artifacts.book import Book, read_all_stats, read_book
 from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.records import (
     config_task,
@@ -14,7 +16,7 @@ from partition_ops.artifacts.records import (
     part_artifacts,
     read_record,
 )
-from partition_ops.artifacts.run_figures import relative_shares, seconds_by_stage
+from partition_ops.artifacts.run_figures import relative_shares, seconds_by_stage, slowest_trainer
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
@@ -29,13 +31,15 @@ from partition_ops.stages.quality.history import (
 )
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.page import quality_page, time_chart
-from partition_ops.stages.quality.page_sections import speed_chart
+from partition_ops.stages.quality.training import training_report
+from partition_ops.stages.quality.training_section import speed_chart
 from partition_ops.storage import Store
 from partition_ops.system.progress import Progress
 
 REPORT_VERSION = 1
 PROBED = ("options", "partitions", "total")  # of quality/probe.json
 NOT_FIGURES = ("version", "previous")  # of assignment/migration.json
+FULLEST = {"nodes": "inner_nodes", "edges": "edges", "bytes": "bytes"}  # and their names in the report
 Stats = dict[str, Any]
 
 
@@ -53,37 +57,57 @@ def report_quality(
     largest number of nodes in one partition over its ideal share; ``balance`` has the lightest and the
     heaviest partition of every type and of all nodes. The replication factor is the number of
     inner and halo nodes of all partitions over the number of nodes; the communication volume is the
-    number of halo nodes: feature rows that are fetched from elsewhere to compute one layer. If the partitions
+    number of halo nodes: feature rows that are fetched from elsewhere to compute one layer. ``training`` has
+    the rows that trainers are expected to read from each other; see `training_report`. If the partitions
     have been probed, the report says what trainers fetch; in an incremental run, what has moved.
 
     Args:
         config: Options.
-        source: Root of the input graph; only its ``metadata.json`` is read.
+        source: Root of the input graph: its edges, and the masks of the train nodes.
         destination: Root of the run, where every partition has been converted.
         previous: Root of the finished run before this one, whose history goes on.
-        progress: Not used, the stage takes no time.
+        progress: Not used.
 
     Returns:
-        Edge cut, replication factor and worst imbalance.
+        Edge cut, replication factor, worst imbalance, and the rows a batch of the slowest trainer.
 
     Raises:
-        InvalidInputError: A partition is missing.
+        InvalidInputError: A partition is missing, or a file of the input.
+        UsageError: As of `training_report`.
+
+    Peak memory and time: those of `training_report`.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     read_record(destination, config_task(destination))  # says so if convert has not been done
     earlier = earlier_entries(previous) if previous is not None else []
-    return _write_report(config, metadata.graph_name, destination, earlier)
+    book = read_book(destination, metadata.graph_name)
+    training = partial(training_report, config.sampling, source, metadata, destination, book.num_hops)
+    return _write_report(config, book, destination, earlier, training)
 
 
 def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> StageResult:
     """Write the report of a run again, from the run alone."""
-    return _write_report(config, graph_name, destination, kept_entries(destination))
+    book, kept = read_book(destination, graph_name), kept_entries(destination)
+    before = read_document(destination, layout.QUALITY_REPORT, "quality_report")
+    return _write_report(config, book, destination, kept, lambda: before.get("training"))
 
 
 def _write_report(
-    config: QualityConfig, graph_name: str, destination: Store, earlier: list[Entry]
+    config: QualityConfig,
+    book: Book,
+    destination: Store,
+    earlier: list[Entry],
+    training: Callable[[], Stats | None],
 ) -> StageResult:
-    book = read_book(destination, graph_name)
+    """Write the report.
+
+    Args:
+        config: Options.
+        book: The partitions.
+        destination: Root of the run.
+        earlier: Entries of the runs before.
+        training: Returns the figures of training; reports of version 0.2.0 have none.
+    """
     parts = range(book.num_parts)
     migration = read_migration(destination)
     probed = ["probe"] if _is_probed(destination) else []
@@ -92,8 +116,14 @@ def _write_report(
         stats = read_all_stats(destination, book.num_parts)
         form = reading_format(book)
         sizes = [_bytes(destination, part, [form.part_folder(part)]) for part in parts]
-        report = _report(graph_name, stats, sizes)
-        report["balance"] = _balance(stats, _whole_nodes(destination))
+        report = _report(book.graph_name, stats, sizes)
+        report["balance"] = {
+            **_balance(stats, _whole_nodes(destination)),
+            "fullest": {kind: _fullest(report["partitions"], name) for kind, name in FULLEST.items()},
+        }
+        expected = training()
+        if expected is not None:
+            report["training"] = expected
         if probed:
             document = read_document(destination, layout.QUALITY_PROBE, "probe")
             report["probe"] = {key: document[key] for key in PROBED}
@@ -113,6 +143,7 @@ def _write_report(
             "edge_cut": report["edge_cut"]["fraction"],
             "replication_factor": report["replication_factor"],
             "worst_imbalance": max(entry["imbalance"] for entry in report["node_types"].values()),
+            **{name: value for name, value in slowest_trainer(report).items() if value is not None},
         }
 
     return Task(
@@ -196,6 +227,13 @@ def _balance(stats: list[Stats], whole_nodes: dict[str, float]) -> Stats:
 def _extremes(per_part: list[int]) -> Stats:
     shares = relative_shares(per_part)
     return {"lightest": round(min(shares), 6), "heaviest": round(max(shares), 6)}
+
+
+def _fullest(partitions: list[Stats], name: str) -> Stats:
+    """Return the partition with the largest figure of a name, and its ratio to the mean."""
+    shares = relative_shares([one[name] for one in partitions])
+    part = shares.index(max(shares))
+    return {"part": part, "ratio": round(shares[part], 6)}
 
 
 def _whole_nodes(destination: Store) -> dict[str, float]:

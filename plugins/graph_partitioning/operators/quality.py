@@ -24,9 +24,11 @@ class ReportQualityOperator(GraphStageOperator, stage="quality"):
             input_uri="s3://graphs/citations",
             output_uri="s3://partitioned",
             run_id="{{ run_id }}",
+            fanouts="15,10",
         )
 
-    Args: As for `GraphStageOperator`.
+    Args: As for `GraphStageOperator`, and the options of `SamplingOptions`, as values or as text from
+        templates.
     """
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:

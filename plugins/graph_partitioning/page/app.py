@@ -68,6 +68,7 @@ COLUMNS = (
     ("Engine", False),
     ("Edge cut", True),
     ("Worst imbalance", True),
+    ("Remote rows", True),
     ("Replication", True),
     ("Nodes", True),
     ("Edges", True),
@@ -193,6 +194,7 @@ def _charts(graph: Graph) -> list[Markup]:
     drawn = {
         "Edges cut": (column(graph.good, "edge_cut"), percent),
         "Worst type imbalance": (column(graph.good, "worst_imbalance"), "{:.3f}".format),
+        "Remote rows a batch, slowest trainer": (column(graph.good, "slowest_rows"), "{:,.0f}".format),
         "Old nodes moved": (column(graph.good, "moved"), percent),
         "Edges": (column(graph.good, "num_edges"), "{:,.0f}".format),
         "Size of the partitions": (column(graph.good, "bytes"), readable_size),
@@ -344,8 +346,8 @@ def percent(share: float) -> str:
 
 
 def column(entries: Sequence[Mapping[str, Any]], name: str) -> list[float | None]:
-    """Return a figure of every run."""
-    return [entry[name] for entry in entries]
+    """Return a figure of every run; None if a run has none, as those of earlier versions."""
+    return [entry.get(name) for entry in entries]
 
 
 def engine(entry: Mapping[str, Any]) -> str:

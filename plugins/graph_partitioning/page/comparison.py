@@ -18,6 +18,8 @@ FIGURES = {
     "edges cut": ("edge_cut", "{:.2%}"),
     "worst type imbalance": ("worst_imbalance", "{:.3f}"),
     "replication factor": ("replication_factor", "{:.3f}"),
+    "remote rows a batch, slowest trainer": ("slowest_rows", "{:,.0f}"),
+    "slowest trainer over the mean": ("slowest_ratio", "{:.3f}"),
     "bytes": ("bytes", "{:,.0f}"),
 }
 
@@ -31,9 +33,9 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
     """
     figures = []
     for title, (name, form) in FIGURES.items():
-        a, b = (one[name] for one in entries)
-        change = f"{(b - a) / a:+.1%}" if a and a != b else ""
-        figures.append([title, form.format(a), form.format(b), change])
+        a, b = (one.get(name) for one in entries)  # runs of earlier versions have fewer
+        change = f"{(b - a) / a:+.1%}" if a and b is not None and a != b else ""
+        figures.append([title, *("" if value is None else form.format(value) for value in (a, b)), change])
     before, after = (flat(one["options"]) for one in entries)
     seconds = [{name: f"{value:.1f}" for name, value in one["seconds"].items()} for one in entries]
     options = [row for row in _side_by_side(before, after) if before.get(row[0]) != after.get(row[0])]
@@ -44,6 +46,7 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
         _types("Node types: imbalance", "node_types", "imbalance", "{:.3f}", reports),
         _types("Edge types: share cut", "edge_types", "cut_fraction", "{:.2%}", reports),
         _partitions(reports),
+        _trainers(reports),
     ]
     return tables, _moved(entries, reports)
 
@@ -83,6 +86,20 @@ def _partitions(reports: tuple[Entry, Entry]) -> Table:
             cells += [f"{one[part][name]:,}" if part < len(one) else "" for one in (a, b)]
         rows.append(cells)
     return "Partitions", head, rows
+
+
+def _trainers(reports: tuple[Entry, Entry]) -> Table:
+    """Return what each trainer is expected to fetch; no rows if neither report says it."""
+    a, b = (report.get("training", {}).get("partitions", []) for report in reports)
+    head = ["trainer", "train nodes A", "B", "remote rows a batch A", "B", "remote neighbours A", "B"]
+    forms = {"seeds": "{:,}", "remote_rows_per_batch": "{:,.1f}", "remote_neighbour_share": "{:.2%}"}
+    rows = []
+    for part in range(max(len(a), len(b))):
+        cells = [str(part)]
+        for name, form in forms.items():
+            cells += [form.format(one[part][name]) if part < len(one) else "" for one in (a, b)]
+        rows.append(cells)
+    return "Training", head, rows
 
 
 def _moved(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import ParamValidationError
 
+from partition_ops.options.declare import options_of
 from partition_ops.stages.partition.options import PartitionConfig
 
 DAG_FILE = Path(__file__).parents[3] / "dags" / "partition_graph.py"
@@ -206,7 +206,7 @@ def test_what_can_be_refused_at_once_reaches_validate(dag: DAG) -> None:
     task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
     planned = task.planned  # type: ignore[attr-defined]
     assert {name: planned[name] for name in PLANNED} == {name: str(value) for name, value in PLANNED.items()}
-    assert planned.keys() <= {field.name for field in fields(RunConfig)}
+    assert planned.keys() <= {one.form_name for one in options_of(RunConfig)}
     assert task.ignore_estimate == "True"  # type: ignore[attr-defined]
     assert task.previous == "s3://out/g"  # type: ignore[attr-defined]
 

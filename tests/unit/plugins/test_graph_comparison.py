@@ -22,8 +22,20 @@ def test_only_options_that_differ_are_compared() -> None:
     by_title = {title: rows for title, _, rows in tables}
     assert by_title["Options that differ"] == [["partition.seed", "0", "7"]]
     assert ["edges cut", "50.00%", "25.00%", "-50.0%"] in by_title["Figures"]
+    assert ["remote rows a batch, slowest trainer", "", "", ""] in by_title["Figures"]
+    assert by_title["Training"] == []
     assert by_title["Partitions"][3] == ["3", "", "5", "", "2", "", "10"]
     assert "Neither run continues the other" in moved
+
+
+def test_what_trainers_fetch_in_two_runs() -> None:
+    trainer = {"seeds": 1000, "remote_rows_per_batch": 20.5, "remote_neighbour_share": 0.25}
+    after = {**REPORT, "training": {"partitions": [trainer]}}
+    before = {**ENTRY, "slowest_rows": 41.0, "slowest_ratio": 1.5}
+    tables, _ = compare_runs((before, {**before, "slowest_rows": 20.5}), (REPORT, after))
+    by_title = {title: rows for title, _, rows in tables}
+    assert ["remote rows a batch, slowest trainer", "41", "20", "-50.0%"] in by_title["Figures"]
+    assert by_title["Training"] == [["0", "", "1,000", "", "20.5", "", "25.00%"]]
 
 
 def test_what_moved_between_a_run_and_the_one_that_continues_it() -> None:

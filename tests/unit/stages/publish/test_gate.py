@@ -22,7 +22,13 @@ SHARES = st.floats(0, 1)
 IMBALANCES = st.floats(1, 9)
 
 
-def reports(store: Store, cut: float, imbalances: list[float], moved: tuple[int, int] | None) -> Store:
+def reports(
+    store: Store,
+    cut: float,
+    imbalances: list[float],
+    moved: tuple[int, int] | None,
+    training: dict[str, Any] | None = None,
+) -> Store:
     """A folder with the reports that a gate reads."""
     report: dict[str, Any] = {
         "version": 1,
@@ -38,6 +44,8 @@ def reports(store: Store, cut: float, imbalances: list[float], moved: tuple[int,
         "edge_types": {},
         "partitions": [],
     }
+    if training is not None:
+        report["training"] = {"options": {"train_nodes": [], "fanouts": [], "batch_size": 1}, **training}
     store.write_json(layout.QUALITY_REPORT, report)
     if moved is not None:
         store.write_json(f"{layout.ASSIGNMENT}/{layout.MIGRATION}", migration(*moved))
@@ -107,7 +115,52 @@ def test_the_message_says_what_was_found_and_allowed(tmp_path: Path) -> None:
         assert text in str(refused.value)
 
 
-@pytest.mark.parametrize("wrong", [{"max_edge_cut": 1.5}, {"max_imbalance": 0.5}, {"max_moved": -0.1}])
+def trained(slowest: dict[str, Any] | None) -> dict[str, Any]:
+    figures = ("seeds", "batches", "remote_rows_per_batch", "remote_bytes_per_batch")
+    total = {**dict.fromkeys(figures, 0), "remote_neighbour_share": 0}
+    return {"row_bytes": {}, "partitions": [], "total": total, "slowest": slowest}
+
+
+SLOWEST = {"part": 0, "remote_rows_per_batch": 99.5, "remote_bytes_per_batch": 1, "ratio": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "found"),
+    [
+        ({"max_remote_rows": 99.5, "max_slowest": 1.5}, []),
+        ({"max_remote_rows": 99}, ["remote rows a batch of the slowest trainer 99.5, at most 99 allowed"]),
+        ({"max_slowest": 1.2}, ["slowest trainer over the mean 1.5, at most 1.2 allowed"]),
+    ],
+)
+def test_limits_of_what_trainers_fetch(tmp_path: Path, allowed: dict[str, float], found: list[str]) -> None:
+    store = reports(open_store(str(tmp_path)), 0.5, [1.0], None, trained(SLOWEST))
+    assert [str(one) for one in check_gate(Gate(**allowed), store)] == found
+
+
+def test_without_train_nodes_trainers_fetch_nothing(tmp_path: Path) -> None:
+    store = reports(open_store(str(tmp_path)), 0.5, [1.0], None, trained(None))
+    assert check_gate(Gate(max_remote_rows=0, max_slowest=1), store) == []
+
+
+@pytest.mark.parametrize("training", [None, {"left_out": "too many edges"}])
+def test_limits_of_unknown_figures_are_wrong_use(tmp_path: Path, training: dict[str, Any] | None) -> None:
+    store = reports(open_store(str(tmp_path)), 0.5, [1.0], None, training)
+    assert check_gate(Gate(), store) == []
+    for gate in (Gate(max_remote_rows=1), Gate(max_slowest=2)):
+        with pytest.raises(UsageError, match=training["left_out"] if training else "another version"):
+            enforce_gate(gate, store)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_edge_cut": 1.5},
+        {"max_imbalance": 0.5},
+        {"max_moved": -0.1},
+        {"max_remote_rows": -1},
+        {"max_slowest": 0.5},
+    ],
+)
 def test_a_gate_that_cannot_be_is_wrong_use(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong)).replace("_", "-")):
         Gate(**wrong)

@@ -74,7 +74,7 @@ def test_the_page_loads_nothing_and_shows_the_figures(report: tuple[dict, Store]
     assert links == [f"../{layout.TIMES}"]  # beside the page, and not in it: no two runs take as long
     assert "<script" not in page
     assert "33.33%" in page
-    assert page.count("<svg") == 2  # no prepared graph, no degrees
+    assert page.count("<svg") == 3  # no prepared graph, no degrees
 
 
 def test_the_page_names_the_lightest_and_the_heaviest_partition() -> None:
@@ -119,6 +119,7 @@ def test_lightest_and_heaviest_of_each_type_and_of_all_nodes(tmp_path: Path) -> 
     report_quality(QualityConfig(), source, out)
     figures = out.read_json(layout.QUALITY_REPORT)
     check_document(figures, "quality_report", where="report")
+    assert figures["balance"].pop("fullest")["edges"] == {"part": 1, "ratio": 2.0}
     assert figures["balance"] == {
         "lightest": 1.0,
         "heaviest": 1.0,
