@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import shutil
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from typing import Any
 from benchmarks.jobs_page import chart, page
 from benchmarks.mag_graph import Shape, write_graph
 from benchmarks.processes import Cost, machine, measure, median
+from benchmarks.s3_jobs import BUCKET, SOURCE, s3_copy
 
 ENGINES = ("auto", "metis", "random")
 PARTS, TENFOLD, TENFOLD_PARTS = 4, 10.0, 8
@@ -99,27 +99,11 @@ def their_job(graph: Path, num_parts: int) -> dict[str, Any]:
 
 def s3_job(graph: Path, num_parts: int) -> dict[str, Any]:
     """Run the job from S3 to S3 on a server of this machine; the upload of the graph is not timed."""
-    from local_stack.s3_server import REGION, start_s3_server
-
-    access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "data"
-        server, access = start_s3_server(
-            data, Path(folder) / "log", access_key=access_key, secret_key=secret_key, buckets=("bench",)
-        )
-        try:
-            shutil.copytree(graph, data / "bench" / "in")  # the server serves the files of its folder
-            environment = {
-                "AWS_ENDPOINT_URL": access.endpoint_url,
-                "AWS_ACCESS_KEY_ID": access_key,
-                "AWS_SECRET_ACCESS_KEY": secret_key,
-                "AWS_REGION": REGION,
-            }
-            result = ours("s3://bench/in", "s3://bench/out", "auto", num_parts, environment)
-            verify(graph, data / "bench" / "out")
-            return {**result, **quality(data / "bench" / "out")}
-        finally:
-            server.stop()
+    with tempfile.TemporaryDirectory() as name, s3_copy(graph, Path(name)) as environment:
+        result = ours(SOURCE, f"s3://{BUCKET}/out", "auto", num_parts, environment)
+        output = Path(name) / "data" / BUCKET / "out"
+        verify(graph, output)
+        return {**result, **quality(output)}
 
 
 def alone(graph: Path, num_parts: int) -> dict[str, Callable[[], dict[str, Any]]]:

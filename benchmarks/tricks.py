@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.processes import Cost, machine, measure
+from benchmarks.s3_jobs import BUCKET, SOURCE, s3_copy
 
 FIGURES = ("cpu", "wall", "peak", "anonymous")
 BLOCKS, BLOCK_BYTES = 240, 5 << 20  # of the file that is written
@@ -56,12 +57,13 @@ TRICKS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
         lambda old: lambda store: nullcontext(store),
     ),
     "copies": ("storage.s3_client", "FetchCache.keep", lambda old: lambda cache, key, _: cache.forget(key)),
+    "snapshots": ("storage.s3_store", "S3Store.snapshot", lambda old: lambda store, **but: nullcontext()),
     "second-reads": ("storage.s3_client", "Connection.plain", lambda old: False),
     "guard": ("", "", lambda old: old),  # the command has no --memory
 }
 PARTS = {"direct": "write", "direct-file": "write", "parser": "read"}
 COMPILED = ("uncounted", "unsigned")
-ON_S3 = ("scratch", "background", "copies", "second-reads")
+ON_S3 = ("scratch", "background", "copies", "snapshots", "second-reads")
 
 
 def run(trick: str, part: str, source: str, output: str, more: list[str]) -> int:
@@ -100,16 +102,8 @@ def place_of(graph: Path, folder: Path, *, s3: bool) -> Iterator[tuple[str, str,
     if not s3:
         yield str(graph), str(folder), {}
         return
-    from local_stack.s3_server import REGION, start_s3_server
-
-    key, secret = secrets.token_hex(8), secrets.token_hex(16)
-    shutil.copytree(graph, folder / "data" / "bench" / "in")
-    server, access = start_s3_server(folder / "data", folder / "log", access_key=key, secret_key=secret)
-    variables = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_REGION": REGION}
-    try:
-        yield "s3://bench/in", "s3://bench", {**variables, "AWS_ENDPOINT_URL": access.endpoint_url}
-    finally:
-        server.stop()
+    with s3_copy(graph, folder) as variables:
+        yield SOURCE, f"s3://{BUCKET}", variables
 
 
 def compare(args: argparse.Namespace) -> dict[str, Any]:

@@ -194,8 +194,9 @@ def write_assignment_files(
         some = parts[begin:end]
         lines = np.array([f"{part}\n" for part in range(int(some.max(initial=-1)) + 1)], "S")
         padded: bytes = lines[some].tobytes() if len(lines) else b""  # shorter numbers end with zeros
-        text = folder.write_bytes(layout.assignment_text(node_type), padded.translate(None, b"\0"))
-        return text, folder.write_array(layout.assignment_binary(node_type), some)
+        key, binary = layout.assignment_text(node_type), layout.assignment_binary(node_type)
+        text = folder.write_bytes(key, padded.translate(None, b"\0"), keep_copy=True)  # `convert` reads it
+        return text, folder.write_array(binary, some, keep_copy=True)
 
     written = [*map_in_threads(write_type, metadata.node_types)]
     meta = {"version": DGL_VERSION, "num_parts": count, "algo_name": assignment.algo_name}

@@ -6,7 +6,7 @@ import posixpath
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.documents import read_document, read_if_there
+from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.lock import Holder, describe_lock, holds_lock, read_lock
 from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.storage import Store
@@ -134,7 +134,7 @@ def point_at(root: Store, pointer: dict[str, Any], *, expected: bytes | None) ->
 
 def read_pointer(root: Store) -> bytes | None:
     """Return the content of ``latest.json``, unchecked; None if there is none."""
-    return read_if_there(root, layout.LATEST)
+    return root.read_if_there(layout.LATEST)
 
 
 def _run_of(root: Store, pointer: bytes | None) -> str | None:

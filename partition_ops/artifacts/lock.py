@@ -23,7 +23,6 @@ from functools import partial
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.documents import read_if_there
 from partition_ops.artifacts.marker import claimed
 from partition_ops.artifacts.write_access import VERBS, check_root
 from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
@@ -131,7 +130,7 @@ def read_lock(root: Store) -> Lock | None:
 
 def _read(root: Store) -> Lock | None:
     """Return the content of ``lock.json``, which may be a released lock, or None if there is no such file."""
-    data = read_if_there(root, layout.LOCK)
+    data = root.read_if_there(layout.LOCK)
     if data is None:
         return None
     where = root.uri_of(layout.LOCK)
@@ -167,16 +166,34 @@ class Fence:
         self.token = lock["token"]
         self.holder = lock["holder"]
         self.lost = False
+        self._checking = threading.Lock()
+        self._checked: tuple[float, ...] = ()
 
-    def check(self) -> None:
+    def check(self, *, seconds: float = 0.0) -> None:
         """Check that the lock still has the token; only its bytes are read.
+
+        Args:
+            seconds: If a process holds the lock, a check that began at most so long ago is enough, by the
+                clock of the system and by one that nobody sets: after a suspension, one of them shows it.
 
         Raises:
             ConflictError: It does not.
         """
-        if self.lost or self._token() != self.token:
-            self.lost = True
-            raise self.conflict()
+        with self._checking:
+            now = _clocks()
+            ages = [new - old for new, old in zip(now, self._checked, strict=False)]
+            # the lock of a DAG run can be taken over at once, when the run has failed
+            lasts = seconds > 0 and "process" in self.holder
+            if lasts and ages and not self.lost and all(0 <= age <= seconds for age in ages):
+                return
+            if self.lost or self._token() != self.token:
+                self.lost = True
+                raise self.conflict()
+            self._checked = now
+
+    def expire(self) -> None:
+        """Let the next check read the lock."""
+        self._checked = ()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -269,7 +286,7 @@ def locked(
         except PartitionOpsError:
             refused = True
             raise
-        with holding(place, holder, root), claiming():
+        with holding(place, holder, root), root.snapshot(but=[layout.LOCK]), claiming():
             yield
     finally:  # also if interrupted while taking the lock
         if not refused:
@@ -422,6 +439,11 @@ def _timeout(lock: Lock) -> timedelta:
     if "timeout_seconds" in lock:
         return timedelta(seconds=lock["timeout_seconds"])
     return OLD_PROCESS_TIMEOUT if "process" in lock["holder"] else DAG_RUN_TIMEOUT
+
+
+def _clocks() -> tuple[float, ...]:
+    """Return the time in seconds by the clock of the system, and by one that counts suspension too."""
+    return time.time(), time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _now() -> str:

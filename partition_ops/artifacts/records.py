@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.documents import read_if_there
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
@@ -25,7 +24,7 @@ def read_record(destination: Store, name: str) -> Record:
         InvalidInputError: The task has not been done, or its record is broken.
     """
     key = layout.record(name)
-    data = read_if_there(destination, key)
+    data = destination.read_if_there(key)
     if data is None:
         raise InvalidInputError(
             f"The task {name!r} has not been done in {destination.uri}",

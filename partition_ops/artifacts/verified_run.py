@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from io import UnsupportedOperation
@@ -97,6 +97,9 @@ class VerifiedRun(Store):
             self._compare(key, sha256_of(path))
             self._verified.add(full)
         return path
+
+    def snapshot(self, *, but: Collection[str] = ()) -> AbstractContextManager[None]:
+        return self.run.snapshot(but=but)
 
     def refuse(self, key: str, found: str, expected: str) -> NoReturn:
         """Raise the error that a file is not the one that the run wrote."""

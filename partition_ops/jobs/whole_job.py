@@ -213,6 +213,10 @@ class _Job:
         self.results: list[StageResult] = []
 
     def run(self) -> list[StageResult]:
+        with self.source.snapshot():
+            return self._run_all()
+
+    def _run_all(self) -> list[StageResult]:
         self._check_previous()
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))

@@ -19,13 +19,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import boto3
 import botocore.session
-from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.loaders import Loader, create_loader
 
 from partition_ops.errors import UsageError
 from partition_ops.storage.s3_errors import explain_s3_errors
-from partition_ops.storage.s3_integrity import READS, send_md5
+from partition_ops.storage.s3_integrity import send_md5
+from partition_ops.storage.s3_known import KnownObjects
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.storage.store import Fenced
 from partition_ops.system.progress import Progress
@@ -34,8 +34,8 @@ from partition_ops.system.temporary_folders import new_folder
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-PART_BYTES = 16 << 20
 STYLES = ("auto", "path", "virtual")
+FRESH_SECONDS = 2.0  # for which a check of the lock holds, unless a record or the manifest is written
 AT_A_TIME = 4  # uploads; as many files wait on the local disk at most
 
 
@@ -170,11 +170,11 @@ class Connection:
     Attributes:
         bucket: Name of the bucket.
         client: The client of boto3; `current_client` returns it.
-        transfers: Configuration of downloads and uploads.
         progress: Shows the progress of large transfers.
         settings: Settings of the client.
         cache: Downloaded copies on the local disk.
         uploads: Uploads in the background.
+        known: What is known of objects that nobody else changes.
         bucket_seen: Whether the bucket is known to exist.
         other_etags: Whether an ETag of the form of an MD5 was found not to be the MD5 of its object.
         fenced: Place of the fence of the stores.
@@ -185,11 +185,11 @@ class Connection:
 
     bucket: str
     client: S3Client
-    transfers: TransferConfig
     progress: Progress
     settings: StorageSettings
     cache: FetchCache = field(default_factory=FetchCache)
     uploads: Uploads = field(default_factory=Uploads)
+    known: KnownObjects = field(default_factory=KnownObjects)
     bucket_seen: bool = False
     other_etags: bool = False
     fenced: Fenced = field(default_factory=Fenced)
@@ -236,7 +236,8 @@ class Connection:
         query = parse_qs(urlsplit(request.url).query, keep_blank_values=True)
         abandons = request.method == "DELETE" and "uploadId" in query
         if not abandons and not {"partNumber", "uploads"} & query.keys():
-            fence.check()
+            conditional = "If-None-Match" in request.headers or "If-Match" in request.headers
+            fence.check(seconds=0 if conditional else FRESH_SECONDS)
 
     @contextmanager
     def unfenced(self) -> Iterator[None]:
@@ -295,16 +296,6 @@ def _loader() -> Loader:
     return create_loader(botocore.session.Session().get_config_variable("data_path"))
 
 
-def transfer_config(settings: StorageSettings) -> TransferConfig:
-    """Return a configuration by which objects of `PART_BYTES` or more go in parallel parts."""
-    return TransferConfig(
-        multipart_threshold=PART_BYTES,
-        multipart_chunksize=PART_BYTES,
-        max_concurrency=settings.max_concurrency,
-        num_download_attempts=READS,  # of a part whose body ends early
-    )
-
-
 def _client_config(settings: StorageSettings) -> Config:
     if settings.addressing_style not in STYLES:
         raise UsageError(
@@ -317,7 +308,11 @@ def _client_config(settings: StorageSettings) -> Config:
         # several transfers may run at a time
         max_pool_connections=max(32, 4 * settings.max_concurrency),
         tcp_keepalive=True,
-        s3={"addressing_style": settings.addressing_style},  # type: ignore[arg-type]
+        s3={
+            "addressing_style": settings.addressing_style,
+            # the signature covers Content-MD5 instead of a SHA-256 of the body, see `send_md5`
+            "payload_signing_enabled": False,
+        },  # type: ignore[arg-type]
         # some servers other than AWS reject the checksums that botocore adds by default: `send_md5` adds one
         request_checksum_calculation="when_required",
         response_checksum_validation="when_supported",

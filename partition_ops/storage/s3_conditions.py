@@ -25,26 +25,32 @@ ABSENT = {"IfNoneMatch": "*"}
 UNMET = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", *MISSING_OBJECT}
 
 
-def put_if_absent(client: S3Client, bucket: str, key: str, data: bytes, content_type: str) -> bool:
-    """Write an object on the condition that it does not exist, and return whether the server did so.
+def put_if_absent(client: S3Client, bucket: str, key: str, data: bytes, content_type: str) -> str | None:
+    """Write an object on the condition that it does not exist, and return its ETag; None if it exists.
 
     Servers that ignore conditions overwrite.
     """
-    return _put_if(ABSENT, client, bucket, key, data, content_type)
+    return _put(ABSENT, client, bucket, key, data, content_type)
 
 
 def _put_if(
     condition: dict[str, str], client: S3Client, bucket: str, key: str, data: bytes, content_type: str
 ) -> bool:
     """Write an object on a condition, and return whether the server found it met."""
+    return _put(condition, client, bucket, key, data, content_type) is not None
+
+
+def _put(
+    condition: dict[str, str], client: S3Client, bucket: str, key: str, data: bytes, content_type: str
+) -> str | None:
     options: dict[str, Any] = {"ContentType": content_type, **condition}
     try:
-        client.put_object(Bucket=bucket, Key=key, Body=data, **options)
+        answer = repeat(lambda: client.put_object(Bucket=bucket, Key=key, Body=data, **options))
+        return answer["ETag"].strip('"')
     except ClientError as error:
         if error_code(error) not in UNMET:
             raise
-        return False
-    return True
+        return None
 
 
 def put_if_unchanged(

@@ -178,6 +178,10 @@ def changed_during_download(uri: str) -> TransientStorageError:
     return TransientStorageError(f"{uri} changed while it was downloaded", remedy="Retry.")
 
 
+def missing_object(uri: str) -> InvalidInputError:
+    return InvalidInputError(f"There is no object {uri}", remedy="Check the URI.")
+
+
 def missing_bucket(uri: str, endpoint: str | None) -> StorageError:
     return StorageError(
         f"There is no bucket {uri.split('/')[2]!r} on {public_address(endpoint)}",
@@ -212,7 +216,7 @@ def _answer(error: ClientError, uri: str, endpoint: str | None) -> Exception:
     code = error_code(error)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in MISSING_OBJECT:
-        return InvalidInputError(f"There is no object {uri}", remedy="Check the URI.")
+        return missing_object(uri)
     if code in MISSING_BUCKET:
         return missing_bucket(uri, endpoint)
     if code in REFUSED_KEY:

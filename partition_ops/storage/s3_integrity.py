@@ -120,10 +120,10 @@ def read_until_certain(
     Raises:
         TransientStorageError: The bytes are different every time.
     """
-    seen = set() if first is None else {_md5([first])}
+    seen = set() if first is None else {md5_of([first])}
     for _ in range(READS):
         found = repeat(read)
-        digest = _md5([found])
+        digest = md5_of([found])
         if good(found) or digest in seen:
             return found
         seen.add(digest)
@@ -147,17 +147,17 @@ def _add_md5(params: dict[str, Any], **_: Any) -> None:
     if "Content-MD5" in headers or any(name.lower().startswith("x-amz-checksum-") for name in headers):
         return
     if isinstance(body, bytes | bytearray):
-        digest = _md5([body])
+        digest = md5_of([body])
     else:
         begin = body.tell()
-        digest = _md5(iter(lambda: body.read(BLOCK_BYTES), b""))
+        digest = md5_of(iter(lambda: body.read(BLOCK_BYTES), b""))
         body.seek(begin)
     headers["Content-MD5"] = base64.b64encode(digest).decode()
 
 
 def etag_of(blocks: Iterable[bytes]) -> str:
     """Return the ETag of an object that was uploaded by one request: its MD5, in hex."""
-    return _md5(blocks).hex()
+    return md5_of(blocks).hex()
 
 
 def etag_of_file(path: Path, part_bytes: int | None) -> str:
@@ -171,8 +171,15 @@ def etag_of_file(path: Path, part_bytes: int | None) -> str:
     with path.open("rb") as stream:
         if part_bytes is None:
             return etag_of(_blocks(stream, size))
-        parts = [_md5(_blocks(stream, part_bytes)) for _ in range(0, size, part_bytes)]
+        parts = [md5_of(_blocks(stream, part_bytes)) for _ in range(0, size, part_bytes)]
     return f"{etag_of(parts)}-{len(parts)}"
+
+
+def md5_of_file(path: Path, begin: int, size: int) -> bytes:
+    """Return the MD5 of a part of a file. Memory: 1 MiB."""
+    with path.open("rb") as stream:
+        stream.seek(begin)
+        return md5_of(_blocks(stream, size))
 
 
 def _blocks(stream: Any, size: int) -> Iterator[bytes]:
@@ -181,7 +188,8 @@ def _blocks(stream: Any, size: int) -> Iterator[bytes]:
         yield block
 
 
-def _md5(blocks: Iterable[bytes | bytearray]) -> bytes:
+def md5_of(blocks: Iterable[bytes | bytearray]) -> bytes:
+    """Return the MD5 of the blocks together."""
     digest = hashlib.md5(usedforsecurity=False)
     for block in blocks:
         digest.update(block)

@@ -4,42 +4,49 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
-from botocore.parsers import ResponseParserError
 
 from partition_ops.errors import InvalidInputError, StorageError
-from partition_ops.storage.s3_client import (
-    PART_BYTES,
-    Connection,
-    make_client,
-    transfer_config,
-)
+from partition_ops.storage.s3_client import Connection, make_client
 from partition_ops.storage.s3_conditions import put_if_absent, put_if_unchanged, remove_if_unchanged
 from partition_ops.storage.s3_errors import (
     MISSING_OBJECT,
-    changed_during_download,
     error_code,
     explain_s3_errors,
     missing_bucket,
+    missing_object,
 )
 from partition_ops.storage.s3_integrity import (
     MD5,
-    READS,
     etag_of,
-    etag_of_file,
+    md5_of,
     read_until_certain,
     repeat,
 )
+from partition_ops.storage.s3_known import ABSENT, SMALL_BYTES
+from partition_ops.storage.s3_listing import Listing, list_objects
 from partition_ops.storage.s3_settings import StorageSettings
+from partition_ops.storage.s3_transfers import (
+    Place,
+    check_copy,
+    content_type,
+    copy_object,
+    download,
+    get,
+    range_option,
+    upload,
+    upload_body,
+)
 from partition_ops.storage.store import (
     Artifact,
     NewObject,
@@ -49,7 +56,6 @@ from partition_ops.storage.store import (
     explain_full_disk,
     sha256_of,
 )
-from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
 if TYPE_CHECKING:
@@ -60,15 +66,7 @@ Deferred = list[Future[None]]  # uploads in the background that one context wait
 
 BIG_BYTES = 64 << 20  # transfers of smaller objects are too short for a progress bar
 DELETE_AT_ONCE = 1000  # limit of S3 for one request
-COPYING = TransferConfig(
-    multipart_threshold=5 << 30, multipart_chunksize=1 << 30
-)  # the most that S3 copies at once
-CONTENT_TYPES = {
-    ".csv": "text/csv",
-    ".html": "text/html; charset=utf-8",
-    ".json": "application/json",
-    ".txt": "text/plain; charset=utf-8",
-}
+LISTED_PAGES = 4  # of a listing for a snapshot, with 1000 objects each
 
 
 class S3Store(Store):
@@ -100,7 +98,6 @@ class S3Store(Store):
         connection = Connection(
             bucket,
             client or make_client(settings),
-            transfer_config(settings),
             progress or NoProgress(),
             settings,
             client_is_given=client is not None,
@@ -138,6 +135,9 @@ class S3Store(Store):
         return self._view(prefix, self._deferred)
 
     def names(self) -> builtins.list[str]:
+        known = self._connection.known.below(self._prefix)
+        if known is not None:
+            return sorted({entry.key.removeprefix(self._prefix).split("/")[0] for entry in known} - {""})
         with self._explain_errors(""):
             page = repeat(
                 lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, Delimiter="/")
@@ -161,35 +161,47 @@ class S3Store(Store):
         for future in deferred:
             future.result()
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        self._connection.uploads.settle_all(self._prefix + prefix)
-        with self._explain_errors(prefix):
-            found = repeat(lambda: self._list(prefix))
-            for _ in range(READS if self._connection.plain else 0):
-                before, found = found, repeat(lambda: self._list(prefix))
-                if found == before:
-                    break
-        yield from found
-
-    def _list(self, prefix: str) -> builtins.list[StoredObject]:
-        pages = self._client.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=self._prefix + prefix
-        )
-        found = []
+    @contextmanager
+    def snapshot(self, *, but: Collection[str] = ()) -> Iterator[None]:
+        self._connection.uploads.settle_all(self._prefix)
         try:
-            for page in pages:
-                for entry in page.get("Contents", ()):
-                    key = entry["Key"].removeprefix(self._prefix)
-                    if key and not key.endswith("/"):  # some tools write an empty object for a folder
-                        tag, modified = entry["ETag"].strip('"'), entry["LastModified"].timestamp()
-                        found.append(StoredObject(key, entry["Size"], tag, modified))
-        except (ValueError, KeyError) as error:  # of a damaged answer
-            raise ResponseParserError(str(error)) from error
-        # some servers do not list objects in the order of their keys
-        return sorted(found, key=lambda entry: entry.key)
+            listed, complete = self._listed(self._prefix, LISTED_PAGES)
+        except StorageError:  # some users may read objects, but not list them
+            listed, complete = [], False
+        with self._connection.known.snapshot(
+            self._prefix, listed, complete=complete, but=[self._full(key) for key in but]
+        ):
+            yield
+
+    def changed_elsewhere(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._forget(self._full(key))
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        full = self._prefix + prefix
+        self._connection.uploads.settle_all(full)
+        found = self._connection.known.below(full)
+        if found is None:
+            found, _ = self._listed(full)
+        yield from (replace(entry, key=entry.key.removeprefix(self._prefix)) for entry in found)
+
+    def _listed(self, full: str, pages: int | None = None) -> Listing:
+        with self._explain_errors(full.removeprefix(self._prefix)):
+            found = list_objects(
+                self._client, self._bucket, full, certain=self._connection.plain, pages=pages
+            )
+        self._connection.bucket_seen = True
+        return found
 
     def stat(self, key: str) -> StoredObject | None:
         full = self._settled(key)
+        known = self._connection.known.find(full)
+        found = known.entry if known is not None else self._head(key)
+        return found and replace(found, key=key)
+
+    def _head(self, key: str) -> StoredObject | None:
+        """Return an object with its full key, as the server knows it now."""
+        full = self._full(key)
         with self._explain_errors(key):
             try:
                 head = repeat(lambda: self._client.head_object(Bucket=self._bucket, Key=full))
@@ -199,45 +211,72 @@ class S3Store(Store):
                 self._check_bucket()
                 return None
         tag, modified = head["ETag"].strip('"'), head["LastModified"].timestamp()
-        return StoredObject(key, head["ContentLength"], tag, modified)
+        found = StoredObject(full, head["ContentLength"], tag, modified)
+        self._connection.known.learn(found, full)
+        return found
 
     def read_bytes(self, key: str) -> bytes:
         return self._read(key)
 
+    def read_if_there(self, key: str) -> bytes | None:
+        try:
+            return self._read(key)
+        except InvalidInputError:  # there is no other one
+            return None
+
     def read_range(self, key: str, begin: int, end: int) -> bytes:
         if end <= begin:
             return b""
-        kept = self._connection.cache.kept(self._settled(key))
+        full = self._settled(key)
+        kept = self._connection.cache.kept(full)
         if kept is not None:
             with kept.open("rb") as stream:
                 stream.seek(begin)
                 return stream.read(end - begin)
-        return self._read(key, {"Range": f"bytes={begin}-{end - 1}"})
+        known = self._connection.known.find(full)
+        if known is not None and known.entry is not None and known.entry.size <= SMALL_BYTES:
+            return self._read(key)[begin:end]
+        return self._read(key, (begin, end))
 
-    def _read(self, key: str, options: dict[str, str] | None = None) -> bytes:
-        """Return an object, or a part of it if options say so."""
+    def _read(self, key: str, part: tuple[int, int] | None = None) -> bytes:
+        """Return an object, or the bytes of it from the first number up to the second."""
         full, etag = self._settled(key), ""
+        known = self._connection.known.find(full)
+        if known == ABSENT:
+            raise missing_object(self.uri_of(key))
+        if known is not None and known.data is not None and part is None:
+            return known.data
 
         def read() -> bytes:
             nonlocal etag
-            answer = self._client.get_object(Bucket=self._bucket, Key=full, **(options or {}))  # type: ignore[arg-type]
+            if known is not None and known.entry is not None:
+                etag = known.entry.tag
+                data: bytes = get(self._place(key), known.entry, part).read()
+                return data
+            answer = self._client.get_object(Bucket=self._bucket, Key=full, **range_option(part))  # type: ignore[arg-type]
             etag = answer.get("ETag", "").strip('"')
             return answer["Body"].read()
 
         def good(data: bytes) -> bool:
-            return not options and etag == etag_of([data])
+            return part is None and etag == etag_of([data])
 
         with self._explain_errors(key):
             data = repeat(read)
-            is_md5 = not options and MD5.fullmatch(etag) is not None and "-" not in etag
-            if good(data) or not (self._connection.plain or (is_md5 and not self._connection.other_etags)):
-                return data
-            again = read_until_certain(read, self.uri_of(key), first=data, good=good)
-            self._connection.other_etags |= is_md5 and not good(again)
-            return again
+            is_md5 = part is None and MD5.fullmatch(etag) is not None and "-" not in etag
+            if not good(data) and (self._connection.plain or (is_md5 and not self._connection.other_etags)):
+                data = read_until_certain(read, self.uri_of(key), first=data, good=good)
+                self._connection.other_etags |= is_md5 and not good(data)
+        if part is None and known is not None:
+            self._connection.known.learn(known.entry, full, data)
+        return data
 
     def local_copy(self, key: str) -> Path:
-        return self._connection.cache.fetch(self._settled(key), lambda path: self._fetch(key, path))
+        full = self._settled(key)
+        known = self._connection.known.find(full)
+        if known is not None and known.data is not None:
+            data = known.data
+            return self._connection.cache.fetch(full, lambda path: write_whole(path, data))
+        return self._connection.cache.fetch(full, lambda path: self._fetch(key, path))
 
     @contextmanager
     def create(self, key: str) -> Iterator[NewObject]:
@@ -259,15 +298,30 @@ class S3Store(Store):
 
     def _finish(self, new: NewObject, key: str, size: int) -> None:
         cache, full = self._connection.cache, self._full(key)
+        self._forget(full)
         try:
             with self._explain_errors(key):
-                repeat(lambda: self._upload(new.path, key, size))
+                data = new.path.read_bytes() if size <= SMALL_BYTES else None
+                with self._step("Uploading", key, size) as advance:
+                    place = self._place(key, advance)
+                    if data is None:
+                        etag = repeat(lambda: upload(place, new.path))
+                    else:
+                        etag = repeat(lambda: upload_body(place, data, md5_of([data])))
+                        advance(size)
             if new.keep_copy:
                 cache.keep(full, new.path)
-            else:
-                cache.forget(full)
+            self._wrote(full, size, etag, data)
         finally:
             new.path.unlink(missing_ok=True)
+
+    def _forget(self, full: str) -> None:
+        """Forget an object, with its full key, that changes now."""
+        self._connection.known.changing(full)
+        self._connection.cache.forget(full)
+
+    def _wrote(self, full: str, size: int, etag: str, data: bytes | None = None) -> None:
+        self._connection.known.wrote(StoredObject(full, size, etag, time.time()), data)
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
         if not isinstance(other, S3Store) or other._endpoint != self._endpoint:
@@ -293,66 +347,60 @@ class S3Store(Store):
     def _copy(self, bucket: str, existing: str, key: str, size: int) -> None:
         """Let the server copy an object, given by its bucket and its key there."""
         full = self._full(key)
+        self._forget(full)
         with self._explain_errors(key), self._step("Copying", key, size) as advance:
-            repeat(
-                lambda: self._client.copy(
-                    {"Bucket": bucket, "Key": existing}, self._bucket, full, Callback=advance, Config=COPYING
-                )
-            )
-        self._connection.cache.forget(full)
+            etag = repeat(lambda: copy_object(self._place(key, advance), (bucket, existing), size))
+        self._wrote(full, size, etag)
 
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         full = self._settled(key)
-        try:
-            with self._explain_errors(key), nullcontext() if fenced else self._connection.unfenced():
-                return put_if_unchanged(
-                    self._connection, full, data, expected=expected, content_type=content_type(key)
-                )
-        finally:
-            self._connection.cache.forget(full)
+        self._forget(full)
+        if self.fence is not None and not fenced:
+            self.fence.expire()
+        with self._explain_errors(key), nullcontext() if fenced else self._connection.unfenced():
+            return put_if_unchanged(
+                self._connection, full, data, expected=expected, content_type=content_type(key)
+            )
 
     def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
         full = self._settled(key)
-        try:
-            with self._explain_errors(key), self._connection.unfenced():
-                return repeat(
-                    lambda: remove_if_unchanged(
-                        self._connection,
-                        full,
-                        expected=expected,
-                        instead=instead,
-                        content_type=content_type(key),
-                    )
+        self._forget(full)
+        with self._explain_errors(key), self._connection.unfenced():
+            return repeat(
+                lambda: remove_if_unchanged(
+                    self._connection,
+                    full,
+                    expected=expected,
+                    instead=instead,
+                    content_type=content_type(key),
                 )
-        finally:
-            self._connection.cache.forget(full)
+            )
 
     def write_first(self, key: str, data: bytes) -> Artifact:
         full, kind = self._settled(key), content_type(key)
-        try:
-            with self._explain_errors(key):
-                if not repeat(lambda: put_if_absent(self._client, self._bucket, full, data, kind)):
-                    # a holder that has lost its lock wrote it, or an earlier request of this one did
-                    repeat(
-                        lambda: self._client.put_object(
-                            Bucket=self._bucket, Key=full, Body=data, ContentType=kind
-                        )
-                    )
-        finally:
-            self._connection.cache.forget(full)
+        self._forget(full)
+        with self._explain_errors(key):
+            etag = put_if_absent(self._client, self._bucket, full, data, kind)
+            if etag is None:
+                # a holder that has lost its lock wrote it, or an earlier request of this one did
+                etag = repeat(lambda: upload_body(self._place(key), data, md5_of([data])))
+        self._wrote(full, len(data), etag, data)
         return Artifact(key, len(data), hashlib.sha256(data).hexdigest())
 
     def delete(self, keys: Iterable[str]) -> None:
-        names = (self._settled(key) for key in keys)
+        known = self._connection.known
+        names = (full for full in map(self._settled, keys) if known.find(full) != ABSENT)
         while batch := [*islice(names, DELETE_AT_ONCE)]:
+            for name in batch:
+                self._forget(name)
             with self._explain_errors(""):
                 answer = repeat(partial(self._delete, batch))
-            for name in batch:
-                self._connection.cache.forget(name)
             for error in answer.get("Errors", ()):
                 raise StorageError(
                     f"s3://{self._bucket}/{error.get('Key')} could not be removed", found=error.get("Code")
                 )
+            for name in batch:
+                known.removed(name)
 
     def _delete(self, names: builtins.list[str]) -> DeleteObjectsOutputTypeDef:
         return self._client.delete_objects(
@@ -401,82 +449,30 @@ class S3Store(Store):
         self._connection.bucket_seen = True
 
     def _fetch(self, key: str, path: Path) -> None:
-        before = self.stat(key)
-        if before is None:
-            raise InvalidInputError(f"There is no object {self.uri_of(key)}", remedy="Check the URI.")
-        with self._explain_errors(key), self._step("Downloading", key, before.size) as advance:
-            repeat(
-                lambda: self._client.download_file(
-                    self._bucket,
-                    self._full(key),
-                    str(path),
-                    Callback=advance,
-                    Config=self._connection.transfers,
-                )
-            )
-            if path.stat().st_size == before.size:
-                self._check_copy(before, path)
-            fetched = path.stat().st_size
-        if fetched != before.size or self.stat(key) != before:
-            raise changed_during_download(self.uri_of(key))
+        known = self._connection.known.find(self._settled(key))
+        entry = known.entry if known is not None else self._head(key)
+        if entry is None:
+            raise missing_object(self.uri_of(key))
+        with self._explain_errors(key), self._step("Downloading", key, entry.size) as advance:
+            place = self._place(key, advance)
+            download(place, entry, path)
+            check_copy(self._connection, place, entry, path)
 
-    def _check_copy(self, entry: StoredObject, path: Path) -> None:
-        """Compare a local copy with the ETag of its object; read it again if that does not prove it right."""
-        is_md5 = MD5.fullmatch(entry.tag) is not None
-        if is_md5 and etag_of_file(path, self._part_bytes(entry)) == entry.tag:
-            return
-        if not self._connection.plain and (self._connection.other_etags or not is_md5):
-            return
-        full = self._full(entry.key)
-
-        def correct(begin: int) -> bool:
-            end = min(begin + PART_BYTES, entry.size)
-
-            def read() -> bytes:
-                answer = self._client.get_object(
-                    Bucket=self._bucket, Key=full, Range=f"bytes={begin}-{end - 1}", IfMatch=f'"{entry.tag}"'
-                )
-                return answer["Body"].read()
-
-            with path.open("r+b") as stream:
-                stream.seek(begin)
-                first = stream.read(end - begin)
-                again = read_until_certain(read, self.uri_of(entry.key), first=first)
-                if again != first:
-                    stream.seek(begin)
-                    stream.write(again)
-            return again != first
-
-        corrected = [*map_in_threads(correct, range(0, entry.size, PART_BYTES))]
-        self._connection.other_etags |= is_md5 and not any(corrected)
-
-    def _part_bytes(self, entry: StoredObject) -> int | None:
-        """Return the size of the parts in which an object was uploaded, None for an upload by one request."""
-        _, several, parts = entry.tag.partition("-")
-        if not several:
-            return None
-        if -(-entry.size // PART_BYTES) == int(parts):
-            return PART_BYTES
-        full = self._full(entry.key)
-        head = repeat(lambda: self._client.head_object(Bucket=self._bucket, Key=full, PartNumber=1))
-        return max(1, head["ContentLength"])
-
-    def _upload(self, path: Path, key: str, size: int) -> None:
-        with self._step("Uploading", key, size) as advance:
-            self._client.upload_file(
-                str(path),
-                self._bucket,
-                self._full(key),
-                ExtraArgs={"ContentType": content_type(key)},
-                Callback=advance,
-                Config=self._connection.transfers,
-            )
+    def _place(self, key: str, advance: Advance = lambda done: None) -> Place:
+        return Place(
+            self._client,
+            self._bucket,
+            self._full(key),
+            self.uri_of(key),
+            content_type(key),
+            self._connection.settings.max_concurrency,
+            advance,
+        )
 
     def _step(self, verb: str, key: str, size: int) -> AbstractContextManager[Advance]:
         progress = self.progress if size >= BIG_BYTES else NoProgress()
         return progress.step(f"{verb} {self.uri_of(key)}", size, "bytes")
 
 
-def content_type(key: str) -> str:
-    """Return the media type of an object, by the suffix of its key."""
-    return CONTENT_TYPES.get(Path(key).suffix, "application/octet-stream")
+def write_whole(path: Path, data: bytes) -> None:
+    path.write_bytes(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -133,6 +133,12 @@ class SplitStore(Store):
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
         self._store.delete_unfinished(folders)
+
+    def snapshot(self, *, but: Collection[str] = ()) -> AbstractContextManager[None]:
+        return self._store.snapshot(but=but)
+
+    def changed_elsewhere(self, keys: Iterable[str]) -> None:
+        self._store.changed_elsewhere(keys)
 
     def close(self) -> None:
         """Do nothing: the callers close both stores."""

@@ -8,7 +8,7 @@ import json
 import posixpath
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -25,6 +25,7 @@ from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
+ATTEMPTS = 5  # to read an object that others remove and write
 REQUESTS = 8  # small requests at a time
 BLOCK_BYTES = 16 << 20
 READS = 2  # range reads at a time
@@ -90,8 +91,11 @@ class NewObject:
 class Fence(Protocol):
     """Keeps a store from changing anything once a lock is lost."""
 
-    def check(self) -> None:
-        """Raise a `ConflictError` if the lock is lost."""
+    def check(self, *, seconds: float = 0.0) -> None:
+        """Raise a `ConflictError` if the lock is lost, or was before a check at most so many seconds ago."""
+
+    def expire(self) -> None:
+        """Let the next check read the lock: this process has written a lock."""
 
     def held(self) -> AbstractContextManager[None]:
         """Check the lock, and keep others from taking it over during the block, if the system can do that."""
@@ -165,6 +169,21 @@ class Store(ABC):
         """Return the names of folders and objects directly below the root, sorted; of very many, some."""
         raise UnsupportedOperation(self.uri)
 
+    def snapshot(self, *, but: Collection[str] = ()) -> AbstractContextManager[None]:
+        """Let an S3 store answer from one listing during the block, because nobody else changes its objects.
+
+        Sizes, tags, missing objects and small contents are then known without requests. Changes through this
+        store and its children are noted. If somebody else changes an object, reading it raises a
+        `TransientStorageError`. On a local disk, nothing is remembered.
+
+        Args:
+            but: Keys of objects that others change.
+        """
+        return nullcontext()
+
+    def changed_elsewhere(self, keys: Iterable[str]) -> None:  # noqa: B027 - only some stores remember
+        """Forget what a snapshot knows of objects that another process has written or removed."""
+
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield every object whose key begins with ``prefix``, in the order of the keys."""
@@ -184,6 +203,19 @@ class Store(ABC):
         Raises:
             InvalidInputError: The object does not exist.
         """
+
+    def read_if_there(self, key: str) -> bytes | None:
+        """Return the content of a small object, or None if it does not exist; this is one request to S3.
+
+        Others may remove and write it meanwhile.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                return self.read_bytes(key)
+            except InvalidInputError:
+                if not self.exists(key):
+                    return None
+        return self.read_bytes(key)
 
     def read_range(self, key: str, begin: int, end: int) -> bytes:
         """Return the bytes of an object from ``begin`` up to ``end``; only these are downloaded from S3.
@@ -322,15 +354,17 @@ class Store(ABC):
     def exists(self, key: str) -> bool:
         return self.stat(key) is not None
 
-    def write_bytes(self, key: str, data: bytes) -> Artifact:
-        """Write a small object."""
+    def write_bytes(self, key: str, data: bytes, *, keep_copy: bool = False) -> Artifact:
+        """Write a small object; ``keep_copy`` is that of `NewObject`."""
         with self.create(key) as new:
+            new.keep_copy = keep_copy
             new.path.write_bytes(data)
         return new.get_artifact()
 
-    def write_array(self, key: str, array: npt.NDArray[Any]) -> Artifact:
-        """Write an array as a ``.npy`` file."""
+    def write_array(self, key: str, array: npt.NDArray[Any], *, keep_copy: bool = False) -> Artifact:
+        """Write an array as a ``.npy`` file; ``keep_copy`` is that of `NewObject`."""
         with self.create(key) as new, new.path.open("wb") as stream:
+            new.keep_copy = keep_copy
             np.save(stream, array, allow_pickle=False)
         return new.get_artifact()
 

@@ -11,7 +11,7 @@ import pytest
 from partition_ops.errors import TransientStorageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.storage import StorageSettings, Store, open_store, s3_client, s3_conditions, s3_store
+from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions, s3_store, s3_transfers
 from partition_ops.storage.store import upload_folder
 from tests.faulty_s3 import Faults, faulty
 from tests.graphs import library
@@ -57,7 +57,7 @@ def test_a_flipped_bit_is_noticed(
 ) -> None:
     if etags == "others":
         monkeypatch.setattr(s3_store, "etag_of", lambda blocks: "x")
-        monkeypatch.setattr(s3_store, "etag_of_file", lambda path, part_bytes: "x")
+        monkeypatch.setattr(s3_transfers, "etag_of_file", lambda path, part_bytes: "x")
     with open_store(s3_root, s3_settings) as store:
         store.write_bytes("a", DATA)
         right = {name: read(store) for name, read in READS.items()}
@@ -83,7 +83,7 @@ def test_a_flipped_bit_of_a_lock_is_noticed(
 
 def test_a_flipped_bit_of_a_large_object_is_noticed(s3_settings: StorageSettings, s3_root: str) -> None:
     """Only the part with the bit is downloaded until it is right."""
-    data = os.urandom(s3_client.PART_BYTES) * 4
+    data = os.urandom(s3_transfers.PART_BYTES) * 4
     with open_store(s3_root, s3_settings) as store:
         store.write_bytes("a", data)
     faults = Faults(7, share=0, flipped=0.25)
@@ -93,9 +93,10 @@ def test_a_flipped_bit_of_a_large_object_is_noticed(s3_settings: StorageSettings
 
 
 def test_a_flipped_bit_of_an_upload_is_noticed(
-    s3_settings: StorageSettings, s3_root: str, tmp_path: Path
+    s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = os.urandom(2 * s3_client.PART_BYTES)  # a multipart upload
+    monkeypatch.setattr(s3_transfers, "UPLOAD_BYTES", 5 << 20)
+    data = os.urandom(3 * s3_transfers.UPLOAD_BYTES)  # a multipart upload
     faults = Faults(1, share=0, flipped_uploads=0.4)
     with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
         store.write_bytes("large", data)

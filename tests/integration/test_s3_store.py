@@ -21,8 +21,8 @@ from botocore.exceptions import ClientError
 
 from local_stack.processes import free_port
 from partition_ops.errors import StorageError, TransientStorageError, UsageError
-from partition_ops.storage import StorageSettings, s3_integrity
-from partition_ops.storage.s3_client import PART_BYTES, make_client
+from partition_ops.storage import StorageSettings, s3_integrity, s3_transfers
+from partition_ops.storage.s3_client import make_client
 from partition_ops.storage.s3_errors import public_address, translate_error
 from partition_ops.storage.s3_store import S3Store
 from partition_ops.system.progress import NoProgress
@@ -189,24 +189,24 @@ def test_no_repr_has_a_secret(s3_settings: StorageSettings, store: S3Store) -> N
 
 def test_threads_fetch_an_object_once(store: S3Store) -> None:
     store.write_bytes("a", b"x" * 1000)
-    calls = count_calls(store, "download_file")
+    calls = requests(store, "GET", delay=0.05)  # enough time for the other threads to ask too
     with ThreadPoolExecutor(8) as pool:
         paths = set(pool.map(lambda _: store.local_copy("a"), range(16)))
     assert len(paths) == 1 and paths.pop().read_bytes() == b"x" * 1000
     assert store.child("b").uri.endswith("/b") and len(calls) == 1
 
 
-def count_calls(store: S3Store, name: str) -> list[float]:
-    calls: list[float] = []
-    inner = getattr(store._client, name)
+def requests(store: S3Store, method: str, *, delay: float = 0.0) -> list[str]:
+    """Return a list to which each request of a method adds its URL, before a delay in seconds."""
+    found: list[str] = []
 
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        calls.append(time.monotonic())
-        time.sleep(0.05)  # enough time for the other threads to ask too
-        return inner(*args, **kwargs)
+    def note(request: Any, **given: Any) -> None:
+        if request.method == method:
+            found.append(request.url)
+            time.sleep(delay)
 
-    setattr(store._client, name, counted)
-    return calls
+    store._client.meta.events.register("before-send.s3", note)
+    return found
 
 
 def test_children_share_the_copies(store: S3Store) -> None:
@@ -249,22 +249,23 @@ def test_a_rewritten_object_is_fetched_again(store: S3Store) -> None:
 def test_a_change_during_a_download_is_noticed(
     store: S3Store, s3_settings: StorageSettings, s3_root: str
 ) -> None:
+    """It changes between two requests: for its size, and for its content."""
     store.write_bytes("a", b"old content")
     other = opened(s3_root, s3_settings)
-    download = store._client.download_file
 
-    def changing(*args: Any, **kwargs: Any) -> None:
-        download(*args, **kwargs)
-        other.write_bytes("a", b"new content")
+    def change(request: Any, **given: Any) -> None:
+        if request.method == "GET":
+            other.write_bytes("a", b"new content")
 
-    store._client.download_file = changing  # type: ignore[method-assign]
+    store._client.meta.events.register("before-send.s3", change)
     with pytest.raises(TransientStorageError, match="changed while it was downloaded"):
         store.local_copy("a")
-    store._client.download_file = download  # type: ignore[method-assign]
+    store._client.meta.events.unregister("before-send.s3", change)
     assert store.local_copy("a").read_bytes() == b"new content"
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(store: S3Store) -> None:
+def test_an_upload_that_breaks_off_leaves_nothing(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_transfers, "UPLOAD_BYTES", 5 << 20)
     upload_part = store._client.upload_part
     calls: list[int] = []
 
@@ -277,7 +278,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(store: S3Store) -> None:
 
     store._client.upload_part = breaking  # type: ignore[method-assign]
     with pytest.raises(TransientStorageError, match="SlowDown"):
-        store.write_bytes("a", bytes(PART_BYTES + 1))
+        store.write_bytes("a", bytes((5 << 20) + 1))
     assert 2 in calls
     assert not store.exists("a")
     uploads = store._client.list_multipart_uploads(Bucket=store._bucket)
@@ -287,10 +288,10 @@ def test_an_upload_that_breaks_off_leaves_nothing(store: S3Store) -> None:
 def test_a_full_disk_is_a_storage_error(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.write_bytes("a", b"1")
 
-    def full(*args: Any, **kwargs: Any) -> None:
+    def full(*args: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store._client, "download_file", full)
+    monkeypatch.setattr(s3_transfers.os, "pwrite", full)
     with pytest.raises(StorageError, match="No space left"):
         store.local_copy("a")
 

@@ -14,6 +14,8 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.options.declare import StageConfig
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.store import REQUESTS
+from partition_ops.system.parallel import map_in_threads
 
 KEPT_BYTES, MOST_KEPT = 4, 250 * MIB  # an edge: memory of earlier stages that the process keeps
 MODULES = 60 << 20  # imported by other stages, such as pandas
@@ -185,7 +187,9 @@ def _done_stages(config: RunConfig, destination: Store) -> frozenset[str]:
 
     The stages themselves find out whether their input has changed since.
     """
-    return frozenset(stage.name for stage in config.stages() if _done(destination, stage, config))
+    stages = config.stages()
+    done = map_in_threads(lambda stage: _done(destination, stage, config), stages, workers=REQUESTS)
+    return frozenset(stage.name for stage, yes in zip(stages, done, strict=True) if yes)
 
 
 def _done(destination: Store, stage: Stage, config: RunConfig) -> bool:

@@ -222,7 +222,10 @@ def _run(problem: Problem, homes: Parts | None) -> Parts:
             problem.artifacts.write_array(layout.PARMETIS_CLASSES, problem.classes)
         if homes is not None:
             problem.artifacts.write_array(layout.PARMETIS_HOMES, homes)
-        run_ranks(RANK_MODULE, {**_job(problem, nodes), "follows": homes is not None}, options)
+        try:
+            run_ranks(RANK_MODULE, {**_job(problem, nodes), "follows": homes is not None}, options)
+        finally:
+            problem.artifacts.changed_elsewhere([layout.PARMETIS_PARTS])
         parts: Parts = np.load(problem.artifacts.local_copy(layout.PARMETIS_PARTS), allow_pickle=False)
         return np.array(parts)
     finally:

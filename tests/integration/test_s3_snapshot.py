@@ -1,0 +1,164 @@
+"""Snapshots of S3 roots: few requests, changes of others are noticed, and a lost lock too."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.s3_jobs import RequestCounter
+from partition_ops.artifacts import layout
+from partition_ops.artifacts import lock as lock_module
+from partition_ops.artifacts.lock import locked
+from partition_ops.errors import ConflictError, InvalidInputError, TransientStorageError
+from partition_ops.jobs.options import RunConfig
+from partition_ops.jobs.whole_job import run_graph
+from partition_ops.storage import StorageSettings, Store, open_store, s3_client
+from partition_ops.storage.store import upload_folder
+from tests.graphs import library
+
+
+@pytest.fixture
+def store(s3_settings: StorageSettings, s3_root: str) -> Store:
+    return open_store(s3_root, s3_settings)
+
+
+@pytest.fixture
+def other(s3_settings: StorageSettings, s3_root: str) -> Store:
+    """Somebody else at the same place."""
+    return open_store(s3_root, s3_settings)
+
+
+def test_a_job_sends_few_requests(s3_settings: StorageSettings, s3_root: str, tmp_path: Path) -> None:
+    """One for each file that it reads and writes, and a few more."""
+    graph = library().write(tmp_path / "graph")
+    with open_store(f"{s3_root}/in", s3_settings) as source:
+        files = len(upload_folder(graph, source))
+    config = RunConfig(num_parts=2, engine="random", ignore_estimate=True)
+    with RequestCounter().counting() as seen:
+        run_graph(config, f"{s3_root}/in", f"{s3_root}/out", settings=s3_settings)
+    verbs: Counter[str] = Counter()
+    for (verb, _), count in seen.items():
+        verbs[verb] += count
+    with open_store(f"{s3_root}/out", s3_settings) as store:
+        written = sum(1 for _ in store.list())
+    locks = sum(count for (verb, key), count in seen.items() if verb == "GET" and key.endswith("lock.json"))
+    assert verbs["HEAD"] <= 12 and verbs["LIST"] <= 8, seen
+    assert verbs["GET"] - locks <= files + 16, seen
+    assert locks <= 28 and verbs["PUT"] <= written + 8, seen
+    assert verbs["POST"] <= 2, seen
+
+
+def test_a_snapshot_answers_without_requests(store: Store) -> None:
+    store.write_bytes("a", b"1")
+    with store.snapshot(), RequestCounter().counting() as seen:
+        seen.clear()
+        child = store.child("x")
+        assert child.write_bytes("b", b"22").size == 2
+        assert [entry.key for entry in store.list()] == ["a", "x/b"] and store.names() == ["a", "x"]
+        assert store.exists("a") and not store.exists("c")
+        assert store.read_if_there("c") is None and child.read_bytes("b") == b"22"
+        assert store.local_copy("x/b").read_bytes() == b"22" and store.read_range("x/b", 1, 2) == b"2"
+        with pytest.raises(InvalidInputError, match="There is no object"):
+            store.read_bytes("c")
+        store.delete(["c", "x/c"])
+        assert sum(seen.values()) == 1  # the upload
+        assert store.read_bytes("a") == store.read_bytes("a") == b"1"
+        store.delete(["a"])
+        assert not store.exists("a") and store.names() == ["x"]
+        assert sum(seen.values()) == 3
+
+
+READS: dict[str, Callable[[Store], object]] = {
+    "whole": lambda store: store.read_bytes("a"),
+    "part": lambda store: store.read_range("a", 0, 2),
+    "large part": lambda store: store.read_range("large", 0, 2),
+    "copy": lambda store: store.local_copy("large"),
+}
+
+
+@pytest.mark.parametrize("use", READS)
+def test_an_input_that_others_change_is_noticed(store: Store, other: Store, use: str) -> None:
+    for key in ("a", "large"):
+        store.write_bytes(key, bytes(3 << 20 if key == "large" else 3))
+    with store.snapshot():
+        for key in ("a", "large"):
+            other.write_bytes(key, b"another")
+        with pytest.raises(TransientStorageError, match="changed while it was downloaded"):
+            READS[use](store)
+    READS[use](store)
+
+
+def test_an_input_that_others_remove_is_missing(store: Store, other: Store) -> None:
+    store.write_bytes("a", b"1")
+    with store.snapshot():
+        other.delete(["a"])
+        with pytest.raises(InvalidInputError, match="There is no object"):
+            store.read_bytes("a")
+
+
+def test_what_another_process_wrote_is_read(store: Store, other: Store) -> None:
+    with store.snapshot():
+        other.write_bytes("a", b"1")
+        assert not store.exists("a")
+        store.changed_elsewhere(["a"])
+        assert store.exists("a") and store.read_bytes("a") == b"1"
+
+
+def test_a_user_who_cannot_list_can_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write_bytes("a", b"1")
+
+    def refuse(params: object, **more: object) -> None:
+        raise TransientStorageError("no")
+
+    events = store._client.meta.events  # type: ignore[attr-defined]
+    events.register("before-call.s3.ListObjectsV2", refuse)
+    with store.snapshot(), RequestCounter().counting() as seen:
+        assert store.exists("a") and store.exists("a") and not store.exists("b")
+        assert store.read_bytes("a") == store.read_bytes("a") == b"1"
+    assert seen["HEAD", next(key for verb, key in seen if verb == "HEAD" and key.endswith("/a"))] == 1
+
+
+def test_a_lost_lock_is_noticed_after_a_short_time(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of the lock holds for `FRESH_SECONDS`; a record is never written without a check."""
+    with pytest.raises(ConflictError), locked(store):
+        store.write_bytes("a", b"1")
+        lock = other.read_json(layout.LOCK)
+        other.write_json(layout.LOCK, {**lock, "token": lock["token"] + 1})
+        with pytest.raises(ConflictError, match="taken over"):
+            store.write_first("records/a.json", b"{}")
+        store.write_bytes("b", b"1")  # the fence has found that the lock is lost
+    assert not other.exists("b") and not other.exists("records/a.json")
+
+
+@pytest.mark.parametrize("clock", [0, 1], ids=["clock of the system", "clock since the start"])
+def test_a_suspension_ends_a_check(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch, clock: int
+) -> None:
+    later = [0.0, 0.0]
+    clocks = lock_module._clocks
+    monkeypatch.setattr(lock_module, "_clocks", lambda: tuple(map(sum, zip(clocks(), later, strict=True))))
+    with pytest.raises(ConflictError, match="taken over"), locked(store):
+        store.write_bytes("a", b"1")
+        lock = other.read_json(layout.LOCK)
+        other.write_json(layout.LOCK, {**lock, "token": lock["token"] + 1})
+        later[clock] = s3_client.FRESH_SECONDS + 1
+        store.write_bytes("b", b"1")
+    assert not other.exists("b")
+
+
+def test_a_check_of_the_lock_holds_for_several_changes(store: Store) -> None:
+    with locked(store):
+        began = time.monotonic()
+        store.write_bytes("a", b"1")
+        with RequestCounter().counting() as seen:
+            for number in range(4):
+                store.write_bytes(f"{number}", json.dumps(number).encode())
+        read = [key for verb, key in seen if verb == "GET"]
+        assert not read or time.monotonic() - began > s3_client.FRESH_SECONDS
