@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.system.memory_guard import bounded_memory
 from partition_ops.system.progress import Progress
 from partition_ops.verification import VerifyReport, check_finished, verify_output
+from partition_ops.verification.check_tables import open_tables
 
 if TYPE_CHECKING:
     from partition_ops.stages.ingest.memory_graph import MemoryGraph
@@ -91,6 +93,7 @@ def verify(
     output: str | Path,
     *,
     graph_name: str | None = None,
+    tables: bool = False,
     storage: StorageSettings | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
@@ -102,6 +105,7 @@ def verify(
         input: As for `run`.
         output: URI or path of the finished output.
         graph_name: Name of the graph, if it was set for the run instead of the name in ``metadata.json``.
+        tables: Also read the tables of ``input``, a ``graph.yaml``, again with separate code, and compare.
         storage: How to reach S3; by default boto3 finds credentials and the endpoint itself.
         progress: Shows the progress, by partition; by default nothing is shown.
 
@@ -126,7 +130,8 @@ def verify(
         opened = open_graph(_input(input), storage, output=destination, read_only=True, progress=progress)
         source = stack.enter_context(opened)
         check_finished(destination)
-        return verify_output(source, destination, graph_name=graph_name, progress=progress)
+        known = open_tables(str(input), partial(open_store, settings=storage)) if tables else None
+        return verify_output(source, destination, graph_name=graph_name, tables=known, progress=progress)
 
 
 def _input(given: str | Path | MemoryGraph) -> str | MemoryGraph:

@@ -181,6 +181,16 @@ class TypeTable(ABC):
         return list(dict.fromkeys([*names, *self.text]))
 
     @property
+    def only_text(self) -> set[str]:
+        """The columns that are kept as text, and are nothing else."""
+        return (
+            {*self.text}
+            - {f.column for f in self.features}
+            - {self.label}
+            - {*(self.split.columns if self.split else ())}
+        )
+
+    @property
     def classifies(self) -> bool:
         """Whether the label is a class."""
         return bool(self.label) and self.task == "classification"

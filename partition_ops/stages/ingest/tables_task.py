@@ -188,7 +188,8 @@ class _Ingestion:
             folder = self.scratch / f"table{index}"
             folder.mkdir()
             columns = list(dict.fromkeys([*spec.keys, *spec.used]))
-            table = open_table(self.found[spec.name], columns, spec.keys, folder, self.duckdb, spec.about)
+            as_text = {*spec.keys, *spec.only_text}
+            table = open_table(self.found[spec.name], columns, as_text, folder, self.duckdb, spec.about)
             self.sources[spec.name] = table
             self.tables[spec.name] = self.engine.table(f"table_{index}", table.paths, table.schema)
         self.ends = ends_of(self.graph, self.sources, self.tables)

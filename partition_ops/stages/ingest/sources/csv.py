@@ -88,8 +88,15 @@ class TextSource(TableSource):
         """
         if name in self.types:
             return TYPES[self.types[name]]
-        if name in self.keys and self.name == "csv":
+        if name in self.keys and not self._is_number(name):
             return "VARCHAR"
+        return self._common_type(name)
+
+    def _is_number(self, key: str) -> bool:
+        """Return whether a key or a text is written as a number in all files; in CSV, nothing tells."""
+        return False
+
+    def _common_type(self, name: str) -> str:
         kinds: dict[str, FoundFile] = {}  # the first file of each type
         for file in self.files:
             kinds.setdefault(self._described[file.name][name], file)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from partition_ops.stages.ingest.engines import path_literal
-from partition_ops.stages.ingest.sources.csv import TextSource, compression, struct
+from partition_ops.stages.ingest.sources.csv import UNKNOWN, TextSource, compression, struct
 from partition_ops.stages.ingest.table_source import FoundFile
+
+NUMBERS = {"BIGINT", "UBIGINT", "HUGEINT", "DOUBLE", "BOOLEAN"}
 
 
 class JSONSource(TextSource):
@@ -17,6 +19,9 @@ class JSONSource(TextSource):
         columns = f", columns = {struct(types)}" if types else ""
         always = "format = 'newline_delimited', hive_partitioning = false"
         return f"read_json({path_literal(file.path)}, {always}{columns}{compression(file)})"
+
+    def _is_number(self, key: str) -> bool:
+        return all(kinds[key] in NUMBERS | UNKNOWN for kinds in self._described.values())
 
     def written_names(self, file: FoundFile) -> list[str]:
         """Return the keys of all documents; each is read once more."""
