@@ -129,14 +129,14 @@ with DAG(
         # Airflow applies default_args to ordinary tasks only
         scatter = ScatterEdgesOperator.partial(
             task_id="scatter",
-            map_index_template="group {{ task.group }}",
+            map_index_template="{{ task.label }}",
             **GRAPH,
             **OPTIONS,
             **pod("convert"),
         ).expand(group=plan.output)
         scatter.as_setup()
         gather = GatherPartitionOperator.partial(
-            task_id="gather", map_index_template="part {{ task.part }}", **GRAPH, **OPTIONS, **pod("convert")
+            task_id="gather", map_index_template="{{ task.label }}", **GRAPH, **OPTIONS, **pod("convert")
         ).expand(part=partitions.output)
         plan >> partitions
         remove_scratch = RemoveScratchOperator(task_id="remove_scratch").as_teardown(

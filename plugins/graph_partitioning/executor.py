@@ -40,6 +40,7 @@ LIBRARY = (  # what is imported by need, besides the functions of the stages
     "partition_ops.jobs.whole_job",
     "partition_ops.stages.convert.gather",
     "partition_ops.stages.convert.scatter",
+    "partition_ops.stages.convert.task_groups",
     "partition_ops.stages.partition.engines.auto",
     "partition_ops.stages.partition.engines.metis",
     "partition_ops.stages.partition.engines.random",

@@ -6,7 +6,7 @@ import hashlib
 import re
 import secrets
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -55,14 +55,16 @@ class GraphRun:
         root: URI of the run's root.
         record: Key of the task's record below the root; None until the task has succeeded.
         storage_conn_id: ID of the Airflow connection that reaches it.
+        others: Keys of further records, if the task built several partitions or scattered several groups.
     """
 
     root: str
     record: str | None
     storage_conn_id: str | None
+    others: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "others" or value}
 
 
 def lock_holder(context: Context) -> dict[str, str]:

@@ -21,12 +21,13 @@ from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.stages.convert import feature_buckets, plan
-from partition_ops.stages.convert.convert import convert_graph
+from partition_ops.stages.convert import feature_buckets, ranges
+from partition_ops.stages.convert.convert import convert_graph, gather_partitions, scatter_groups
 from partition_ops.stages.convert.gather import gather_partition
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import plan_conversion
 from partition_ops.stages.convert.scatter import scatter_edges
+from partition_ops.stages.convert.task_groups import task_groups
 from partition_ops.stages.convert.write_book import write_book
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -69,7 +70,7 @@ def in_chunks(graph: SmallGraph, chunks: int) -> SmallGraph:
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "GROUP_BYTES", 1)
+    monkeypatch.setattr(ranges, "GROUP_BYTES", 1)
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +252,45 @@ def test_every_task_killed_and_run_again_gives_the_same_bytes(
     assert died >= NUM_PARTS
     found = partitions(destination)
     assert {key: data for key, data in found.items() if ".partial-" not in key} == expected
+
+
+@pytest.mark.parametrize("lives", [0, 2, 4, 9])
+def test_several_in_one_task_killed_and_run_again_give_the_same_bytes(
+    lives: int, source: Store, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    destination, died, config = assigned(source, tmp_path), 0, ConvertConfig()
+    plan_conversion(config, source, destination)
+    groups, parts = [*range(EDGE_CHUNKS + DECODED_CHUNKS)], [*range(NUM_PARTS)]
+    several: list[Callable[[Store], list[StageResult]]] = [
+        lambda out: scatter_groups(config, source, out, groups=groups),
+        lambda out: gather_partitions(config, source, out, parts=parts),
+    ]
+    for task in several:
+        dying = DyingStore(tmp_path, lives)
+        with suppress(Killed):
+            task(dying)
+        died += dying.lives < 0
+        done = {entry.key for entry in destination.list(f"{layout.RECORDS}/")}
+        results = task(destination)
+        assert [one.skipped for one in results] == [layout.record(one.task) in done for one in results]
+    write_book(config, source, destination)
+    assert died == 2
+    found = partitions(destination)
+    assert {key: data for key, data in found.items() if ".partial-" not in key} == expected
+
+
+def test_small_graphs_have_one_scatter_and_one_gather(
+    source: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    destination, config = assigned(source, tmp_path), ConvertConfig()
+    plan_conversion(config, source, destination)
+    groups = task_groups(config, source, destination)
+    assert groups.scatters == [[number] for number in range(EDGE_CHUNKS + DECODED_CHUNKS)]
+    assert groups.gathers == [[part] for part in range(NUM_PARTS)]
+    monkeypatch.setattr(ranges, "GROUP_BYTES", 1 << 30)
+    groups = task_groups(config, source, destination)  # of the same plan
+    assert groups.scatters == [[*range(EDGE_CHUNKS + DECODED_CHUNKS)]]
+    assert groups.gathers == [[*range(NUM_PARTS)]]
 
 
 def test_another_assignment_leaves_nothing_of_the_one_before(

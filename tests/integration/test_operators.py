@@ -55,12 +55,19 @@ def run_all(
     ti.run(WriteSchemaOperator(task_id="schema", **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
     ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
-    for group in ti.run(PlanConversionOperator(task_id="plan", **halo, **where)):
-        ti.run(ScatterEdgesOperator(task_id=f"scatter{group}", group=group, **halo, **where))
-    parts = ti.run(ListPartitionsOperator(task_id="partitions", **halo, **where))
-    assert parts == [0, 1, 2]
-    for part in parts:
-        ti.run(GatherPartitionOperator(task_id=f"gather{part}", part=part, **halo, **where))
+    groups = ti.run(PlanConversionOperator(task_id="plan", **halo, **where))
+    assert len(groups) == 1  # the graph is small
+    scatter = ScatterEdgesOperator(task_id="scatter", group=groups[0], **halo, **where)
+    ti.run(scatter)
+    assert ti.run(ListPartitionsOperator(task_id="partitions", **halo, **where)) == [[0, 1, 2]]
+    gather = GatherPartitionOperator(task_id="gather", part=[0, 1, 2], **halo, **where)
+    assert (scatter.label, gather.label) == ("group 0", "parts 0-2")
+    ti.run(gather)
+    assert ti.xcoms[XCOM_KEY]["record"] == "records/convert-part0.json"
+    assert ti.xcoms[XCOM_KEY]["others"] == ["records/convert-part1.json", "records/convert-part2.json"]
+    alone = GatherPartitionOperator(task_id="alone", part="1", **halo, **where)  # as a template writes it
+    assert ti.run(alone)["skipped"]
+    assert alone.label == "part 1"
     ti.run(WritePartitionConfigOperator(task_id="config", **halo, **where))
     ti.run(ExportIdMapsOperator(task_id="idmap", vectors="True", part_maps="true", **where))
     if probe:

@@ -24,6 +24,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, output_formats
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
+from partition_ops.stages.convert.ranges import gather_ranges
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
@@ -82,6 +83,13 @@ class Conversion:
     def num_parts(self) -> int:
         read_record(self.destination, "partition")  # says so if it has not been done
         return num_parts_of(self.destination.child(layout.ASSIGNMENT))
+
+    @property
+    def gathering_processes(self) -> int:
+        """Number of processes that the partitions are gathered in."""
+        if self.one_process:
+            return 1
+        return len(gather_ranges(sum(entry.size for entry in self.inputs), self.num_parts))
 
     @cached_property
     def dropped(self) -> ListedEdges:

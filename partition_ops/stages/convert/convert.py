@@ -1,10 +1,10 @@
-"""The whole stage in one process: the plan, every scatter and gather, and the book."""
+"""The whole stage in one process, and several scatters or gathers in one: each is a task with a record."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -70,7 +70,7 @@ def convert_graph(
             report(_scatter_all(conversion, progress))
         for done in filter(None, found):
             report(done)
-        for result in _gather_all(conversion, missing, progress):
+        for result in _gather(conversion, missing, progress, checked=True):
             report(result)
         last = write_book_of(conversion)
     report(last)
@@ -83,17 +83,72 @@ def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
     return done or make_plan(conversion)
 
 
+def scatter_groups(
+    config: ConvertConfig,
+    source: Store,
+    destination: Store,
+    *,
+    groups: Sequence[int],
+    progress: Progress | None = None,
+) -> list[StageResult]:
+    """Do `scatter_edges` for several groups, some of them at a time; those that are done are skipped.
+
+    Args:
+        config: Options; ``memory`` bounds how many are done at a time.
+        source: Root of the input graph.
+        destination: Root of the run, where the conversion has been planned.
+        groups: Which groups of the plan.
+        progress: Shows the groups done.
+
+    Returns:
+        The results of the groups, in their order.
+
+    Raises:
+        UsageError: There is no such group.
+        InvalidInputError: As `scatter_edges`.
+
+    Peak memory: ``memory``, or what one group takes if that is more.
+    """
+    return _scatter(Conversion(config, source, destination), groups, progress or NoProgress())
+
+
+def gather_partitions(
+    config: ConvertConfig,
+    source: Store,
+    destination: Store,
+    *,
+    parts: Sequence[int],
+    progress: Progress | None = None,
+) -> list[StageResult]:
+    """Do `gather_partition` for several partitions, some of them at a time; those that are done are skipped.
+
+    They share one reading of the assignment, and the copies of input files on S3.
+
+    Args:
+        config: Options; ``memory`` bounds how many are done at a time.
+        source: Root of the input graph.
+        destination: Root of the run, where all groups have been scattered.
+        parts: Which partitions.
+        progress: Shows the partitions done.
+
+    Returns:
+        The results of the partitions, in their order.
+
+    Raises:
+        UsageError: There is no such partition, or a format is not installed.
+        InvalidInputError: As `gather_partition`.
+
+    Peak memory: ``memory``, or what one partition takes if that is more.
+    """
+    conversion = Conversion(config, source, destination)
+    return [*_gather(conversion, parts, progress or NoProgress())]
+
+
 def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
     """Scatter all groups, and return their results as one."""
     groups = read_plan(conversion.destination).groups
-    workers = conversion.workers(scatter_memory(conversion))
-    began, done = time.monotonic(), []
-    with progress.step("Scattering edges", len(groups), "groups of chunks") as advance:
-        scatter = partial(scatter_group, conversion)
-        for result in map_in_threads(scatter, groups, workers=workers):
-            advance(1)
-            done.append(result)
-    pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file
+    began = time.monotonic()
+    done = _scatter(conversion, groups, progress)
     return StageResult(
         layout.SCATTER_TASK,
         conversion.destination.uri,
@@ -104,11 +159,27 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
     )
 
 
-def _gather_all(conversion: Conversion, parts: list[int], progress: Progress) -> Iterator[StageResult]:
-    """Build some partitions, and yield their results in order."""
+def _scatter(conversion: Conversion, groups: Sequence[int], progress: Progress) -> list[StageResult]:
+    workers = conversion.workers(scatter_memory(conversion))
+    done = []
+    with progress.step("Scattering edges", len(groups), "groups of chunks") as advance:
+        for result in map_in_threads(partial(scatter_group, conversion), groups, workers=workers):
+            advance(1)
+            done.append(result)
+    pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file
+    return done
+
+
+def _gather(
+    conversion: Conversion, parts: Sequence[int], progress: Progress, *, checked: bool = False
+) -> Iterator[StageResult]:
+    """Build some partitions, and yield their results in order.
+
+    ``checked`` says that the groups are known to have been scattered from the current input.
+    """
     if not parts:
         return
-    plan = read_plan(conversion.destination)
+    plan = read_plan(conversion.destination) if checked else None
     workers = conversion.workers(gather_memory(conversion))
     room = threading.Semaphore(workers)  # the next partition begins while files of the last still go up
     failed = threading.Event()

@@ -31,16 +31,17 @@ Entry = dict[str, Any]
 def scattered_chunks(conversion: Conversion) -> list[tuple[int, int]]:
     """Return the chunks of features to scatter: position among the node features, and chunk.
 
-    A feature is scattered if there are more partitions than `READS_WORTH_IT`, each of which would have to
-    fetch or decode it (it is on S3 and every partition has a process of its own, or it is not ``.npy``), and
-    if the metadata say which rows are in which file and no file is empty.
+    A feature is scattered if it would have to be fetched or decoded more than `READS_WORTH_IT` times, and if
+    the metadata say which rows are in which file and no file is empty. Each process that gathers fetches a
+    feature on S3, and each partition decodes one that is not ``.npy``.
     """
     if conversion.num_parts <= READS_WORTH_IT:
         return []
+    fetched_once = conversion.gathering_processes <= READS_WORTH_IT
     found = []
     for place, feature in enumerate(conversion.metadata.node_features):
-        once = conversion.one_process or all(map(conversion.source.is_local, feature.data.files))
-        mapped = once and feature.data.format.name == "numpy"
+        at_hand = fetched_once or all(map(conversion.source.is_local, feature.data.files))
+        mapped = at_hand and feature.data.format.name == "numpy"
         counts = _rows_per_chunk(conversion.metadata, feature)
         if not mapped and counts and all(counts) and len(counts) == len(feature.data.files):
             found += [(place, chunk) for chunk in range(len(counts))]

@@ -12,12 +12,11 @@ from partition_ops.chunked.edges import EdgeReader
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks
 from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.convert.ranges import even_ranges
 from partition_ops.storage import Store
 from partition_ops.system.progress import Progress
 
 PLAN_VERSION = 1
-MOST_GROUPS = 16
-GROUP_BYTES = 32 << 20  # of the input; a task that has less takes longer to start than to work
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,10 @@ def make_plan(conversion: Conversion) -> StageResult:
         _ = conversion.order  # rejects an assignment that does not fit
         _forget_earlier(conversion)
         sizes = {entry.key: entry.size for entry in conversion.inputs}
-        edges = _groups([sizes[key] for data in metadata.edges for key in data.files])
+        edges = even_ranges([sizes[key] for data in metadata.edges for key in data.files])
         chunks = scattered_chunks(conversion)
         keys = [metadata.node_features[place].data.files[chunk] for place, chunk in chunks]
-        features = [chunks[begin:end] for begin, end in _groups([sizes[key] for key in keys])]
+        features = [chunks[begin:end] for begin, end in even_ranges([sizes[key] for key in keys])]
         # if the metadata lack the counts, the rows of chunks are counted here and not in every group
         starts = list(EdgeReader(conversion.source, metadata).chunk_starts.values())
         plan = {"version": PLAN_VERSION, "edges": edges, "features": features, "starts": starts}
@@ -106,19 +105,6 @@ def read_plan(destination: Store) -> Plan:
     document = destination.read_json(layout.CONVERT_PLAN)
     features = [[(place, chunk) for place, chunk in group] for group in document["features"]]
     return Plan([(begin, end) for begin, end in document["edges"]], features, document["starts"])
-
-
-def _groups(sizes: list[int]) -> list[tuple[int, int]]:
-    """Return half-open ranges of items: none empty, of about the same size."""
-    count = min(MOST_GROUPS, max(sum(sizes) // GROUP_BYTES, 1), len(sizes))
-    ends: list[int] = []
-    before = 0
-    for index, size in enumerate(sizes):
-        before += size
-        rest = len(sizes) - index - 1
-        if before * count >= sum(sizes) * (len(ends) + 1) or rest < count - len(ends) or not rest:
-            ends.append(index + 1)
-    return list(zip([0, *ends], ends, strict=False))
 
 
 def _forget_earlier(conversion: Conversion) -> None:

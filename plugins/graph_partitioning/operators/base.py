@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -268,6 +269,10 @@ class GraphStageOperator(GraphRunOperator):
         """Run the stage."""
         return self.call_stage(source, destination, progress)
 
+    def run_tasks(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
+        """Run the stage, and return the result of each task of the library that it consists of."""
+        return [self.run_stage(source, destination, progress)]
+
     def call_stage(self, source: Store, destination: Store, progress: Progress, **more: Any) -> StageResult:
         """Run the declared stage, with further arguments of its function."""
         from partition_ops.jobs.one_stage import run_stage
@@ -289,10 +294,11 @@ class GraphStageOperator(GraphRunOperator):
 
     def _execute(self, context: Context, source: Store, destination: Store, progress: Progress) -> Any:
         self._push_run(context, destination.uri)
-        result = self.run_stage(source, destination, progress)
-        self._push_run(context, destination.uri, result.record)
-        report_metrics(result, destination)
-        return self.finish(context, result, destination)
+        results = self.run_tasks(source, destination, progress)
+        self._push_run(context, destination.uri, *(result.record for result in results))
+        for result in results:
+            report_metrics(result, destination)
+        return self.finish(context, sum_of(results), destination)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
         """Return the result of the task, after the stage has succeeded."""
@@ -338,9 +344,12 @@ class GraphStageOperator(GraphRunOperator):
                 known = None
             yield store if known else None
 
-    def _push_run(self, context: Context, root: str, record: str | None = None) -> None:
+    def _push_run(self, context: Context, root: str, *records: str) -> None:
         """Write to XCom what the page with the artifacts needs, even if the stage fails after this."""
-        run = GraphRun(root=root, record=record, storage_conn_id=self.storage_conn_id or None)
+        first, *others = records or (None,)
+        run = GraphRun(
+            root=root, record=first, storage_conn_id=self.storage_conn_id or None, others=[*map(str, others)]
+        )
         context["ti"].xcom_push(key=XCOM_KEY, value=run.to_json())
 
 
@@ -385,12 +394,17 @@ def explain_failures(log: Logger) -> Iterator[None]:
         raise AirflowFailException(error.summary()) from None
 
 
-def count_partitions(destination: Store) -> int:
-    """Return the number of partitions of the run's assignment."""
-    from partition_ops.artifacts.layout import ASSIGNMENT, ASSIGNMENT_META
-
-    num_parts: int = destination.read_json(f"{ASSIGNMENT}/{ASSIGNMENT_META}")["num_parts"]
-    return num_parts
+def sum_of(results: Sequence[StageResult]) -> StageResult:
+    """Return the results of tasks of one kind as one: names of the first, and sums of seconds and counts."""
+    if len(results) == 1:
+        return results[0]
+    counters: dict[str, Any] = {}
+    for name, value in (item for result in results for item in result.counters.items()):
+        counters[name] = counters[name] + value if name in counters else value
+    seconds = round(sum(result.seconds for result in results), 3)
+    return replace(
+        results[0], seconds=seconds, skipped=all(one.skipped for one in results), counters=counters
+    )
 
 
 def report_metrics(result: StageResult, destination: Store) -> None:

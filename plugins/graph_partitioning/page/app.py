@@ -40,7 +40,7 @@ from graph_partitioning.page.lookup import (
     media_type,
     quality_page,
     read_findings,
-    read_listing,
+    read_listings,
     tasks_of_run,
 )
 from graph_partitioning.runs import GraphRun, run_folder
@@ -208,16 +208,16 @@ def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Respo
     """Show the artifacts of one task."""
     run = _run_of(task, session)
     siblings = tasks_of_run(session, task.dag_id, task.run_id)
-    listing = read_listing(run)
-    findings = [] if listing else read_findings(run)
-    return _page("task.html", task=task, run=run, siblings=siblings, listing=listing, findings=findings)
+    listings = read_listings(run)
+    findings = [] if listings else read_findings(run)
+    return _page("task.html", task=task, run=run, siblings=siblings, listings=listings, findings=findings)
 
 
 def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep) -> Response:
     """Send one artifact of a task, or one file of a failed validation, in chunks."""
     run = _run_of(task, session)
-    listing = read_listing(run)
-    if not (listing.may_serve(key) if listing else FINDINGS.fullmatch(key)):
+    listings = read_listings(run)
+    if not (any(one.may_serve(key) for one in listings) if listings else FINDINGS.fullmatch(key)):
         raise HTTPException(404, f"{key} is not an artifact of {task.task_id}")
     shown_as = media_type(key)
     headers = _headers(FILE_POLICY)

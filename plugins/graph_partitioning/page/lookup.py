@@ -86,7 +86,9 @@ def checked_run(value: Any, run_id: str) -> GraphRun | None:
         run = GraphRun(**value)
     except TypeError:
         return None
-    return run if isinstance(run.root, str) and is_run_root(run.root, run_id) else None
+    if not isinstance(run.root, str) or not isinstance(run.others, list):
+        return None
+    return run if is_run_root(run.root, run_id) else None
 
 
 @dataclass(frozen=True)
@@ -115,21 +117,25 @@ class Listing:
         return key == self.key or any(entry["key"] == key for entry in self.artifacts)
 
 
-def read_listing(run: GraphRun) -> Listing | None:
-    """Return the artifacts of the task, or None until it has succeeded.
+def read_listings(run: GraphRun) -> list[Listing]:
+    """Return the artifacts of the task, for each of its records; there are none until it has succeeded.
 
     Raises:
         PartitionOpsError: The storage cannot be reached, or the document is broken.
     """
     if run.record is None:
-        return None
-    if run.record != MANIFEST and not RECORD.fullmatch(run.record):
-        raise InvalidInputError("The task names a key that is not a record", found=repr(run.record))
+        return []
+    keys = [run.record, *run.others]
+    for key in keys:
+        if key != MANIFEST and not RECORD.fullmatch(str(key)):
+            raise InvalidInputError("The task names a key that is not a record", found=repr(key))
+    listings = []
     with GraphStorageHook(run.storage_conn_id).open(run.root) as store:
-        document = store.read_json(run.record)
-        schema = "manifest" if run.record == MANIFEST else "record"
-        check_document(document, schema, where=store.uri_of(run.record))
-    return Listing(run.record, document)
+        for key in keys:
+            document = store.read_json(key)
+            check_document(document, "manifest" if key == MANIFEST else "record", where=store.uri_of(key))
+            listings.append(Listing(key, document))
+    return listings
 
 
 def read_findings(run: GraphRun) -> list[StoredObject]:
