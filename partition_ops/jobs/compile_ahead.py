@@ -24,6 +24,7 @@ from partition_ops.stages.prepare.half_edges import digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
+from partition_ops.traffic.sampled_edges import collect_edges
 
 NODES, EDGES = 4_000, 20_000  # enough for several levels of the engine two-level
 GROWN = 1.05
@@ -71,6 +72,8 @@ def _compile_variants(source: Store, run: Store) -> None:
     for each, limits in ((graph, constraints), (smaller, constraints.contracted(numbers, smaller.num_nodes))):
         parts = np.zeros(each.num_nodes, np.int32)
         refine(each, limits, parts)
+    twice = np.zeros(2, np.int64), np.ones(2, np.int64)  # parallel edges, of two edges and of two types
+    collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
     fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
 
 

@@ -72,6 +72,7 @@ def _chance(message: Any) -> Any:
 def write_messages(
     group_nodes: Ids,
     group_sizes: Counts,
+    joined: Counts,
     batches: Batches,
     entered: Singles,
     layer: int,
@@ -88,6 +89,7 @@ def write_messages(
     Args:
         group_nodes: See `SampledEdges`.
         group_sizes: See `SampledEdges`.
+        joined: See `SampledEdges`.
         batches: The columns.
         entered: (layers - 1, nodes, WIDTH) float32, chance that a node enters in layer 1, 2 and so on.
         layer: The layer, from 1.
@@ -98,10 +100,17 @@ def write_messages(
         end: Last group, excluded.
     """
     reached, times = room[0], room[1]  # by layer of entry
+    real = len(group_nodes) - len(joined)
     for group in range(begin, end):
         miss, expected = 1.0, 0.0
         for j in range(layer - 1, -1, -1):
-            y = min(1.0, batches.fanouts[j] / group_sizes[group])
+            member = group
+            while member >= real:
+                y = min(1.0, batches.fanouts[j] / group_sizes[joined[member - real, 1]])
+                miss *= 1.0 - y
+                expected += y
+                member = joined[member - real, 0]
+            y = min(1.0, batches.fanouts[j] / group_sizes[member])
             miss *= 1.0 - y
             expected += y
             reached[j], times[j] = 1.0 - miss, expected

@@ -11,7 +11,10 @@ y = min(1, fan-out i / d). So an edge misses its source up to layer l with proba
 1 - sum over j of P(v enters in j) (1 - prod over i from j + 1 to l of (1 - y)), and a node is outside of the
 batch after layer l with the product of these over its out-edges, times the probability that it is no seed.
 
-The model takes the seeds of a batch, and the edges, as independent of each other. The edges are not if two
+Edges between the same two nodes miss the source together if the destination is not sampled; they are one
+edge here, of a joined group (`parallel_edges`).
+
+The model takes the seeds of a batch, and other edges, as independent of each other. Edges are not if two
 nodes of a batch have entered through the same node and have a neighbour in common. The expectation is then
 too high: least where batches cover much of what they can reach, most in graphs full of triangles, with
 batches that are small relative to the train nodes and three layers or more. docs/decisions/traffic.md has the
@@ -257,7 +260,7 @@ class TrafficModel:
     def _layers(self, batches: Batches, *, sampled: bool = False) -> Singles:
         """Return what `write_messages` writes for the last layer, with the expected samples if wanted."""
         edges, layers = self.edges, len(self._fanouts)
-        groups = edges.group_nodes, edges.group_sizes
+        groups = edges.group_nodes, edges.group_sizes, edges.joined
         entered = zeros(self._folder, "entered", (layers - 1, edges.num_nodes, WIDTH), np.float32)
         messages = zeros(self._folder, "messages", (edges.num_groups, WIDTH), np.float32)
         for layer in range(1, layers + 1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
 from partition_ops.system.parallel import cores, map_in_threads
+from partition_ops.traffic.parallel_edges import has_parallel_edges, join_parallel_edges
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -36,19 +37,25 @@ class SampledEdges:
     """The edges of a graph by source, with the group that each belongs to.
 
     A *group* is the in-edges of one node that have one type: DGL's samplers draw the fan-out from each group.
-    Nodes are counted by homogeneous ID, of the input or new, as the caller likes.
+    Edges with the same two ends are one edge here, of a *joined* group; see `parallel_edges`. Nodes are
+    counted by homogeneous ID, of the input or new, as the caller likes.
 
     Attributes:
         first: (nodes + 1,) int64, where the out-edges of each node begin.
         groups: (edges,) int32 or int64, the group of each edge, by source; mapped if a folder was given.
-        group_nodes: (groups,) int32 or int64, the destination of the edges of each group.
-        group_sizes: (groups,) int64, number of edges of each group.
+        group_nodes: (groups,) int32 or int64, the destination of the edges of each group, the joined ones
+            last.
+        group_sizes: (groups,) int64, number of edges of each group. Of a joined one, about how many edges
+            share a sample of an edge of it: at least 1.
+        joined: (joined groups, 2) int64, the two groups that each stands for, of which the first one may be
+            joined itself.
     """
 
     first: Counts
     groups: Ids
     group_nodes: Ids
     group_sizes: Counts
+    joined: Counts = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     @property
     def num_nodes(self) -> int:
@@ -80,7 +87,8 @@ class EdgeCollector:
 
     Peak memory: 24 bytes a node, 12 bytes for each node of the destinations of every edge type, and 12 bytes
     an edge (up to twice that beyond 2**31 nodes or groups), which are files if there is a folder; 28 bytes a
-    group. The result keeps 8 bytes a node, 12 a group, and a third of the bytes an edge.
+    group. If there are parallel edges, 24 bytes a node and 48 a joined group in addition. The result keeps 8
+    bytes a node, 12 a group, and a third of the bytes an edge.
     """
 
     def __init__(
@@ -133,7 +141,29 @@ class EdgeCollector:
         deque(map_in_threads(lambda ends: place(*ends), pairwise(bounds.tolist())), maxlen=0)
         types = np.searchsorted(self._offsets[1:], kept, side="right")
         nodes = (kept + (self._starts - self._offsets[:-1])[types]).astype(self._node)
-        return SampledEdges(first, groups, nodes, sizes[kept])
+        return _joined(SampledEdges(first, groups, nodes, sizes[kept]))
+
+
+def _joined(edges: SampledEdges) -> SampledEdges:
+    """Return the edges with parallel ones joined; their arrays are changed."""
+    first, nodes, sizes = edges.first, edges.group_nodes, edges.group_sizes
+    if not has_parallel_edges(first, edges.groups, nodes):
+        return edges
+    groups, joined = join_parallel_edges(first, edges.groups, nodes)
+    samples = 1 / np.concatenate([sizes, np.ones(len(joined))])  # of an edge, with fan-out 1
+    nodes = np.concatenate([nodes, nodes[joined[:, 1]]])
+    _add_samples(samples, joined)
+    about = np.maximum(1 / samples, 1).astype(np.int64)
+    about[: len(sizes)] = sizes
+    return SampledEdges(first, groups[: first[-1]], nodes, about, joined)
+
+
+@compiled
+def _add_samples(samples: Ids, joined: Counts) -> None:
+    """Write the expected samples of joined groups behind those of the others."""
+    real = len(samples) - len(joined)
+    for i in range(len(joined)):
+        samples[real + i] = samples[joined[i, 0]] + samples[joined[i, 1]]
 
 
 def collect_edges(

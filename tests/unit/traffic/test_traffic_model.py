@@ -26,8 +26,10 @@ STARTS, ENDS = (0, 900), (900, 1300)  # of a and of b
 TYPES = [("a", "b"), ("a", "a"), ("b", "b")]
 
 
-def random_edges(seed: int, *, reverses: bool) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
-    """Edges with homogeneous IDs, of nodes that a few hubs know; and with their reverse types."""
+def random_edges(
+    seed: int, *, reverses: bool, parallels: bool = False
+) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
+    """Edges with homogeneous IDs, of nodes that a few hubs know; with reverse types, and with parallels."""
     random = np.random.default_rng(seed)
     found = []
     for src, dst in TYPES:
@@ -39,6 +41,8 @@ def random_edges(seed: int, *, reverses: bool) -> list[tuple[str, str, np.ndarra
         found.append((src, dst, *ends))
         if reverses:
             found.append((dst, src, *ends[::-1]))
+        if parallels:
+            found.append((src, dst, *(end[: count // 2] for end in ends)))
     return found
 
 
@@ -90,15 +94,15 @@ def simulated(
     return rows / epochs, neighbours / epochs
 
 
-@pytest.mark.parametrize("reverses", [False, True])
+@pytest.mark.parametrize(("reverses", "parallels"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize(
     ("fanouts", "batch_size"), [((4, 6), 60), ((ALL, 3), 200), ((5,), 50), ((3, 3, 3), 100)]
 )
 def test_the_model_expects_what_batches_read(
-    fanouts: tuple[int, ...], batch_size: int, reverses: bool
+    fanouts: tuple[int, ...], batch_size: int, reverses: bool, parallels: bool
 ) -> None:
     random = np.random.default_rng(3)
-    edges = random_edges(1, reverses=reverses)
+    edges = random_edges(1, reverses=reverses, parallels=parallels)
     parts = random.integers(0, PARTS, 1300).astype(np.int32)
     train = random.random(1300) < 0.8
     sampling = Sampling(fanouts, batch_size)
