@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import fcntl
 import os
 import re
@@ -144,6 +145,8 @@ class LocalStore(Store):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:  # no file can have it
+                return None
             raise StorageError(f"{self.uri_of(key)} cannot be accessed: {error.strerror}") from error
         if not self.path(key).is_file():
             return None

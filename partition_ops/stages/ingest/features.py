@@ -22,6 +22,7 @@ from partition_ops.stages.ingest.graph_file import PARTS, EdgeTable, FeatureColu
 from partition_ops.stages.ingest.keys import Numbered
 from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import TRANSFORMS, Transform, hashes_of, numbers_of, texts_of
+from partition_ops.system.open_files import allow_open_files
 
 BLOCK = 1 << 16  # rows that transforms are fitted to at a time, fewer if they are wide
 FIT_BYTES = 16 << 20  # of such a block as float64
@@ -148,6 +149,7 @@ class ColumnWriter:
         if self.findings.failed:
             return
         spec, edges = self.spec, isinstance(self.spec, EdgeTable)
+        allow_open_files(len(spec.features) + len(spec.text))
         with ExitStack() as stack:
             files: dict[str, NpyFiles] = {}
 

@@ -10,14 +10,17 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from partition_ops.chunked.graph_writer import ORIG_ID
-from partition_ops.chunked.metadata import EdgeType, check_graph_name
+from partition_ops.chunked.metadata import LONGEST_NAME, EdgeType, check_graph_name, shortened
 from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.stages.ingest.options import is_saved_graph
+from partition_ops.stages.ingest.yaml_document import parse_yaml
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 
 SCHEMA = "graph_tables"
+MOST_FEATURES = 4096  # of a type; all files are open at the same time
 PARTS = ("train", "val", "test")
+NUMBERS = frozenset(("boundaries", "buckets", "shares", "missing", *PARTS))
 DEFAULT_ACTIONS = {
     "null_keys": "fail",
     "duplicate_keys": "fail",
@@ -288,7 +291,7 @@ def graph_name_of(source: Store, key: str) -> str:
 
 def parse_graph_file(data: bytes, where: str) -> GraphFile:
     """Parse the content of a ``graph.yaml``; see `read_graph_file`."""
-    document = _load(data, where)
+    document = parse_yaml(data, where, numbers=NUMBERS)
     check_document(document, SCHEMA, where=where)
     actions = {**DEFAULT_ACTIONS, **document.get("on_defect", {})}
     nodes = tuple(_node(name, spec or {}, actions, where) for name, spec in document["nodes"].items())
@@ -311,43 +314,6 @@ def parse_graph_file(data: bytes, where: str) -> GraphFile:
             expected="a table with a key, or edges of the type",
         )
     return GraphFile(where, document["graph_name"], nodes, edges, document)
-
-
-def _load(data: bytes, where: str) -> Any:
-    import yaml
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Rejects a key that is there twice; ``no`` and ``2024-01-01`` are text, as in YAML 1.2."""
-
-    names = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag not in names]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    Loader.add_implicit_resolver(names[0], re.compile("true|false"), ["t", "f"])
-
-    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
-        keys = [loader.construct_object(key) for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {twice!r} is there twice", node.start_mark
-            )
-        return dict(
-            zip(keys, [loader.construct_object(value, deep=True) for _, value in node.value], strict=True)
-        )
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
-    try:
-        return yaml.load(data, Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InvalidInputError(
-            f"{where} is not valid YAML",
-            found=f"{getattr(error, 'problem', None) or str(error)}{place}",
-            expected="a document such as 'partition-ops ingest --example' prints",
-        ) from error
 
 
 def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> NodeTable:
@@ -400,7 +366,20 @@ def _columns(spec: str | Sequence[str]) -> tuple[str, ...]:
 
 def _features(specs: Mapping[str, Any], where: str) -> tuple[FeatureColumn, ...]:
     found = []
+    if len(specs) > MOST_FEATURES:
+        raise InvalidInputError(
+            f"{where}: there are too many features",
+            found=f"{len(specs):,}",
+            expected=f"at most {MOST_FEATURES:,}: each is a file of its own, here and in every partition",
+            remedy="Join them into lists of numbers: a feature has a list in each row.",
+        )
     for name, spec in specs.items():
+        if not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+            raise InvalidInputError(
+                f"{where}: the feature {shortened(name)} cannot be the name of a file",
+                expected=f"a printable name of at most {LONGEST_NAME} bytes",
+                remedy="Give it another name, and its column with 'column'.",
+            )
         declared = {"column": name, **(spec or {})}
         feature = FeatureColumn(name, **{**declared, "boundaries": tuple(declared.get("boundaries", ()))})
         _check_feature(feature, f"{where}: feature {name!r}")

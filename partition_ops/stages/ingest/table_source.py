@@ -21,6 +21,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.patterns import folder_of, is_pattern, matches
+from partition_ops.stages.ingest.sql import one_statement
 from partition_ops.storage import Store, StoredObject
 
 OpenRoot = Callable[[str], Store]
@@ -272,7 +273,7 @@ class QuerySource(TableSource):
 
     @property
     def sql(self) -> str:
-        return self.spec.sql.rstrip().rstrip(";")
+        return one_statement(self.spec.sql, self.where)
 
     def write_rows(self, cursor: Any, schema: pa.Schema) -> Path:
         """Write all rows of a cursor."""

@@ -6,6 +6,7 @@ that every engine reads the same values, and a row of any table has a file and a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -218,7 +219,8 @@ def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
     """
     names = source.names(file)
     have = [*names, *file.folders]
-    missing = [name for name in source.used if name not in have]
+    known = {*have}
+    missing = [name for name in source.used if name not in known]
     if missing:
         near = get_close_matches(missing[0], have, n=1)
         about = source.spec.name if source.spec.sql else file.name
@@ -227,11 +229,12 @@ def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
             found=f"the columns {some_of([repr(name) for name in have], 20)}",
             remedy=f"Did you mean {near[0]!r}?" if near else "Correct the column in graph.yaml.",
         )
-    twice = next((name for name in source.used if names.count(name) > 1), None)
+    several = Counter(names)
+    twice = next((name for name in source.used if several[name] > 1), None)
     if twice is not None:
         alike = [name for name in dict.fromkeys(names) if name.lower() == twice.lower()]
         raise _indistinct(source, f"{source.about}{file.name}", alike * 2 if len(alike) < 2 else alike)
-    return [name for name in source.used if name in names]
+    return [name for name in source.used if name in several]
 
 
 def _check_names(source: TableSource) -> None:
@@ -240,9 +243,10 @@ def _check_names(source: TableSource) -> None:
     Raises:
         InvalidInputError: There are such columns.
     """
+    several = Counter(name.lower() for name in source.used)
     for name in source.used:
-        alike = [other for other in source.used if other.lower() == name.lower()]
-        if len(alike) > 1:
+        if several[name.lower()] > 1:
+            alike = [other for other in source.used if other.lower() == name.lower()]
             raise _indistinct(source, f"{source.about}{source.spec.name}", alike)
         if name.lower() in RESERVED:
             raise InvalidInputError(

@@ -23,6 +23,7 @@ SHOWN_VALUES = 3
 DELIMITERS = ",\t;|"
 LONGEST_HEADER = 1 << 20  # bytes
 SHOWN_BYTES = 16
+GZIP = b"\x1f\x8b"
 UNKNOWN = {"VARCHAR", "JSON", "NULL", '"NULL"'}  # how DuckDB describes a column without values
 
 
@@ -63,6 +64,15 @@ class TextSource(TableSource):
 
     def check(self, file: FoundFile) -> None:
         """Raise `InvalidInputError` if a file is not text of this kind."""
+        if compression(file):
+            with file.path.open("rb") as stream:
+                begin = stream.read(len(GZIP))
+            if begin != GZIP:
+                raise InvalidInputError(
+                    f"{self.about}{file.name} is not packed with gzip, as its name says",
+                    found=f"it begins with {begin!r}",
+                    remedy="Remove .gz from its name, or pack it.",
+                )
 
     @cached_property
     def _described(self) -> dict[str, dict[str, str]]:
@@ -134,6 +144,7 @@ class CSVSource(TextSource):
     value_types = "found from the values; **keys are text**, because `007` is not `7`"
 
     def check(self, file: FoundFile) -> None:
+        super().check(file)
         self._header(file)
 
     def written_names(self, file: FoundFile) -> list[str]:

@@ -22,7 +22,7 @@ class DuckDBSource(QuerySource):
 
         config: dict[str, Any] = {"enable_external_access": False, "autoload_known_extensions": False}
         with closing(duckdb.connect(str(file.path), read_only=True, config=config)) as connection:
-            reader = connection.sql(self.spec.sql).to_arrow_reader(ROWS)
+            reader = connection.sql(self.sql).to_arrow_reader(ROWS)
             self.check_names(reader.schema.names)
             return self.write_parquet(reader.schema, reader, reader.schema.names)
 

@@ -39,11 +39,16 @@ class PostgresSource(QuerySource):
         Raises:
             InvalidInputError: The connection has a password, which would be in records and messages.
         """
-        url = urlsplit(place.spec.connection)
+        try:
+            url = urlsplit(place.spec.connection)
+        except ValueError as error:  # a bracket that is not closed
+            raise InvalidInputError(
+                f"{place.where}: 'connection' is no URL", found=str(error), expected=f"{cls.connection}"
+            ) from error
         if url.scheme not in SCHEMES and not re.fullmatch(r"\$[A-Za-z_]\w*", place.spec.connection):
             return []
         user, _, host = url.netloc.rpartition("@")
-        if ":" in user or "password" in parse_qs(url.query):
+        if ":" in user or any("password" in name.lower() for name in parse_qs(url.query)):
             raise InvalidInputError(
                 f"{place.where}: 'connection' has a password",
                 expected=f"{url.scheme}://{user.partition(':')[0]}@{host}{url.path}",
