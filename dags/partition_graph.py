@@ -66,7 +66,7 @@ from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
-from partition_ops.traffic.options import BatchOptions, SamplingOptions
+from partition_ops.traffic.options import SamplingOptions
 
 URIS = {  # defaults of the form from the environment
     name: value
@@ -146,7 +146,7 @@ with DAG(
 
     idmap = ExportIdMapsOperator(task_id="idmap", **templates(IdMapConfig), **pod("idmap"))
     probe = ProbePartitionsOperator(
-        task_id="probe", enabled="{{ params.probe }}", **templates(BatchOptions), **pod("probe")
+        task_id="probe", enabled="{{ params.probe }}", **templates(SamplingOptions), **pod("probe")
     )
     quality = ReportQualityOperator(
         task_id="quality", trigger_rule="none_failed", **templates(SamplingOptions), **pod("quality")

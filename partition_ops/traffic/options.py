@@ -15,9 +15,25 @@ SECTION = "Training"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchOptions(Options):
-    """How trainers sample the batches."""
+class SamplingOptions(Options):
+    """The train nodes, and how trainers sample from them.
 
+    A stage takes them as ``sampling: SamplingOptions = option_group(SamplingOptions)``. A job that has a
+    field of this name passes its value to every stage that has one.
+    """
+
+    train_nodes: tuple[str, ...] | None = option(
+        None,
+        help="Node type of the train nodes, from which batches are drawn, or TYPE:MASK with a feature that is"
+        " not 0 for train nodes; a type without MASK has its train_mask, or all nodes if it has none. The"
+        " option may be repeated.",
+        title="Train nodes",
+        section=SECTION,
+        metavar="TYPE[:MASK]",
+        several="repeat",
+        empty="the types with a feature train_mask, otherwise those with a label, otherwise all with"
+        " in-edges",
+    )
     fanouts: tuple[int, ...] = option(
         (10, 10),
         flag="fanout",
@@ -51,25 +67,3 @@ class BatchOptions(Options):
         from partition_ops.traffic.model import Sampling  # imports numba
 
         return Sampling(tuple(self.fanouts), self.batch_size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingOptions(BatchOptions):
-    """The train nodes, and how trainers sample from them.
-
-    A stage takes them as ``sampling: SamplingOptions = option_group(SamplingOptions)``. A job that has a
-    field of this name passes its value to every stage that has one.
-    """
-
-    train_nodes: tuple[str, ...] | None = option(
-        None,
-        help="Node type of the train nodes, from which batches are drawn, or TYPE:MASK with a feature that is"
-        " not 0 for train nodes; a type without MASK has its train_mask, or all nodes if it has none. The"
-        " option may be repeated.",
-        title="Train nodes",
-        section=SECTION,
-        metavar="TYPE[:MASK]",
-        several="repeat",
-        empty="the types with a feature train_mask, otherwise those with a label, otherwise all with"
-        " in-edges",
-    )

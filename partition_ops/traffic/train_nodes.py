@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,28 +49,45 @@ def train_types(metadata: GraphMetadata, wanted: Sequence[str] = ()) -> list[Tra
         UsageError: There is no such node type or feature, or a type is named twice.
     """
     features = {(one.type_name, one.name) for one in metadata.node_features}
+    counts = zip(metadata.edge_types, metadata.num_edges, strict=True)
+    return choose_train_types(
+        metadata.node_types, features, [one.dst for one, count in counts if count], wanted
+    )
+
+
+def choose_train_types(
+    node_types: Sequence[str], features: Set[tuple[str, str]], ends: Collection[str], wanted: Sequence[str]
+) -> list[TrainType]:
+    """Return the node types with train nodes, in the order of the type IDs; see `train_types`.
+
+    Args:
+        node_types: All node types, by type ID.
+        features: Node type and name of each feature.
+        ends: Node types that have in-edges.
+        wanted: As for `train_types`.
+
+    Raises:
+        UsageError: As of `train_types`.
+    """
 
     def masked(node_type: str) -> TrainType:
         return TrainType(node_type, TRAIN_MASK if (node_type, TRAIN_MASK) in features else None)
 
     if wanted:
-        named = [_named(metadata, text, features) or masked(text) for text in wanted]
-        return _in_order(metadata, named)
+        named = [_named(node_types, text, features) or masked(text) for text in wanted]
+        return _in_order(node_types, named)
     for name in (TRAIN_MASK, LABEL):
-        having = [t for t in metadata.node_types if (t, name) in features]
+        having = [node_type for node_type in node_types if (node_type, name) in features]
         if having:
             return [masked(node_type) for node_type in having]
-    ends = {one.dst for one, count in zip(metadata.edge_types, metadata.num_edges, strict=True) if count} or {
-        *metadata.node_types
-    }
-    return [TrainType(node_type) for node_type in metadata.node_types if node_type in ends]
+    return [TrainType(node_type) for node_type in node_types if node_type in (ends or node_types)]
 
 
-def _named(metadata: GraphMetadata, text: str, features: set[tuple[str, str]]) -> TrainType | None:
+def _named(node_types: Sequence[str], text: str, features: Set[tuple[str, str]]) -> TrainType | None:
     """Return the type of ``TYPE:MASK``; None for ``TYPE``."""
     node_type, colon, mask = text.partition(":")
-    if node_type not in metadata.node_types:
-        raise UsageError(f"There is no node type {node_type!r}", expected=one_of(metadata.node_types))
+    if node_type not in node_types:
+        raise UsageError(f"There is no node type {node_type!r}", expected=one_of(node_types))
     if not colon:
         return None
     if (node_type, mask) not in features:
@@ -82,11 +99,11 @@ def _named(metadata: GraphMetadata, text: str, features: set[tuple[str, str]]) -
     return TrainType(node_type, mask)
 
 
-def _in_order(metadata: GraphMetadata, named: list[TrainType]) -> list[TrainType]:
+def _in_order(node_types: Sequence[str], named: list[TrainType]) -> list[TrainType]:
     by_type = {one.node_type: one for one in named}
     if len(by_type) < len(named):
         raise UsageError("A node type has train nodes twice", found=", ".join(map(str, named)))
-    return [by_type[node_type] for node_type in metadata.node_types if node_type in by_type]
+    return [by_type[node_type] for node_type in node_types if node_type in by_type]
 
 
 def check_train_nodes(source: Store, metadata: GraphMetadata, wanted: Sequence[str]) -> None:
@@ -106,7 +123,7 @@ def check_train_nodes(source: Store, metadata: GraphMetadata, wanted: Sequence[s
     for one in types:
         header = readers[f"{one.node_type}/{one.mask}"].header() if one.mask else None
         if header is not None:
-            _check_shape(f"{one.node_type}/{one.mask}", *header)
+            check_mask(f"{one.node_type}/{one.mask}", *header)
 
 
 def read_train_nodes(source: Store, metadata: GraphMetadata, types: Sequence[TrainType]) -> Mask:
@@ -137,7 +154,7 @@ def read_train_nodes(source: Store, metadata: GraphMetadata, types: Sequence[Tra
 
 
 def _read_mask(reader: FeatureReader, key: str, mask: Mask) -> None:
-    _check_shape(key, reader.layout.dtype, reader.layout.shape)
+    check_mask(key, reader.layout.dtype, reader.layout.shape)
     ranges = (np.arange(at, min(at + BLOCK, len(mask))) for at in range(0, len(mask), BLOCK))
     at = 0
     for values in reader.stream(ranges):
@@ -145,7 +162,12 @@ def _read_mask(reader: FeatureReader, key: str, mask: Mask) -> None:
         at += len(values)
 
 
-def _check_shape(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+def check_mask(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Check that a feature with rows of a dtype and a shape is a mask.
+
+    Raises:
+        UsageError: It is not one number a node.
+    """
     if math.prod(shape) != 1:
         raise UsageError(
             f"The feature {key!r} is not a mask",

@@ -53,10 +53,21 @@ def test_all_neighbours_of_one_layer_are_the_edges_of_the_partitions(output: str
 
 def test_seeds_are_those_of_the_mask(output: str, tmp_path: Path) -> None:
     document = probe(output, tmp_path)
-    assert document["options"]["node_type"] == "paper"
+    assert document["options"]["train_nodes"] == ["paper:train_mask"]
     mask = next(v.array for v in GRAPH.node_values if v.name == "train_mask")
     assert document["total"]["seeds"] == int(mask.sum())
     assert document["options"]["features"] == {"author": ["grid"], "paper": ["feat", "label", "train_mask"]}
+
+
+def test_batches_have_seeds_of_several_types(output: str, tmp_path: Path) -> None:
+    types = {"author": GRAPH.nodes["author"], "venue": GRAPH.nodes["venue"]}
+    document = probe(output, tmp_path, train_nodes=(*types,), fanouts=(-1,), batch_size=10**6)
+    assert document["options"]["train_nodes"] == [*types]
+    assert document["total"]["seeds"] == sum(types.values())
+    each = [probe(output, tmp_path, train_nodes=(name,), fanouts=(-1,)) for name in types]
+    for figure in ("seeds", "neighbours", "remote_neighbours"):
+        assert document["total"][figure] == sum(one["total"][figure] for one in each)
+    check_document(document, "probe", where="the probe")
 
 
 def test_the_same_seed_gives_the_same_figures(output: str, tmp_path: Path) -> None:
@@ -118,7 +129,8 @@ def test_wrong_use_of_the_verb(output: str, tmp_path: Path) -> None:
     assert main(["probe", output, "--part", "7", "--cache", str(tmp_path)]) == 2
     assert main(["probe", output, "--batches", "0"]) == 2
     assert main(["probe", output, "--feature", "colour", "--cache", str(tmp_path)]) == 2
-    assert main(["probe", str(tmp_path)]) == 3
+    (tmp_path / "empty").mkdir()
+    assert main(["probe", str(tmp_path / "empty")]) == 3
     assert (
         main(["run", "nowhere", str(tmp_path / "out"), "--num-parts", "2", "--num-hops", "0", "--probe"]) == 2
     )
@@ -186,6 +198,10 @@ def test_wrong_options_are_named() -> None:
     ("options", "expected"),
     [
         (["--node-type", "nope"], "one of 'author', 'paper', 'venue'"),
+        (["--train-nodes", "nope"], "one of 'author', 'paper', 'venue'"),
+        (["--train-nodes", "paper:nope"], "'train_mask'"),
+        (["--train-nodes", "paper:feat"], "one boolean or number a node"),
+        (["--train-nodes", "paper", "--node-type", "author"], "Use --train-nodes author"),
         (["--feature", "nope"], "'feat'"),
         (["--part", "7"], "0 to "),
     ],

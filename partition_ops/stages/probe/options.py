@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from partition_ops.options.declare import StageConfig, option, option_group, own_options
-from partition_ops.traffic.options import BatchOptions
+from partition_ops.errors import UsageError
+from partition_ops.options.declare import StageConfig, option, option_group
+from partition_ops.traffic.options import SamplingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeConfig(StageConfig):
     """Options of ``probe``."""
 
+    sampling: SamplingOptions = option_group(SamplingOptions)
     node_type: str | None = option(
         None,
-        help="Node type of the seeds.",
+        help="Node type of the train nodes: the same as --train-nodes T.",
         metavar="T",
-        empty="the first with the feature train_mask, otherwise the one with the most nodes",
+        empty="as --train-nodes says",
         form=None,
     )
-    sampling: BatchOptions = option_group(BatchOptions)
     batches: int = option(
         20, help="Largest number of batches for each partition.", metavar="N", minimum=1, form=None
     )
@@ -48,6 +49,19 @@ class ProbeConfig(StageConfig):
 
     def options(self) -> dict[str, Any]:
         """Return the options as JSON; those of the group are among the others."""
-        options, own = asdict(self), [one.name for one in own_options(BatchOptions)]
-        sampling = options.pop("sampling")
-        return {**{name: sampling[name] for name in own}, **options}
+        options = asdict(self)
+        return {**options.pop("sampling"), **options}
+
+    @property
+    def train_nodes(self) -> tuple[str, ...]:
+        """``TYPE`` or ``TYPE:MASK`` for each type that was named."""
+        return self.sampling.train_nodes or (() if self.node_type is None else (self.node_type,))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sampling.train_nodes and self.node_type is not None:
+            raise UsageError(
+                "The train nodes are named twice",
+                found=f"--train-nodes and --node-type {self.node_type}",
+                remedy=f"Use --train-nodes {self.node_type} alone, or in addition to the others.",
+            )

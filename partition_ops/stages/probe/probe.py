@@ -22,10 +22,10 @@ from partition_ops.storage import Store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
+from partition_ops.traffic.train_nodes import TrainType, check_mask, choose_train_types
 from partition_ops.train.partitioned_graph import PartitionedGraph
 
 PROBE_VERSION = 1
-TRAIN_MASK = "train_mask"
 COUNTED = ("neighbours", "remote_neighbours", "input_rows", "remote_rows", "remote_bytes")
 
 dgl = import_dgl()
@@ -160,7 +160,7 @@ def probe_partitions(
             "num_parts": graph.book.num_partitions(),
             "partition_config_sha256": graph.config_sha256,
             "options": {
-                "node_type": prober.node_type,
+                "train_nodes": [str(one) for one in prober.train_types],
                 "fanouts": list(config.sampling.fanouts),
                 "batch_size": config.sampling.batch_size,
                 "batches": config.batches,
@@ -213,6 +213,29 @@ class TrainerFigures:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Seeds:
+    """The seeds of a trainer.
+
+    Attributes:
+        nodes: By node type, (n,) int64 type-wise new IDs of train nodes.
+        order: (seeds,) int64, positions among the train nodes of all types, in the order of the batches.
+    """
+
+    nodes: dict[str, Any]
+    order: Any
+
+    def batch(self, positions: Any) -> dict[str, Any]:
+        """Return the nodes at some positions by their type; types without any are left out."""
+        found, begin = {}, 0
+        for node_type, ids in self.nodes.items():
+            here = positions[(positions >= begin) & (positions < begin + len(ids))] - begin
+            begin += len(ids)
+            if len(here):
+                found[node_type] = ids[here]
+        return found
+
+
 class Prober:
     """Samples one graph, partition by partition.
 
@@ -227,7 +250,7 @@ class Prober:
     def __init__(self, config: ProbeConfig, graph: PartitionedGraph) -> None:
         self._config = config
         self._graph = graph
-        self.node_type = _seed_type(config, graph)
+        self.train_types = _train_types(config, graph)
         self.features = _features(config, graph)
         self.parts = _parts(config, graph)
         self._row_bytes = {
@@ -248,27 +271,32 @@ class Prober:
         with one_thread():
             dgl.seed(config.seed)
             seeds = self._seeds(part)
-            for batch in seeds.split(config.sampling.batch_size):
+            for batch in seeds.order.split(config.sampling.batch_size):
                 began = time.perf_counter()
-                inputs, blocks = self._sample(batch)
+                inputs, blocks = self._sample(seeds.batch(batch))
                 seconds += time.perf_counter() - began
                 self._count(part, inputs, blocks, counts)
                 batches += 1
-        return TrainerFigures(part, len(seeds), batches, counts, seconds)
+        return TrainerFigures(part, len(seeds.order), batches, counts, seconds)
 
-    def _seeds(self, part: int) -> Any:
-        """Return type-wise new IDs of some of the seeds that the partition owns, in random order."""
-        owned = self._graph.book.partid2nids(part, self.node_type)
-        if TRAIN_MASK in self._graph.node_features(self.node_type):
-            owned = owned[self._graph.node_rows(TRAIN_MASK, self.node_type).take(owned) != 0]
+    def _seeds(self, part: int) -> Seeds:
+        """Return some of the train nodes that the partition owns, in random order."""
+        graph, nodes = self._graph, {}
+        for one in self.train_types:
+            owned = graph.book.partid2nids(part, one.node_type)
+            if one.mask is not None:
+                rows = graph.node_rows(one.mask, one.node_type).take(owned)
+                check_mask(f"{one.node_type}/{one.mask}", rows.dtype, rows.shape[1:])
+                owned = owned[rows.reshape(len(owned)) != 0]
+            nodes[one.node_type] = torch.from_numpy(owned)
         generator = torch.Generator().manual_seed(self._config.seed)
-        order = torch.randperm(len(owned), generator=generator)
-        return torch.from_numpy(owned)[order[: self._config.batches * self._config.sampling.batch_size]]
+        order = torch.randperm(sum(map(len, nodes.values())), generator=generator)
+        return Seeds(nodes, order[: self._config.batches * self._config.sampling.batch_size])
 
-    def _sample(self, batch: Any) -> tuple[dict[str, Any], list[Any]]:
+    def _sample(self, batch: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         graph = self._graph
         sampler = dgl.dataloading.NeighborSampler(list(self._config.sampling.fanouts))
-        inputs, _, blocks = sampler.sample(graph, {self.node_type: batch})
+        inputs, _, blocks = sampler.sample(graph, batch)
         inputs = inputs if isinstance(inputs, dict) else {graph.ntypes[0]: inputs}
         for ntype, names in self.features.items():
             for name in names:
@@ -301,13 +329,11 @@ def one_thread() -> Iterator[None]:
         dgl.utils.set_num_threads(before)
 
 
-def _seed_type(config: ProbeConfig, graph: PartitionedGraph) -> str:
-    if config.node_type is not None:
-        if config.node_type not in graph.ntypes:
-            raise UsageError(f"There is no node type {config.node_type!r}", expected=one_of(graph.ntypes))
-        return config.node_type
-    masked = [ntype for ntype in graph.ntypes if TRAIN_MASK in graph.node_features(ntype)]
-    return masked[0] if masked else max(graph.ntypes, key=graph.num_nodes)
+def _train_types(config: ProbeConfig, graph: PartitionedGraph) -> list[TrainType]:
+    node_types = list(graph.book.nodes.names.names)  # by type ID
+    features = {(ntype, name) for ntype in node_types for name in graph.node_features(ntype)}
+    ends = {etype[2] for etype in graph.canonical_etypes if graph.num_edges(etype)}
+    return choose_train_types(node_types, features, ends, config.train_nodes)
 
 
 def _parts(config: ProbeConfig, graph: PartitionedGraph) -> list[int]:

@@ -32,7 +32,8 @@ def _expected(found: Mapping[str, Any]) -> str:
     rows = {"rows from other partitions": [one["remote_rows_per_batch"] for one in found["partitions"]]}
     label = "Rows a batch that each trainer fetches from other partitions; see the table below"
     return f"""<p class="soft">Expected, not measured. The trainer of each partition draws batches of
-{_drawn(found["options"])}. It fetches all features of the sampled nodes, from another partition if the node
+{escape(_drawn(found["options"]))}.
+It fetches all features of the sampled nodes, from another partition if the node
 belongs to one. In every step, all trainers wait for the slowest.</p>
 <div class="figures">
 <div class="figure"><b>{slowest["remote_rows_per_batch"]:,.0f}</b>remote rows a batch, slowest trainer</div>
@@ -48,7 +49,7 @@ trainer</div>
 def _drawn(options: Mapping[str, Any]) -> str:
     names = " and ".join(options["train_nodes"])
     sampled = f"{_fanouts(options)} neighbours of each edge type by layer"
-    return escape(f"{options['batch_size']:,} train nodes ({names}), with {sampled}")
+    return f"{options['batch_size']:,} train nodes ({names}), with {sampled}"
 
 
 def _fanouts(options: Mapping[str, Any]) -> str:
@@ -107,9 +108,7 @@ def _sampled(options: Mapping[str, Any]) -> str:
     names = ", ".join(f"{ntype}/{name}" for ntype, found in options["features"].items() for name in found)
     fetched = f"the features {names}" if names else "no feature"
     return escape(
-        f"up to {options['batches']:,} batches of {options['batch_size']:,} nodes of type"
-        f" {options['node_type']}, {_fanouts(options)} neighbours of each edge type by layer, and for every"
-        f" input node {fetched}"
+        f"up to {options['batches']:,} batches of {_drawn(options)}, and for every input node {fetched}"
     )
 
 
