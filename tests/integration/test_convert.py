@@ -413,6 +413,7 @@ def test_out_edges(hops: int, engine: str, source: Store, tmp_path: Path) -> Non
 
 def _without_bytes(report: dict[str, Any]) -> dict[str, Any]:
     """Return a quality report without the sizes of the partitions."""
+    del report["balance"]["fullest"]["bytes"]
     return {
         **report,
         "partitions": [
