@@ -57,7 +57,7 @@ TRICKS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
         lambda old: lambda store: nullcontext(store),
     ),
     "copies": ("storage.s3_client", "FetchCache.keep", lambda old: lambda cache, key, _: cache.forget(key)),
-    "snapshots": ("storage.s3_store", "S3Store.snapshot", lambda old: lambda store, **but: nullcontext()),
+    "snapshots": ("storage.s3_reader", "S3Reader.snapshot", lambda old: lambda store, **but: nullcontext()),
     "second-reads": ("storage.s3_client", "Connection.plain", lambda old: False),
     "guard": ("", "", lambda old: old),  # the command has no --memory
 }

@@ -179,8 +179,15 @@ class Fence:
         Raises:
             ConflictError: It does not.
         """
+        asked = _clocks()
         with self._checking:
             now = _clocks()
+            if (
+                self._checked
+                and not self.lost
+                and all(a <= b for a, b in zip(asked, self._checked, strict=True))
+            ):
+                return  # another thread has checked it while this one waited
             ages = [new - old for new, old in zip(now, self._checked, strict=False)]
             # the lock of a DAG run can be taken over at once, when the run has failed
             lasts = seconds > 0 and "process" in self.holder

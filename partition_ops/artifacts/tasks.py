@@ -256,20 +256,20 @@ class Task:
         ):
             writer = ArtifactWriter(store, self.outputs)
             counters = self.work(writer)
-        seconds = round(time.monotonic() - began, 3)
-        record = {
-            "version": RECORD_VERSION,
-            "partition_ops": __version__,
-            "task": self.name,
-            "options": dict(self.options),
-            "inputs": [{"path": entry.key, "size": entry.size, "tag": entry.tag} for entry in self.inputs],
-            "after": results,
-            "seconds": seconds,
-            "peak_memory_bytes": peak_memory(),
-            "counters": counters,
-            "artifacts": [artifact.to_json() for artifact in sorted(writer.artifacts, key=lambda a: a.key)],
-        }
-        self.destination.write_first(key, json_bytes(record))
+            seconds = round(time.monotonic() - began, 3)
+            record = {
+                "version": RECORD_VERSION,
+                "partition_ops": __version__,
+                "task": self.name,
+                "options": dict(self.options),
+                "inputs": [{"path": e.key, "size": e.size, "tag": e.tag} for e in self.inputs],
+                "after": results,
+                "seconds": seconds,
+                "peak_memory_bytes": peak_memory(),
+                "counters": counters,
+                "artifacts": [one.to_json() for one in sorted(writer.artifacts, key=lambda a: a.key)],
+            }
+            store.write_last(key, json_bytes(record), after=map(layout.record, self.after))
         logger.info("%s: done in %.1f s", self.name, seconds)
         return StageResult(self.name, self.destination.uri, key, seconds, False, counters, reason)
 

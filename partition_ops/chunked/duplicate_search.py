@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.storage.store import explain_full_disk
+from partition_ops.storage.local_errors import explain_full_disk
 from partition_ops.system.compilation import compiled
 from partition_ops.system.parallel import cores, unordered_in_threads
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -85,7 +86,8 @@ def run_job(
 
     Peak memory: that of the stage that needs most, as its docstring says.
     """
-    return _Job(config, source, destination, expectations, previous, progress or NoProgress(), report).run()
+    job = _Job(config, source, destination, expectations, previous, progress or NoProgress(), report)
+    return [*job.run().tasks]
 
 
 @dataclass(frozen=True)
@@ -150,18 +152,15 @@ def run_graph(
             data_docs=config.validate.data_docs,
             progress=progress,
         )
-        results = run_job(
+        return _Job(
             config,
             stack.enter_context(graph),
             destination,
-            expectations=None if expectations is None else opened(expectations),
-            previous=earlier,
-            progress=progress,
-            report=report,
-        )
-        quality = destination.read_json(layout.QUALITY_REPORT)
-        partition_config = destination.uri_of(main_config(read_book(destination)))
-        return RunResult(destination.uri, partition_config, tuple(results), quality)
+            None if expectations is None else opened(expectations),
+            earlier,
+            progress or NoProgress(),
+            report,
+        ).run()
 
 
 def check_before(config: RunConfig, source: Store, destination: Store) -> None:
@@ -211,12 +210,14 @@ class _Job:
         self.progress = progress
         self.report = report
         self.results: list[StageResult] = []
+        self._ended: list[StageResult] = []  # and not reported yet
+        self._reporting = threading.Lock()
 
-    def run(self) -> list[StageResult]:
+    def run(self) -> RunResult:
         with self.source.snapshot():
             return self._run_all()
 
-    def _run_all(self) -> list[StageResult]:
+    def _run_all(self) -> RunResult:
         self._check_previous()
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))
@@ -225,8 +226,13 @@ class _Job:
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)
-            self._stages()
-        return self.results
+            try:
+                self._stages()
+            finally:
+                self._report(wait=True)
+            quality = self.destination.read_json(layout.QUALITY_REPORT)
+            config = self.destination.uri_of(main_config(read_book(self.destination)))
+        return RunResult(self.destination.uri, config, tuple(self.results), quality)
 
     def _check_previous(self) -> None:
         """Reject an unusable earlier run before any work."""
@@ -290,8 +296,15 @@ class _Job:
                 self._show(result)
 
     def _show(self, result: StageResult) -> None:
-        self.results.append(result)
-        self.report(result)
+        self._ended.append(result)
+        self._report()
+
+    def _report(self, *, wait: bool = False) -> None:
+        """Report tasks whose record is in storage, in their order: on S3, it is written in the background."""
+        with self._reporting:
+            while self._ended and self.destination.is_written(self._ended[0].record, wait=wait):
+                self.results.append(self._ended.pop(0))
+                self.report(self.results[-1])
 
     def _result(self, stage: Stage) -> StageResult:
         """Run a stage and return the result of its last task."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import pwd
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import filemode
 
-from partition_ops.errors import InvalidInputError, StorageError, UsageError
+from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError, UsageError
 
+FULL_DISK = 1 << 20  # with fewer free bytes than this, a failed write means that the disk is full
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 ALLOW = "Grant that user write access, run as another user, or choose another output."
 
@@ -91,3 +93,17 @@ def _user_name(number: int) -> str:
         return f"{pwd.getpwuid(number).pw_name} ({number})"
     except KeyError:
         return str(number)
+
+
+@contextmanager
+def explain_full_disk(folder: Path) -> Iterator[None]:
+    """Raise a `StorageError` instead of any other error if the disk is full: few libraries report that."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, PartitionOpsError) or shutil.disk_usage(folder).free > FULL_DISK:
+            raise
+        raise StorageError(
+            f"There is no space left in {folder}",
+            remedy="Free some space and run the same command again: it resumes.",
+        ) from error

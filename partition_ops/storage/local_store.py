@@ -21,6 +21,7 @@ from partition_ops.storage.direct_file import DirectFile
 from partition_ops.storage.durability import copy_durably, make_folder, sync_folder
 from partition_ops.storage.local_errors import (
     explain_forbidden_write,
+    explain_full_disk,
     explain_os_errors,
     explain_read_errors,
     nearest_existing,
@@ -32,7 +33,6 @@ from partition_ops.storage.store import (
     Store,
     StoredObject,
     check_key,
-    explain_full_disk,
     sha256_of,
 )
 from partition_ops.system.signals import register_cleanup, wait_if_process_ends

@@ -8,9 +8,9 @@ import secrets
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -23,11 +23,11 @@ from botocore.config import Config
 from botocore.loaders import Loader, create_loader
 
 from partition_ops.errors import UsageError
+from partition_ops.storage.fence import Fenced
 from partition_ops.storage.s3_errors import explain_s3_errors
 from partition_ops.storage.s3_integrity import send_md5
 from partition_ops.storage.s3_known import KnownObjects
 from partition_ops.storage.s3_settings import StorageSettings
-from partition_ops.storage.store import Fenced
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import new_folder
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 STYLES = ("auto", "path", "virtual")
 FRESH_SECONDS = 2.0  # for which a check of the lock holds, unless a record or the manifest is written
-AT_A_TIME = 4  # uploads; as many files wait on the local disk at most
+FETCHED_AHEAD = 4  # downloads at a time
+AT_A_TIME = 8  # uploads; as many files wait on the local disk at most
 
 
 class FetchCache:
@@ -49,6 +50,7 @@ class FetchCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._key_locks: dict[str, threading.Lock] = {}
+        self._ahead: list[ThreadPoolExecutor] = []
         self._folder: Path | None = None
         self._remove: Callable[[], object] | None = None
 
@@ -83,9 +85,29 @@ class FetchCache:
                     partial.unlink(missing_ok=True)
         return path
 
+    def fetch_ahead(self, keys: Iterable[str], fetch: Callable[[str], object]) -> None:
+        """Fetch objects in the background, in their order; errors are left to the reader of the object.
+
+        Args:
+            keys: Keys of the objects.
+            fetch: Fetches an object by its key.
+        """
+        pool = ThreadPoolExecutor(FETCHED_AHEAD, "fetch")
+        with self._lock:
+            self._ahead.append(pool)
+
+        def fetched(key: str) -> None:
+            with suppress(Exception):
+                fetch(key)
+
+        for key in keys:
+            pool.submit(fetched, key)
+        pool.shutdown(wait=False)
+
     def keep(self, key: str, written: Path) -> None:
-        """Keep a file that has been uploaded as the copy of its object."""
-        written.replace(self._path(key))
+        """Keep a file that is uploaded as the copy of its object, too."""
+        self.forget(key)
+        self._path(key).hardlink_to(written)
 
     def kept(self, key: str) -> Path | None:
         """Return the copy of an object, or None if there is no copy."""
@@ -98,6 +120,10 @@ class FetchCache:
             self._path(key).unlink(missing_ok=True)
 
     def close(self) -> None:
+        with self._lock:
+            pools, self._ahead = self._ahead, []
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
         with self._lock:
             remove, self._remove, self._folder = self._remove, None, None
         if remove is not None:
@@ -117,7 +143,9 @@ def _remove_folder(folder: Path, owner: int) -> None:
 class Uploads:
     """Uploads in the background, by the key of the object in the bucket. Several threads can use it.
 
-    With `keep_local`, they save a third of the wall time of a job on S3, see docs/decisions/tricks.md.
+    Objects that are written last, such as records, wait for other uploads. After one of them has failed, none
+    is written any more. With `keep_local`, uploads in the background save a third of the wall time of a job
+    on S3, see docs/decisions/tricks.md.
     """
 
     def __init__(self) -> None:
@@ -125,6 +153,9 @@ class Uploads:
         self._room = threading.Semaphore(AT_A_TIME)
         self._pool: ThreadPoolExecutor | None = None
         self._running: dict[str, Future[None]] = {}
+        self._last_pool: ThreadPoolExecutor | None = None
+        self._last: list[Future[None]] = []
+        self._failure: BaseException | None = None
 
     def start(self, key: str, upload: Callable[[], None]) -> Future[None]:
         """Start an upload, after an earlier one of the same object and when fewer than `AT_A_TIME` run."""
@@ -133,8 +164,60 @@ class Uploads:
         with self._lock:
             self._pool = self._pool or ThreadPoolExecutor(AT_A_TIME, "upload")
             future = self._running[key] = self._pool.submit(upload)
-        future.add_done_callback(lambda done: self._done(key))
+        future.add_done_callback(lambda done: self._done(key, done))
         return future
+
+    def start_last(
+        self, key: str, write: Callable[[], None], uploads: Sequence[Future[None]], before: Iterable[str]
+    ) -> None:
+        """Write an object when some uploads are done; `finish` waits for it.
+
+        Args:
+            key: Key of the object.
+            write: Writes it.
+            uploads: What `start` has returned.
+            before: Keys of objects written last that come before this one.
+        """
+        self.check()
+        with self._lock:
+            waits = [*uploads, *(self._running[name] for name in before if name in self._running)]
+            self._last_pool = self._last_pool or ThreadPoolExecutor(AT_A_TIME, "record")
+            future = self._running[key] = self._last_pool.submit(self._write_last, write, waits)
+            self._last.append(future)
+        future.add_done_callback(lambda done: self._forget(key, done))
+
+    def _write_last(self, write: Callable[[], None], waits: Sequence[Future[None]]) -> None:
+        try:
+            for one in waits:  # those were submitted earlier, so a thread is at work on the first of all
+                one.result()
+            self.check()
+            write()
+        except BaseException as error:
+            self._failure = self._failure or error
+            raise
+
+    def is_done(self, key: str, *, wait: bool) -> bool:
+        """Return whether the upload of an object is done; with ``wait``, wait for it."""
+        with self._lock:
+            future = self._running.get(key)
+        if future is None:
+            return self._failure is None
+        return (wait or future.done()) and future.exception() is None
+
+    def check(self) -> None:
+        """Raise the error of the first object written last that failed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def finish(self) -> None:
+        """Wait for the objects that are written last, and raise the first error."""
+        with self._lock:
+            waiting, self._last = self._last, []
+        wait(waiting)
+        try:
+            self.check()
+        finally:
+            self._failure = None
 
     def settle(self, key: str) -> None:
         """Wait for the upload of an object, if there is one; its errors are raised where it was started."""
@@ -153,14 +236,19 @@ class Uploads:
     def close(self) -> None:
         """Wait for all uploads, and end the threads."""
         with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
+            pools = [pool for pool in (self._last_pool, self._pool) if pool is not None]
+            self._pool = self._last_pool = None
+        for pool in pools:
             pool.shutdown()
 
-    def _done(self, key: str) -> None:
-        with self._lock:
-            self._running.pop(key, None)
+    def _done(self, key: str, future: Future[None]) -> None:
+        self._forget(key, future)
         self._room.release()
+
+    def _forget(self, key: str, future: Future[None]) -> None:
+        with self._lock:
+            if self._running.get(key) is future:
+                del self._running[key]
 
 
 @dataclass

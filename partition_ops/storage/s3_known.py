@@ -18,7 +18,8 @@ class Known:
     """The state of an object.
 
     Attributes:
-        entry: Its full key in the bucket, size and tag; None if it does not exist.
+        entry: Its full key in the bucket, size and tag; None if it does not exist. The tag is empty while the
+            object is uploaded in the background.
         data: Its content, if it is small and was read or written.
     """
 

@@ -9,6 +9,7 @@ from botocore.parsers import ResponseParserError
 
 from partition_ops.storage.s3_integrity import READS, repeat
 from partition_ops.storage.store import StoredObject
+from partition_ops.system.parallel import map_in_threads
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -32,11 +33,17 @@ def list_objects(
         The objects with their full keys, sorted by key, and whether there are no more. Memory: 300 bytes an
         object.
     """
-    found = repeat(lambda: _list(client, bucket, prefix, pages))
-    for _ in range(READS if certain else 0):
-        before, found = found, repeat(lambda: _list(client, bucket, prefix, pages))
+
+    def look(_: int) -> Listing:
+        return repeat(lambda: _list(client, bucket, prefix, pages))
+
+    if not certain:
+        return look(0)
+    before, found = map_in_threads(look, range(2), workers=2)
+    for number in range(2, READS + 1):
         if found == before:
             break
+        before, found = found, look(number)
     return found
 
 

@@ -106,6 +106,12 @@ class SplitStore(Store):
     def write_first(self, key: str, data: bytes) -> Artifact:
         return self._of(key).write_first(key, data)
 
+    def write_last(self, key: str, data: bytes, *, after: Iterable[str] = ()) -> None:
+        self._of(key).write_last(key, data, after=after)
+
+    def is_written(self, key: str, *, wait: bool = False) -> bool:
+        return self._of(key).is_written(key, wait=wait)
+
     def above(self, levels: int) -> Store:
         return self._store.above(levels)
 

@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, field
 from io import UnsupportedOperation
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
+from partition_ops.errors import InvalidInputError
+from partition_ops.storage.fence import Fence, Fenced
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
@@ -30,7 +31,6 @@ REQUESTS = 8  # small requests at a time
 BLOCK_BYTES = 16 << 20
 READS = 2  # range reads at a time
 THREADS = 8  # uploads of files at a time
-FULL_DISK = 1 << 20  # with fewer free bytes than this, a failed write means that the disk is full
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,6 @@ class NewObject:
         if self.artifact is None:
             raise RuntimeError(f"{self.path} has not been published yet")
         return self.artifact
-
-
-class Fence(Protocol):
-    """Keeps a store from changing anything once a lock is lost."""
-
-    def check(self, *, seconds: float = 0.0) -> None:
-        """Raise a `ConflictError` if the lock is lost, or was before a check at most so many seconds ago."""
-
-    def expire(self) -> None:
-        """Let the next check read the lock: this process has written a lock."""
-
-    def held(self) -> AbstractContextManager[None]:
-        """Check the lock, and keep others from taking it over during the block, if the system can do that."""
-
-
-class Fenced:
-    """Place of the fence of a store, which its children share."""
-
-    fence: Fence | None = None
 
 
 class Store(ABC):
@@ -238,6 +219,9 @@ class Store(ABC):
             InvalidInputError: The object does not exist.
         """
 
+    def fetch_ahead(self, keys: Iterable[str]) -> None:  # noqa: B027 - only remote objects are fetched
+        """Begin to fetch objects whose `local_copy` will be needed, in their order."""
+
     def is_local(self, key: str) -> bool:
         """Return whether `local_copy` returns the object itself, without a download."""
         return False
@@ -300,6 +284,23 @@ class Store(ABC):
             ConflictError: There is a fence, and the lock is lost.
         """
         return self.write_bytes(key, data)
+
+    def write_last(self, key: str, data: bytes, *, after: Iterable[str] = ()) -> None:
+        """Write a small object as `write_first` does, after what the context of `background_uploads` wrote.
+
+        In a snapshot on S3, this happens in the background, and reads find the object at once. The next
+        `write_first` and the end of the snapshot wait for it and raise its error.
+
+        Args:
+            key: Key of the object.
+            data: The content.
+            after: Keys of objects that are written before.
+        """
+        self.write_first(key, data)
+
+    def is_written(self, key: str, *, wait: bool = False) -> bool:
+        """Return whether what `write_last` took is in storage; with ``wait``, wait for it or for an error."""
+        return True
 
     def copy_from(self, other: Store, key: str, size: int) -> bool:
         """Copy an object from another root, under the same key and without downloading it.
@@ -413,20 +414,6 @@ def check_key(key: str) -> str:
             expected="a relative path with '/' as separator, without '.' and '..'",
         )
     return key
-
-
-@contextmanager
-def explain_full_disk(folder: Path) -> Iterator[None]:
-    """Raise a `StorageError` instead of any other error if the disk is full: few libraries report that."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, PartitionOpsError) or shutil.disk_usage(folder).free > FULL_DISK:
-            raise
-        raise StorageError(
-            f"There is no space left in {folder}",
-            remedy="Free some space and run the same command again: it resumes.",
-        ) from error
 
 
 def sha256_of(path: Path) -> str:

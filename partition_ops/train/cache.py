@@ -16,7 +16,7 @@ from typing import IO
 
 from partition_ops.errors import StorageError, UsageError
 from partition_ops.storage import Store
-from partition_ops.storage.store import explain_full_disk
+from partition_ops.storage.local_errors import explain_full_disk
 from partition_ops.system.parallel import map_in_threads
 
 PARTIAL = ".partial-"

@@ -11,7 +11,7 @@ import pytest
 from partition_ops.errors import TransientStorageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions, s3_store, s3_transfers
+from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions, s3_reader, s3_transfers
 from partition_ops.storage.store import upload_folder
 from tests.faulty_s3 import Faults, faulty
 from tests.graphs import library
@@ -56,7 +56,7 @@ def test_a_flipped_bit_is_noticed(
     s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch, etags: str
 ) -> None:
     if etags == "others":
-        monkeypatch.setattr(s3_store, "etag_of", lambda blocks: "x")
+        monkeypatch.setattr(s3_reader, "etag_of", lambda blocks: "x")
         monkeypatch.setattr(s3_transfers, "etag_of_file", lambda path, part_bytes: "x")
     with open_store(s3_root, s3_settings) as store:
         store.write_bytes("a", DATA)

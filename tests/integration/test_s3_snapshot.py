@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,9 @@ from benchmarks.s3_jobs import RequestCounter
 from partition_ops.artifacts import layout
 from partition_ops.artifacts import lock as lock_module
 from partition_ops.artifacts.lock import locked
-from partition_ops.errors import ConflictError, InvalidInputError, TransientStorageError
+from partition_ops.artifacts.records import read_record
+from partition_ops.artifacts.tasks import ArtifactWriter, Task
+from partition_ops.errors import ConflictError, InvalidInputError, StorageError, TransientStorageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_graph
 from partition_ops.storage import StorageSettings, Store, open_store, s3_client
@@ -162,3 +166,78 @@ def test_a_check_of_the_lock_holds_for_several_changes(store: Store) -> None:
                 store.write_bytes(f"{number}", json.dumps(number).encode())
         read = [key for verb, key in seen if verb == "GET"]
         assert not read or time.monotonic() - began > s3_client.FRESH_SECONDS
+
+
+def write_one(store: Store, name: str, *, after: tuple[str, ...] = ()) -> Task:
+    def work(writer: ArtifactWriter) -> dict[str, Any]:
+        writer.write_json(f"{name}/file.json", name)
+        return {}
+
+    return Task(name, store, work, after=after, outputs=[f"{name}/"])
+
+
+def hold_uploads(store: Store, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    opened = threading.Event()
+
+    def hold(request: Any, **given: Any) -> None:
+        if request.method == "PUT":
+            opened.wait(120)
+
+    store._client.meta.events.register("before-send.s3", hold)  # type: ignore[attr-defined]
+    return opened
+
+
+def test_the_next_task_does_not_wait_for_uploads(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = hold_uploads(store, monkeypatch)
+    with store.snapshot():
+        for name, after in (("a", ()), ("b", ("a",))):
+            assert not write_one(store, name, after=after).run().skipped
+            assert read_record(store, name)["task"] == name and store.read_json(f"{name}/file.json") == name
+            assert store.local_copy(f"{name}/file.json").read_bytes() == store.read_bytes(f"{name}/file.json")
+            assert not store.is_written(layout.record(name))
+        assert not [*other.list()]
+        opened.set()
+        assert store.is_written(layout.record("b"), wait=True)
+        assert [entry.key for entry in other.list("records/")] == ["records/a.json", "records/b.json"]
+        assert write_one(store, "b", after=("a",)).run().skipped
+    tags = {entry.key: entry.tag for entry in other.list()}
+    assert tags == {entry.key: entry.tag for entry in store.list()}
+
+
+@pytest.mark.parametrize("refused", ["a/file", "records/a"])
+def test_after_a_failed_upload_no_record_is_written(store: Store, other: Store, refused: str) -> None:
+    def spoil(request: Any, **given: Any) -> None:
+        if request.method == "PUT" and refused in request.url:
+            request.headers["Authorization"] = request.headers["Authorization"][:-4] + b"0000"
+
+    store._client.meta.events.register("before-send.s3", spoil)  # type: ignore[attr-defined]
+    with pytest.raises(StorageError, match="does not accept the credentials"), store.snapshot():
+        for name in ("a", "b", "c"):  # they do not follow each other
+            write_one(store, name).run()
+            store.is_written(layout.record(name), wait=True)
+    assert not other.exists(layout.record("a")) and not other.exists(layout.record("c"))
+    with store.snapshot():
+        assert not store.exists(layout.record("a"))
+
+
+def test_the_manifest_waits_for_records(store: Store, other: Store) -> None:
+    with store.snapshot():
+        write_one(store, "a").run()
+        store.write_first(layout.MANIFEST, b"{}")
+        assert other.exists(layout.record("a")) and other.exists("a/file.json")
+
+
+def test_objects_are_fetched_ahead(store: Store) -> None:
+    for number in range(4):
+        store.write_bytes(f"{number}", bytes([number]))
+    with RequestCounter().counting() as seen:
+        store.fetch_ahead(["0", "missing", "1", "2", "3"])
+        end = time.monotonic() + 60
+        while sum(verb == "GET" for verb, _ in seen) < 4 and time.monotonic() < end:
+            time.sleep(0.01)
+        copies = [store.local_copy(f"{number}").read_bytes() for number in range(4)]
+    assert copies == [bytes([number]) for number in range(4)]
+    assert sum(count for (verb, _), count in seen.items() if verb == "GET") == 4
+    store.close()

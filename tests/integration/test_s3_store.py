@@ -303,7 +303,7 @@ def test_an_existing_client_is_used(store: S3Store, s3_root: str) -> None:
 
 
 def test_only_large_transfers_show_progress(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partition_ops.storage.s3_store.BIG_BYTES", 100)
+    monkeypatch.setattr("partition_ops.storage.s3_reader.BIG_BYTES", 100)
     shown_steps: list[tuple[str, int, list[int]]] = []
     lock = threading.Lock()
 

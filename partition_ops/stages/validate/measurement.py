@@ -113,6 +113,7 @@ class _Reading:
 
     def measure(self, progress: Progress) -> Measurement:
         metadata, facts = self.facts.metadata, self.facts
+        facts.source.fetch_ahead(metadata.files())
         with progress.step("Checking edges", sum(metadata.num_edges), "edges") as advance:
             for _ in unordered_in_threads(lambda job: job(), self._jobs(advance)):
                 pass

@@ -24,7 +24,7 @@ import partition_ops
 from partition_ops.errors import InvalidInputError, PartitionOpsError
 from partition_ops.stages.validate.expectations.suites import Suite, all_suites, merge_suites
 from partition_ops.stages.validate.metrics import METRICS, Tables
-from partition_ops.storage.store import FULL_DISK
+from partition_ops.storage.local_errors import FULL_DISK
 from partition_ops.system.temporary_folders import temporary_folder
 
 PATIENCE = 600.0  # seconds
