@@ -11,7 +11,9 @@ import errno
 import logging
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
@@ -197,6 +199,14 @@ def _refusal(error: OSError) -> StorageError:
     path = Path(error.filename) if isinstance(error.filename, str) else None
     if path is not None and path.name.startswith(PARTIAL):  # users do not know this name
         path = path.parent
+    if path is None and error.errno in (errno.ENOSPC, errno.EDQUOT):  # a write to an open file
+        path = Path(tempfile.gettempdir())
+        return StorageError(
+            f"A disk is full: {error.strerror}",
+            found=f"{shutil.disk_usage(path).free >> 20:,} MiB free for temporary files in {path}",
+            remedy="Free some space there and on the disk of the output, or set TMPDIR to another folder, and"
+            " run the command again.",
+        )
     where = "" if path is None else f" {path}"
     return StorageError(
         f"The system refused{where}: {error.strerror}",

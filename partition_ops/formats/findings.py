@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError, StorageError
+from partition_ops.errors import InvalidInputError, StorageError, UsageError
 
 
 class Findings:
@@ -24,13 +24,13 @@ class Findings:
     def check(self, name: str) -> Iterator[None]:
         """Run a part of a check; an exception in it is a failure of the check.
 
-        Every exception except one of the storage is caught, because a damaged artifact makes DGL, pyarrow and
-        NumPy raise errors of many kinds, and the other checks must run nevertheless.
+        Every exception except one of the storage or the installation is caught, because a damaged artifact
+        makes DGL, pyarrow and NumPy raise errors of many kinds, and the other checks must run nevertheless.
         """
         self._begun.add(name)
         try:
             yield
-        except StorageError:  # not a property of the output
+        except (StorageError, UsageError):  # not a property of the output
             raise
         except InvalidInputError as error:
             self.fail(name, str(error))

@@ -12,11 +12,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
+from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
 
 ALIGNMENT = 64  # of the bytes of a tensor in the file
@@ -77,6 +80,23 @@ def write_torch_file(stream: BinaryIO, value: Any) -> None:
             blocks = (np.ascontiguousarray(block, little).data.cast("B") for block in filled)
             _write(archive, f"data/{number}", blocks, column.nbytes)
         _write(archive, "version", [FORMAT_VERSION], len(FORMAT_VERSION))
+
+
+@cache
+def check_torch_file(path: Path, changed: int) -> None:
+    """Check the CRC of all files in the archive, which ``torch.load(mmap=True)`` does not look at.
+
+    Args:
+        path: The archive; it is read once as long as it has the same time of the last change.
+        changed: This time in nanoseconds.
+
+    Raises:
+        InvalidInputError: A byte of a tensor or of the pickle has changed.
+    """
+    with ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise InvalidInputError(f"{path} is damaged", found=f"{damaged} with another CRC")
 
 
 def _little(column: Column) -> np.dtype[Any]:

@@ -14,6 +14,8 @@ import importlib
 import os
 from typing import Any
 
+from partition_ops.errors import UsageError
+
 
 def import_dgl() -> Any:
     """Import dgl with its PyTorch backend; repeated calls are cheap.
@@ -21,6 +23,17 @@ def import_dgl() -> Any:
     Returns:
         The module ``dgl``, with ``dgl.distributed`` and ``dgl.data.utils``. Its type is Any, because dgl has
         no annotations.
+
+    Raises:
+        UsageError: dgl is not installed.
     """
     os.environ.setdefault("DGLBACKEND", "pytorch")  # the only backend that we install
-    return importlib.import_module("dgl")
+    try:
+        return importlib.import_module("dgl")
+    except ModuleNotFoundError as error:
+        if error.name != "dgl":
+            raise
+        raise UsageError(
+            "dgl is not installed, which this call needs",
+            remedy="Install it: pip install 'dgl==1.1.3' with Python 3.11.",
+        ) from error

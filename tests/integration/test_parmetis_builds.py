@@ -145,6 +145,45 @@ def test_a_library_that_lacks_gklib_is_explained(tmp_path: Path, monkeypatch: py
     assert "GKlib" in done.stdout
 
 
+@needs_compiler
+def test_the_library_that_is_missing_is_named(tmp_path: Path) -> None:
+    other = tmp_path / "libneeded.so"
+    (tmp_path / "needed.c").write_text("int needed(void) { return 1; }")
+    compiled(MISSING_SYMBOL.replace("errexit", "unused"), tmp_path)
+    build = [str(COMPILER), "-shared", "-fPIC", "-o"]
+    subprocess.run([*build, other, tmp_path / "needed.c"], check=True)
+    library = tmp_path / "libparmetis.so"
+    source = tmp_path / "library.c"
+    subprocess.run([*build, library, source, "-Wl,--no-as-needed", other], check=True)
+    other.unlink()
+    with pytest.raises(EngineError, match="needs another library") as raised:
+        Library(LibraryOptions(path=str(library)))
+    assert "libneeded.so" in str(raised.value.found) and "LD_LIBRARY_PATH" in str(raised.value)
+
+
+@needs_compiler
+def test_the_integers_of_a_preloaded_metis_count(tmp_path: Path) -> None:
+    """ParMETIS calls the METIS that is preloaded, whatever it was linked with."""
+    without = PM4GNN.replace("KIND", "int").replace("METIS_SetDefaultOptions", "other_name")
+    path = compiled(without, tmp_path)
+    (tmp_path / "metis").mkdir()
+    metis = compiled("typedef long long idx_t;\n" + OPTIONS, tmp_path / "metis")
+    load = "import sys; from partition_ops.stages.partition.mpi.parmetis_library import Library\n"
+    load += "from partition_ops.stages.partition.engines.parmetis import LibraryOptions\n"
+    load += "try: print(Library(LibraryOptions(path=sys.argv[1], index_bits=int(sys.argv[2]))).name)\n"
+    load += "except Exception as error: print(error)"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", load, path, bits],
+            env={**os.environ, "LD_PRELOAD": metis},
+            capture_output=True,
+            text=True,
+        ).stdout
+        for bits in ("32", "64")
+    ]
+    assert "an idx_t of 64 bits" in said[0] and "PM4GNN_PartKway" in said[1]
+
+
 def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("text")
     with pytest.raises(EngineError, match="cannot be loaded"):

@@ -16,6 +16,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
+from partition_ops.formats.torch_files import check_torch_file
 from partition_ops.storage import Store
 
 TRAINER = "trainer_id"  # a feature that the input does not have
@@ -48,7 +49,9 @@ class _Files:
         if not self._output.exists(key):
             raise InvalidInputError(f"There is no {self._output.uri_of(key)}", remedy="Run convert again.")
         try:
-            return torch.load(self._output.local_copy(key), weights_only=True, mmap=True)
+            file = self._output.local_copy(key)
+            check_torch_file(file, file.stat().st_mtime_ns)
+            return torch.load(file, weights_only=True, mmap=True)
         except Exception as error:
             raise InvalidInputError(
                 f"{self._output.uri_of(key)} is not a file of torch", found=f"{type(error).__name__}: {error}"

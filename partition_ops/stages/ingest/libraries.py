@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,7 +87,7 @@ def saved_graph_task(config: StageConfig, source: Store, destination: Store, *, 
         InvalidInputError: The file is missing or damaged, has several graphs, or has features whose dtypes
             cannot be stored.
 
-    Peak memory: the graph with its features, twice while DGL reads it.
+    Peak memory: the graph with its features, twice while DGL reads it. A process of its own reads it first.
     """
     where = source.uri_of(graph_file)
     entry = source.stat(graph_file)
@@ -93,8 +97,10 @@ def saved_graph_task(config: StageConfig, source: Store, destination: Store, *, 
 
     def load() -> ArrayGraph:
         path = source.local_copy(graph_file)
+        dgl = import_dgl()
         try:
-            graphs, _ = import_dgl().load_graphs(str(path))
+            _try_to_load(path)
+            graphs, _ = dgl.load_graphs(str(path))
         except Exception as error:  # DGL raises errors of many classes for files that it cannot read
             raise InvalidInputError(
                 f"{where} cannot be read by DGL",
@@ -113,6 +119,19 @@ def saved_graph_task(config: StageConfig, source: Store, destination: Store, *, 
 
     options = {"graph_name": name}
     return array_task(load, destination, graph_name=name, options=options, inputs=[entry])
+
+
+def _try_to_load(path: Path) -> None:
+    """Load a file of DGL in a process of its own, because DGL ends the process for some damaged files.
+
+    Raises:
+        RuntimeError: The process was killed or ended with an error.
+    """
+    environment = {"DGLBACKEND": "pytorch", **os.environ}
+    command = [sys.executable, "-c", "import sys, dgl; dgl.load_graphs(sys.argv[1])", str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the process that loaded it ended with {done.returncode}")
 
 
 def arrays_of_pyg(data: Any, graph_name: str, where: str = "the PyG graph") -> ArrayGraph:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,6 +210,13 @@ def _load(path: str, *, own: bool) -> Any:
         return ctypes.CDLL(path)
     except OSError as error:
         remedy, text = REMEDY, str(error)
+        missing = re.match(r"(\S+): cannot open shared object file", text)
+        if missing and Path(missing[1]).name != Path(path).name:
+            raise EngineError(
+                f"{path} cannot be loaded, because it needs another library",
+                found=f"no {missing[1]}",
+                remedy=f"Install {missing[1]}, or add its folder to LD_LIBRARY_PATH, on every host.",
+            ) from error
         if own and "undefined symbol" in text:
             remedy = (
                 "A library that it uses is not linked. 'errexit' and names that begin with 'gk_' are in"
@@ -225,7 +233,9 @@ def _check_index_bits(library: Any, path: str, options: LibraryOptions) -> None:
     METIS itself tells: METIS_SetDefaultOptions writes -1 into 40 integers. A library that does not export it
     is not checked.
     """
-    function = getattr(library, "METIS_SetDefaultOptions", None)
+    # a METIS that is preloaded is the one that ParMETIS calls
+    scopes = (ctypes.CDLL(None), library)
+    function = next(filter(None, (getattr(one, "METIS_SetDefaultOptions", None) for one in scopes)), None)
     if function is None:
         return
     written = np.zeros(METIS_OPTIONS, np.int64)
