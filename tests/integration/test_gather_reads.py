@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import input_objects
 from partition_ops.chunked.metadata import METADATA, load_metadata
+from partition_ops.stages.convert.convert import gather_partitions, scatter_groups
 from partition_ops.stages.convert.gather import gather_partition
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import plan_conversion
 from partition_ops.stages.convert.scatter import scatter_edges
+from partition_ops.stages.convert.task_groups import task_groups
+from partition_ops.stages.convert.write_book import write_book
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.local_store import LocalStore
+from partition_ops.storage.s3_store import S3Store
 from partition_ops.storage.store import StoredObject
 from tests.graphs import library
 
@@ -50,3 +56,29 @@ def test_a_gather_looks_at_its_input_once(tmp_path: Path) -> None:
     objects = {entry.key for entry in input_objects(LocalStore(source.root), load_metadata(source))}
     assert source.looked_up == dict.fromkeys(objects, 1)
     assert destination.read[layout.record("partition")] <= 2
+
+
+def test_small_buckets_are_fetched_whole_and_once(
+    tmp_path: Path, s3_root: str, s3_settings: StorageSettings
+) -> None:
+    source, config = open_store(str(library().write(tmp_path / "in"))), ConvertConfig()
+    read: Counter[str] = Counter()
+
+    def count(request: Any, **more: Any) -> None:
+        if request.method == "GET" and "/buckets/" in request.url:
+            read[request.url.split("?")[0].rsplit("/", 1)[-1]] += 1
+
+    with open_store(f"{s3_root}/out", s3_settings) as destination:
+        partition_nodes(PartitionConfig(num_parts=4, engine="random"), source, destination)
+        plan_conversion(config, source, destination)
+        groups = task_groups(config, source, destination)
+        assert groups.gathers == [[0, 1, 2, 3]]
+        for scatter in groups.scatters:
+            scatter_groups(config, source, destination, groups=scatter)
+    with open_store(f"{s3_root}/out", s3_settings) as destination:
+        assert isinstance(destination, S3Store)
+        destination._client.meta.events.register("before-send.s3", count)
+        results = gather_partitions(config, source, destination, parts=groups.gathers[0])
+        write_book(config, source, destination)
+    assert [result.skipped for result in results] == [False] * 4
+    assert read["edges.bin"] <= 2  # over plain HTTP, a second request may check the first

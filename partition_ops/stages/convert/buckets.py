@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from partition_ops.system.parallel import map_in_threads
 
 INDEX_VERSION = 1
 READS = 8  # requests to storage at a time
+REQUEST_BYTES = 1 << 20  # that take about as long to fetch as a request takes
 Counts = npt.NDArray[np.int64]
 
 
@@ -67,6 +69,19 @@ class Piece:
     count: int
 
 
+def fetch_if_quicker(store: Store, key: str, size: int, ranges: int) -> None:
+    """Fetch a whole object if that takes no longer than reading some ranges of it, each by a request.
+
+    Args:
+        store: Root of the run.
+        key: Key of the object.
+        size: Its bytes.
+        ranges: Number of ranges that are read.
+    """
+    if size <= ranges * REQUEST_BYTES:
+        store.local_copy(key)
+
+
 class Buckets:
     """The output of scatter, once all groups are done.
 
@@ -88,6 +103,7 @@ class Buckets:
         self._store = store
         self.counts: Counts = np.zeros((len(metadata.edge_types), num_parts), np.int64)
         self._segments: list[tuple[int, str, int, Counts]] = []
+        self._sizes: dict[str, int] = {}
         indices = map_in_threads(lambda g: store.read_json(layout.bucket_index(g)), groups, workers=READS)
         for group, index in zip(groups, indices, strict=True):
             begin = 0
@@ -96,6 +112,7 @@ class Buckets:
                 self._segments.append((edge_type_id, layout.bucket_edges(group), begin, counts))
                 self.counts[edge_type_id] += counts
                 begin += 3 * int(counts.sum()) * self.dtype.itemsize
+            self._sizes[layout.bucket_edges(group)] = begin
 
     def pieces(self, part: int) -> list[Piece]:
         """Return the places of the edges of a partition, by edge type and edge ID."""
@@ -111,8 +128,10 @@ class Buckets:
         return int(self.counts[:, :part].sum())
 
     def open(self, part: int) -> PartEdges:
-        """Open the edges of a partition. From S3 they are fetched once, into an unnamed file."""
+        """Open the edges of a partition. From S3 they are fetched once, small buckets of all partitions."""
         pieces = self.pieces(part)
+        for key, ranges in Counter(piece.key for piece in pieces).items():
+            fetch_if_quicker(self._store, key, self._sizes[key], ranges)
         if all(self._store.is_local(piece.key) for piece in pieces):
             keys = {piece.key for piece in pieces}
             maps = {key: np.memmap(self._store.local_copy(key), np.uint8, "r") for key in keys}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
+from partition_ops.stages.convert.buckets import fetch_if_quicker
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.cost import READS_WORTH_IT
 from partition_ops.stages.convert.options import MEMORY_SHARE
@@ -124,6 +126,7 @@ class FeatureBuckets:
     def __init__(self, store: Store, groups: Sequence[int], part: int) -> None:
         self._store = store
         self._pieces: dict[int, list[_Piece]] = {}
+        self._sizes: dict[str, int] = {}
         for group in groups:
             begin = 0
             for entry in store.read_json(layout.bucket_feature_index(group))["chunks"]:
@@ -135,6 +138,9 @@ class FeatureBuckets:
                     piece = _Piece(layout.bucket_features(group), begin + before, counts[part], dtype, shape)
                     pieces.append(piece)
                     begin += sum(counts) * row
+            self._sizes[layout.bucket_features(group)] = begin
+        read = (piece.key for pieces in self._pieces.values() for piece in pieces if piece.rows)
+        self._ranges = Counter(read)
 
     def column(self, place: int, feature: Feature, rows: int) -> Column | None:
         """Return the partition's rows of a node feature; None if it has not been scattered.
@@ -163,6 +169,7 @@ class FeatureBuckets:
         return Column(dtype.newbyteorder("="), (rows, *shape), blocks)
 
     def _read(self, piece: _Piece) -> npt.NDArray[Any]:
+        fetch_if_quicker(self._store, piece.key, self._sizes[piece.key], self._ranges[piece.key])
         size = piece.rows * int(np.prod(piece.shape, dtype=np.int64)) * piece.dtype.itemsize
         data = self._store.read_range(piece.key, piece.begin, piece.begin + size)
         return np.frombuffer(data, piece.dtype).reshape(piece.rows, *piece.shape)

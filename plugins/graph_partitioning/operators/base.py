@@ -287,7 +287,7 @@ class GraphStageOperator(GraphRunOperator):
         from partition_ops.system.progress import LineProgress
 
         progress = LineProgress(self.log.info)
-        with self.opened(progress) as (source, destination):
+        with self.opened(progress) as (source, destination), source.snapshot():
             check_root("stage", destination)
             with self.fenced(context, destination), claimed(destination):
                 return self._execute(context, source, destination, progress)
