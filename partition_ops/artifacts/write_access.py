@@ -224,7 +224,7 @@ def _what_is_in(root: Store) -> str | None:
             if root.exists(layout.MANIFEST):
                 read_manifest(root)
                 return "a finished output"
-            return None if marker is None else "an output that is not finished"
+            return None  # an output that is not finished may hold others, such as the steps of the text route
         return SHOWN_AS[marker["content"]]
     return None
 

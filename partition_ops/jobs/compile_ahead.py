@@ -14,16 +14,19 @@ import numpy as np
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
+from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.search import fill_up
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
+from partition_ops.stages.partition.training import with_traffic
 from partition_ops.stages.prepare.half_edges import digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
+from partition_ops.traffic.options import SamplingOptions
 from partition_ops.traffic.sampled_edges import collect_edges
 
 NODES, EDGES = 4_000, 20_000  # enough for several levels of the engine two-level
@@ -66,7 +69,10 @@ def _compile_variants(source: Store, run: Store) -> None:
     """Compile what a small graph does not use: for many edges, many partitions, and light ones."""
     room = np.zeros(2, np.int64), np.zeros(2, np.int64), np.empty(2, np.int32), digit_room(2)
     sort_range(0, 1, np.array([1, 0], np.uint16), np.array([~0, 1], np.int32), *room)
-    problem = Problem(PartitionConfig(num_parts=MANY_PARTS), load_metadata(source), run)
+    metadata, sampling = load_metadata(source), SamplingOptions(train_nodes=("b",), batch_size=NODES // 8)
+    config = PartitionConfig(num_parts=2, objective="train", sampling=sampling)
+    find_engine("auto").partition(with_traffic(Problem(config, metadata, run, source)))
+    problem = Problem(PartitionConfig(num_parts=MANY_PARTS), metadata, run)
     graph, constraints = Graph.of_input(problem.graph), constraints_of(problem)
     smaller, numbers = contract(graph, find_clusters(graph, CLUSTER, 0))
     for each, limits in ((graph, constraints), (smaller, constraints.contracted(numbers, smaller.num_nodes))):

@@ -15,7 +15,6 @@ from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ValidateConfig
-from partition_ops.traffic.options import SamplingOptions
 
 Config = TypeVar("Config", bound=StageConfig)
 # the options of stages of other packages: a group for each
@@ -71,7 +70,6 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
         section="More",
         form=None,
     )
-    sampling: SamplingOptions = option_group(SamplingOptions)
     gate: Gate = option_group(Gate)
     others: Any = option_group(OtherStages)
 

@@ -37,7 +37,7 @@ def value_schema(option: Option) -> dict[str, Any]:
     elif option.many and option.type is not str:
         schema["pattern"] = NUMBERS
     elif option.choices:
-        schema["enum"] = [*option.allowed]
+        schema["enum"] = [*option.allowed, *([None] if option.nullable else [])]
     if not option.many:
         bounds = {"minimum": option.minimum, "maximum": option.maximum, "exclusiveMinimum": option.above}
         schema |= {name: bound for name, bound in bounds.items() if bound is not None}

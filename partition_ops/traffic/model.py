@@ -153,6 +153,11 @@ class TrafficModel:
         self._num_types = max((type_id for _, _, type_id in self._ranges), default=0) + 1
         self._fanouts = np.array([np.inf if f == ALL else f for f in reversed(sampling.fanouts)])
 
+    @property
+    def fanouts(self) -> Floats:
+        """(layers,) float64, edges of a type that each layer samples, the seeds' first; inf for all."""
+        return self._fanouts
+
     def traffic(self, parts: Parts, num_parts: int) -> Traffic:
         """Return the expected traffic of an assignment.
 
@@ -187,6 +192,19 @@ class TrafficModel:
             for number, (_, _, times) in enumerate(columns):
                 result += np.float32(times) * reads[:, number]
         return result
+
+    def reads_of_batches(self, parts: Parts, trainers: Parts, chances: Floats) -> Singles:
+        """Return (nodes, `WIDTH`) float32: the probability that a batch of a few trainers reads each row.
+
+        Args:
+            parts: (nodes,) int32, the partition of each node.
+            trainers: (`WIDTH`,) int32, their partitions; -1 for none.
+            chances: (`WIDTH`,) float64, probability that one of their train nodes is a seed of the batch.
+        """
+        reads = np.zeros((self.edges.num_nodes, WIDTH), np.float32)
+        columns = [(int(part), float(chance), 1.0) for part, chance in zip(trainers, chances, strict=True)]
+        self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads)
+        return reads
 
     def edge_weights(self, num_parts: int = 1, costs: Sequence[float] | None = None) -> Singles:
         """Return (edges,) float32: expected rows that a batch reads over each edge, before any assignment.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from partition_ops.errors import UsageError
 from partition_ops.options.declare import Options, option
@@ -67,3 +67,7 @@ class SamplingOptions(Options):
         from partition_ops.traffic.model import Sampling  # imports numba
 
         return Sampling(tuple(self.fanouts), self.batch_size)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as JSON."""
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(self).items()}

@@ -131,7 +131,8 @@ def test_balance_ntypes(engine: str, tmp_path: Path) -> None:
         parts = np.loadtxt(found / "assignment/_N.txt", dtype=int)
         return [2 * np.bincount(parts[nodes]).max() / len(nodes) for nodes in groups]
 
-    assert max(uneven("none")) > 1.2
+    assert max(uneven("none", "none")) > 1.2
+    assert max(uneven("default")) < 1.07
     assert uneven("one", "train_mask")[0] < 1.07
     assert max(uneven("two", "train_mask", "val_mask", "test_mask")) < 1.07
 

@@ -385,7 +385,8 @@ library, graph = sys.argv[1], open_parhip(Path(sys.argv[2]))
 if library == "kahypar":
     nodes, nothing = graph.num_nodes, np.zeros(0, np.int64)
     most = np.full((64, 1), nodes)
-    limits = Constraints(np.zeros(nodes, np.int32), nothing, np.zeros((0, 1), np.int64), most)
+    classes = np.zeros(nodes, np.int32)
+    limits = Constraints(classes, nothing, classes[:1], np.zeros((0, 1), np.int64), most)
     cut_by_kahypar(Level(Graph.of_input(graph), limits), 0)
 else:
     config = PartitionConfig(num_parts=64, engine="metis")

@@ -195,7 +195,7 @@ def test_nodes_without_neighbours_even_out_the_rest(tmp_path: Path) -> None:
     """A clique of half of the nodes stays whole, because single nodes fill the other partition."""
     clique = [(one, other) for one in range(50) for other in range(one)]
     graph = SmallGraph({"n": 100}, {"n:to:n": Edges(*map(list, zip(*clique, strict=True)))})
-    task = problem(graph, tmp_path, num_parts=2)
+    task = problem(graph, tmp_path, num_parts=2, edge_tolerance="none")
     parts = auto.ENGINE.partition(task)
     assert np.bincount(parts).tolist() == [50, 50]
     assert edge_cut(task, parts) == 0

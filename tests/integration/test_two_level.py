@@ -67,7 +67,8 @@ def constraints_of(classes: np.ndarray, degrees: np.ndarray, parts: int, toleran
     if len(degrees):
         sums = np.concatenate([sums, np.bincount(classes, weights=degrees, minlength=count).astype(np.int64)])
     most = np.ceil(np.tile(sums / parts * tolerance, (parts, 1))).astype(np.int64)
-    return Constraints(classes.astype(np.int32), degrees, np.zeros((0, len(sums)), np.int64), most)
+    columns = np.arange(count, 2 * count, dtype=np.int32)
+    return Constraints(classes.astype(np.int32), degrees, columns, np.zeros((0, len(sums)), np.int64), most)
 
 
 @SMALL

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +24,6 @@ OPTIONAL: dict[str, Any] = {
     "balance_ntypes": None,
     "tolerance": None,
     "target_shares": None,
-    "objective": "cut",
     "num_trainers_per_machine": 1,
 }
 NODE_BYTES = 20  # of a node, in an engine that only deals out nodes
@@ -62,6 +62,7 @@ class Engine(ABC):
         dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
         supports: The options in `OPTIONAL` that it supports.
         tolerance: Largest weight of a partition over its share, if the options do not say.
+        objectives: The objectives that it supports.
         many_machines: Whether it can take the memory of several machines.
     """
 
@@ -70,6 +71,7 @@ class Engine(ABC):
     dgl_name: ClassVar[str] = "metis"
     supports: ClassVar[frozenset[str]] = frozenset()
     tolerance: ClassVar[float] = METIS_TOLERANCE
+    objectives: ClassVar[tuple[str, ...]] = ("cut",)
     many_machines: ClassVar[bool] = False
 
     @abstractmethod
@@ -124,16 +126,22 @@ class Engine(ABC):
         """
         for option, default in OPTIONAL.items():
             if option not in self.supports and getattr(config, option) != default:
-                others = [name for name in engine_names() if option in find_engine(name).supports]
-                raise UsageError(
-                    f"The engine {self.name!r} does not support --{option.replace('_', '-')}",
-                    found=_shown(getattr(config, option)),
-                    remedy=f"Use --engine {' or '.join(others)}.",
-                )
+                self._reject(option, getattr(config, option), partial(_supports, option))
+        if config.objective not in (None, *self.objectives):
+            wanted = config.objective
+            self._reject("objective", wanted, lambda one: wanted in one.objectives)
+
+    def _reject(self, option: str, value: Any, supports: Callable[[Engine], bool]) -> None:
+        others = [name for name in engine_names() if supports(find_engine(name))]
+        raise UsageError(
+            f"The engine {self.name!r} does not support --{option.replace('_', '-')}",
+            found=", ".join(map(str, value)) if isinstance(value, tuple) else value,
+            remedy=f"Use --engine {' or '.join(others)}.",
+        )
 
 
-def _shown(value: Any) -> Any:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
+def _supports(option: str, engine: Engine) -> bool:
+    return option in engine.supports
 
 
 def find_engine(name: str) -> Engine:

@@ -30,7 +30,7 @@ METIS_OK = 1
 NO_MEMORY = -3
 LEAST_STATUS = 4  # METIS returns -4 to 1
 NUM_OPTIONS = 40
-OBJECTIVES = {"cut": 0, "vol": 1}
+VOLUME = "vol"
 MESSAGES = {
     -2: "it refused the graph or an option",
     NO_MEMORY: "there was not enough memory",
@@ -167,7 +167,7 @@ def _options(config: PartitionConfig) -> npt.NDArray[np.int64]:
 
     options = np.full(NUM_OPTIONS, -1, np.int64)  # -1 asks for METIS's default
     options[int(indices.SEED)] = config.seed
-    options[int(indices.OBJTYPE)] = OBJECTIVES[config.objective]
+    options[int(indices.OBJTYPE)] = int(config.objective == VOLUME)
     options[int(indices.NUMBERING)] = 0
     return options
 

@@ -16,11 +16,14 @@ from partition_ops.options.declare import (
     own_options,
 )
 from partition_ops.stages.partition.engines import engine_names, engine_options, engine_summaries
+from partition_ops.traffic.options import SamplingOptions
 
 Balance = Literal["node-types", "edges", "none"]
-Objective = Literal["cut", "vol"]
+Objective = Literal["cut", "vol", "train"]
 Effort = Literal["fast", "default", "best"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
+MOST_TOLERANCE = 100
+NO_LIMIT = NO_FEATURE = "none"
 Own = TypeVar("Own")
 
 
@@ -80,12 +83,12 @@ class PartitionConfig(StageConfig):
         help="A node feature of integers, such as train_mask: every partition gets the same share of the"
         " nodes with each value, within each type unless balance is none. The option may be"
         " repeated: with train_mask and val_mask, every partition gets the same share of the nodes with each"
-        " combination of values.",
+        " combination of values. none: no feature.",
         title="Balance by features",
         section="Balance",
         metavar="FEATURE",
         several="repeat",
-        empty="no feature",
+        empty="train_mask, val_mask and test_mask, if the graph has them",
     )
     tolerance: float | None = option(
         None,
@@ -94,7 +97,7 @@ class PartitionConfig(StageConfig):
         section="Balance",
         metavar="T",
         above=1,
-        maximum=100,
+        maximum=MOST_TOLERANCE,
         empty="the engine's own",
     )
     target_shares: tuple[float, ...] | None = option(
@@ -106,12 +109,25 @@ class PartitionConfig(StageConfig):
         above=0,
         empty="equal shares",
     )
-    objective: Objective = option(
-        "cut",
-        help="Quantity to minimise. cut: number of edges between partitions. vol: communication volume.",
-        title="Objective",
+    edge_tolerance: str = option(
+        "1.2",
+        help="Largest number of in-edges of a partition divided by its share, such as 1.2, or more if the"
+        " nodes with the most in-edges force it. none: no limit.",
+        title="Tolerance of in-edges",
         section="Balance",
+        metavar="T",
+        form={"pattern": r"^(none|[0-9]+(\.[0-9]+)?)$"},
     )
+    objective: Objective | None = option(
+        None,
+        help="Quantity to minimise. cut: number of edges between partitions. vol: communication volume."
+        " train: expected feature rows that trainers read from other partitions, first those of the slowest"
+        " trainer; only the engine auto has it.",
+        title="Objective",
+        section="Training",
+        empty="train for the engine auto if the graph has a feature train_mask, otherwise cut",
+    )
+    sampling: SamplingOptions = option_group(SamplingOptions)
     num_trainers_per_machine: int = option(
         1,
         help="Number of trainers on a machine. Every partition is made of this number of smaller ones, which"
@@ -154,6 +170,9 @@ class PartitionConfig(StageConfig):
     def options(self) -> dict[str, Any]:
         """Return the options that the assignment depends on, as JSON."""
         options = asdict(self)
+        options["sampling"] = self.sampling.options()
+        if self.engine != "auto" or self.objective not in (None, "train"):
+            del options["sampling"]
         if len(self.balance_features) == 1:  # as previous versions recorded it
             options["balance_ntypes"] = self.balance_features[0]
         for engine, (field, _) in engine_options().items():
@@ -181,13 +200,24 @@ class PartitionConfig(StageConfig):
 
     @property
     def balance_features(self) -> tuple[str, ...]:
-        """The features to balance by, each once."""
-        return tuple(dict.fromkeys(self.balance_ntypes or ()))
+        """The features to balance by that the options name, each once."""
+        return tuple(name for name in dict.fromkeys(self.balance_ntypes or ()) if name != NO_FEATURE)
+
+    @property
+    def most_of_in_edges(self) -> float | None:
+        """Largest number of in-edges of a partition divided by its share; None for no limit."""
+        return None if self.edge_tolerance == NO_LIMIT else float(self.edge_tolerance)
 
     def __post_init__(self) -> None:
         if isinstance(self.balance_ntypes, str):
             object.__setattr__(self, "balance_ntypes", (self.balance_ntypes,))
         super().__post_init__()
+        if self.edge_tolerance != NO_LIMIT and not _is_tolerance(self.edge_tolerance):
+            raise UsageError(
+                "--edge-tolerance is out of range",
+                found=repr(self.edge_tolerance),
+                expected=f"a number above 1, up to {MOST_TOLERANCE}, or {NO_LIMIT}",
+            )
         if self.target_shares is not None and len(self.target_shares) != self.num_parts:
             raise UsageError(
                 "--target-shares does not fit the partitions",
@@ -200,6 +230,13 @@ class PartitionConfig(StageConfig):
                 found=self.num_trainers_per_machine,
                 expected=f"1 to {MOST_PARTS // self.num_parts}, with {self.num_parts} partitions",
             )
+
+
+def _is_tolerance(text: str) -> bool:
+    try:
+        return 1 < float(text) <= MOST_TOLERANCE
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.engine import Engine, find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
-from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.options import NO_LIMIT, PartitionConfig
 from partition_ops.stages.partition.problem import Problem, check_classes, tolerances
+from partition_ops.stages.partition.training import TRAIN, objective_of, with_traffic
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.traffic.train_nodes import train_types
 
 logger = logging.getLogger("partition_ops")
 
@@ -67,7 +70,10 @@ def partition_nodes(
     earlier = PreviousRun(check_previous(previous, destination)) if previous is not None else None
 
     def work(writer: ArtifactWriter) -> Counters:
-        problem = Problem(config, metadata, destination, source, progress=progress or NoProgress())
+        limited = config if engine.needs_graph else replace(config, edge_tolerance=NO_LIMIT)
+        problem = Problem(limited, metadata, destination, source, progress=progress or NoProgress())
+        if objective_of(config, metadata) == TRAIN:
+            problem = with_traffic(problem)
         with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
             outcome = repartition(problem, engine, earlier)
             advance(1)
@@ -83,6 +89,8 @@ def partition_nodes(
         return {**written, **problem.notes, **migration}
 
     options = {**config.options(), "num_nodes": metadata.num_nodes}
+    if objective_of(config, metadata) != TRAIN:
+        options.pop("sampling", None)
     if earlier is not None:
         options |= {**config.incremental_options(), "previous": earlier.digest}
     after = ["prepare"] if engine.needs_graph else []
@@ -127,6 +135,8 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
         check_no_trainers(metadata)
     for name in config.balance_features:
         _check_feature(name, metadata, source)
+    if objective_of(config, metadata) == TRAIN:
+        train_types(metadata, config.sampling.train_nodes or ())
 
 
 def _check_enough_nodes(config: PartitionConfig, nodes: int) -> None:

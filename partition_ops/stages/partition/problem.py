@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,14 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import ParhipGraph, open_parhip
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.errors import UsageError
+from partition_ops.errors import PartitionOpsError, UsageError
 from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
+
+if TYPE_CHECKING:
+    from partition_ops.traffic.model import TrafficModel
 
 Parts = npt.NDArray[np.int32]
 logger = logging.getLogger("partition_ops")
@@ -28,6 +32,8 @@ Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
 MOST_CLASSES = 64
 MOST_OF_SHARE = 4  # a node may weigh a quarter of a partition's share
+MASKS = ("train_mask", "val_mask", "test_mask")
+LIGHT = 1 / 64  # of a partition's share of in-edges: lighter nodes fill any gap
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Problem:
         progress: Shows how many partitions of several have been made.
         edge_weights: (half-edges,) int64, what cutting each edge costs, the same in both directions; empty if
             every edge costs 1. Eight times their sum at any node must be below 2**31.
+        traffic: Model of the traffic of training, for the objective ``train``; None for the others.
+        uneven: Whether training reads some edges much more than others.
         preset: Constants to use instead of those of the effort.
     """
 
@@ -53,6 +61,8 @@ class Problem:
     notes: dict[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=NoProgress)
     edge_weights: Weights = field(default_factory=lambda: np.zeros(0, np.int64))
+    traffic: TrafficModel | None = None
+    uneven: bool = False
     preset: Tuning | None = None
 
     @property
@@ -77,10 +87,23 @@ class Problem:
         return degrees
 
     @cached_property
+    def limits_in_edges(self) -> bool:
+        """Whether the in-edges of all classes together have a limit, see `most_in_edges`."""
+        balanced = self.config.balance == "edges"  # in each class, and so in all
+        if balanced or self.config.most_of_in_edges is None or self.num_parts == 1:
+            return False
+        return bool(self.in_degrees.any())
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """The features to balance by, see `balance_features`."""
+        return balance_features(self.config, self.metadata, self.source) if self.source else ()
+
+    @cached_property
     def classes(self) -> Classes:
         """(nodes,) int32, the class of each node; every partition gets its share of each class."""
-        if self.config.balance_features and self.source is not None:
-            return feature_classes(self.config, self.metadata, self.source)
+        if self.features and self.source is not None:
+            return feature_classes(self.config, self.metadata, self.source, self.features)
         offsets = self.metadata.node_offsets
         return type_classes(self.config, offsets, 0, offsets[-1])
 
@@ -96,6 +119,12 @@ class Problem:
         in_degrees = self.in_degrees if self.config.balance == "edges" else None
         columns = class_weights(self.classes, count, in_degrees)
         return np.ascontiguousarray(columns[:, columns.any(axis=0)])
+
+    @cached_property
+    def price(self) -> float:
+        """What a node must save to leave its old partition, in the unit of the weights of edges."""
+        usual = float(self.edge_weights.mean()) if len(self.edge_weights) else 1.0
+        return self.config.migration_price * usual
 
     @property
     def num_parts(self) -> int:
@@ -116,8 +145,37 @@ def type_classes(config: PartitionConfig, offsets: tuple[int, ...], begin: int, 
     return np.repeat(np.arange(len(starts), dtype=np.int32), np.diff(bounds))
 
 
-def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> Classes:
-    """Return classes by the values of the features ``balance_ntypes``, inside those of `type_classes`.
+def balance_features(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> tuple[str, ...]:
+    """Return the features to balance by: those of the options, or else the masks of training.
+
+    Without options, these are those of `MASKS` that have one integer or boolean a node in every type that has
+    them, unless they make too many classes.
+    """
+    if config.balance_ntypes is not None:
+        return config.balance_features
+    having = {name: [one.key for one in metadata.node_features if one.name == name] for name in MASKS}
+    if not any(having.values()):
+        return ()
+    readers = feature_readers(source, metadata)
+    found = tuple(
+        name for name, keys in having.items() if keys and all(_is_mask(readers[key]) for key in keys)
+    )
+    types = len({one.type_name for one in metadata.node_features if one.name in found})
+    classes = len(metadata.node_types) + types * (2 ** len(found) - 1)
+    return found if classes <= MOST_CLASSES else found[:1]
+
+
+def _is_mask(reader: FeatureReader) -> bool:
+    with suppress(PartitionOpsError):  # validation reports broken files
+        header = reader.header()
+        return header is not None and header[0].kind in "biu" and math.prod(header[1]) == 1
+    return False
+
+
+def feature_classes(
+    config: PartitionConfig, metadata: GraphMetadata, source: Store, features: tuple[str, ...]
+) -> Classes:
+    """Return classes by the values of features, inside those of `type_classes`.
 
     With several features, each combination of their values is a class. A node type without a feature counts
     as having the value 0 everywhere, so that one without any of the features is a class of its own.
@@ -134,7 +192,7 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
     offsets = metadata.node_offsets
     dense = type_classes(config, offsets, 0, offsets[-1]).astype(np.int64)
     found = np.unique(dense)
-    for name in config.balance_features:
+    for name in features:
         values = np.zeros(offsets[-1], np.int64)
         for node_type in types_with_feature(metadata, name, "to balance by"):
             key = f"{node_type}/{name}"
@@ -142,8 +200,8 @@ def feature_classes(config: PartitionConfig, metadata: GraphMetadata, source: St
             values[begin:end] = _integers(readers[key], key, end - begin)
         distinct, values = np.unique(values, return_inverse=True)
         found, dense = np.unique(dense * len(distinct) + values, return_inverse=True)
-    names = " and ".join(map(repr, config.balance_features))
-    one = len(config.balance_features) == 1
+    names = " and ".join(map(repr, features))
+    one = len(features) == 1
     if len(found) > MOST_CLASSES:
         raise UsageError(
             f"The feature {names} has too many values to balance by"
@@ -232,6 +290,27 @@ def tolerances(
         config.tolerance or default, 1 + heaviest / (sums * shares(config).min())
     )
     return result
+
+
+def most_in_edges(config: PartitionConfig, in_degrees: Weights) -> Weights:
+    """Return (parts,) int64, the in-edges that each partition may have.
+
+    It is the share times ``edge_tolerance``, or what the heaviest nodes force: the most that a partition has
+    if each of them, the heaviest first, goes where most of the share is left.
+
+    Args:
+        config: Partitions, their shares, and the tolerance, which is not None.
+        in_degrees: (nodes,) int64, of all nodes.
+    """
+    ideal = shares(config) * in_degrees.sum()
+    heavy = np.sort(in_degrees[in_degrees > LIGHT * ideal.min()])[::-1]
+    loads = np.zeros(len(ideal))
+    for degree in heavy.tolist():
+        loads[np.argmin((loads + degree) / ideal)] += degree
+    forced = float((loads / ideal).max(initial=0))
+    tolerance = max(config.most_of_in_edges or 0.0, forced + LIGHT)
+    found: Weights = np.floor(ideal * tolerance).astype(np.int64)
+    return found
 
 
 def shares(config: PartitionConfig) -> npt.NDArray[np.float64]:

@@ -257,7 +257,7 @@ def balanced_by_age(source: Store) -> np.ndarray:
     """The classes of the nodes, if the options are not refused before."""
     config, metadata = PartitionConfig(num_parts=2, balance_ntypes="age"), load_metadata(source)
     check_options(config, metadata, source)
-    return feature_classes(config, metadata, source)
+    return feature_classes(config, metadata, source, config.balance_features)
 
 
 def with_ages(folder: Path, file_format: str, files: list[bytes], counts: list[int]) -> LocalStore:

@@ -31,6 +31,8 @@ from partition_ops.stages.partition.problem import Parts, Problem
 REST = 2.5, 0.15e-6  # the rest of a job
 OVER_CLUSTERS = 0.08, 0.12e-6, 0.03e-6  # a start over clusters, with the search that follows
 WHOLE = 0.08, 0.9e-6, 0.06e-6  # METIS on the whole graph, likewise
+READING = 0.08e-6  # of an edge, for the model of the traffic
+EVALUATION = 0.002, 0.02e-6  # of that model; the factor is of edges, layers and each four partitions
 COMBINATION = 0.05, 0.15e-6, 0.015e-6
 HALF_EDGE_BYTES = 6  # of the graph, in the graphs of clusters
 
@@ -40,6 +42,7 @@ class Auto(Engine):
 
     name = "auto"
     supports = frozenset(OPTIONAL)
+    objectives = ("cut", "vol", "train")
 
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges; `Problem.notes` says how.
@@ -114,7 +117,23 @@ class Auto(Engine):
 def plan_for(problem: Problem) -> Plan:
     """Return the plan for a graph; see `plan_of`."""
     graph = problem.graph
-    return plan_of(problem.tuning, graph.num_nodes, graph.num_half_edges, problem.num_parts)
+    plan = plan_of(problem.tuning, graph.num_nodes, graph.num_half_edges, problem.num_parts)
+    return plan if problem.traffic is None else plan._replace(evaluations=_evaluations(problem))
+
+
+def _evaluations(problem: Problem) -> int:
+    """Return how often the model of the traffic is asked to lower that of each of the best partitions.
+
+    Its predicted time, with that of reading its edges, stays within a share of the rest of the job.
+    """
+    tuning, traffic = problem.tuning, problem.traffic
+    if traffic is None:
+        return 0
+    share = tuning.for_uneven_traffic if problem.uneven else tuning.for_traffic
+    edges, blocks = traffic.edges.num_edges, math.ceil(problem.num_parts / 4)
+    one = EVALUATION[0] + EVALUATION[1] * edges * len(traffic.fanouts) * blocks
+    budget = share * _seconds(REST, problem.graph.num_half_edges, problem.num_parts) - READING * edges
+    return int(min(max(budget, 0.0) / one / tuning.descents, tuning.most_evaluations))
 
 
 def plan_of(tuning: Tuning, nodes: int, half_edges: int, parts: int) -> Plan:

@@ -6,7 +6,8 @@ from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.artifacts.parhip import neighbour_bytes
 from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines.random import without_cut
-from partition_ops.stages.partition.metis_library import cut_graph
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.levels import Level, cut_by_metis
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
@@ -18,6 +19,7 @@ class Metis(Engine):
 
     name = "metis"
     supports = frozenset(OPTIONAL)
+    objectives = ("cut", "vol")
 
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges with multilevel k-way METIS, every column of the weights balanced.
@@ -36,8 +38,8 @@ class Metis(Engine):
         parts = without_cut(problem)
         if parts is not None:
             return parts
-        edge_weights = problem.edge_weights if len(problem.edge_weights) else None
-        return cut_graph(problem.config, problem.graph, problem.weights, edge_weights)
+        level = Level(Graph.of_input(problem.graph, problem.edge_weights), constraints_of(problem))
+        return cut_by_metis(problem.config, level, problem.config.seed, spare=problem.limits_in_edges)
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
         doublings = max((config.all_parts - 1).bit_length(), 1)

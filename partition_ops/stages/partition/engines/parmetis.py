@@ -103,7 +103,7 @@ class Parmetis(Engine):
     """ParMETIS, or PM4GNN; it must be installed."""
 
     name = "parmetis"
-    supports = frozenset(OPTIONAL) - {"objective"}
+    supports = frozenset(OPTIONAL)
     tolerance = PARMETIS_TOLERANCE
     many_machines = True
 
@@ -218,7 +218,7 @@ def _run(problem: Problem, homes: Parts | None) -> Parts:
     bits = options.library.index_bits
     check_fits(bits, nodes=nodes, half_edges=half_edges, weight_sums=[nodes])
     try:
-        if problem.config.balance_ntypes is not None:
+        if problem.features:
             problem.artifacts.write_array(layout.PARMETIS_CLASSES, problem.classes)
         if homes is not None:
             problem.artifacts.write_array(layout.PARMETIS_HOMES, homes)
@@ -239,6 +239,7 @@ def _job(problem: Problem, nodes: int) -> dict[str, Any]:
         "config": asdict(problem.config),
         "node_offsets": problem.metadata.node_offsets,
         "nodes": nodes,
+        "has_classes": bool(problem.features),
         "uri": problem.artifacts.uri,
         "settings": asdict(settings) if settings else None,
         "lock": _lock(problem.artifacts.fence),

@@ -26,7 +26,7 @@ class TwoLevel(Engine):
     """METIS over clusters, and refinement."""
 
     name = "two-level"
-    supports = frozenset(OPTIONAL) - {"objective"}
+    supports = frozenset(OPTIONAL)
 
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges, every column of the weights balanced.
@@ -49,7 +49,7 @@ class TwoLevel(Engine):
         if parts is not None:
             return parts
         levels, seed = _levels(problem), problem.config.seed
-        parts = cut_by_metis(problem.config, levels[-1], seed)
+        parts = cut_by_metis(problem.config, levels[-1], seed, spare=problem.limits_in_edges)
         for level in reversed(levels):
             parts = parts[level.labels] if len(level.labels) else parts
             refine(level.graph, level.constraints, parts, tuning=problem.tuning)

@@ -122,7 +122,7 @@ class _NearHome(Tries):
         return parts
 
     def _homes_at(self, factor: float) -> Homes:
-        return Homes(self.nodes, factor * self.problem.config.migration_price)
+        return Homes(self.nodes, factor * self.problem.price)
 
     def _over_clusters(self, clusters: int, seed: int, homes: Homes, slack: float) -> Labels:
         """Search on a graph of clusters, which need not keep to the old partitions, and on larger ones.
@@ -141,9 +141,8 @@ class _NearHome(Tries):
             theirs.append(theirs[-1].contracted(labels, level.graph.num_nodes))
             votes = votes.contracted(labels, level.graph.num_nodes)
         parts = votes.nodes.argmax(axis=1).astype(np.int32)
-        kinds = 2 if self.problem.config.balance == "edges" else 1
         graph, constraints = levels[-1][:2]
-        constraints = loosen(constraints, kinds, slack if levels[1:] else 0)
+        constraints = loosen(constraints, slack if levels[1:] else 0)
         improve(graph, constraints, parts, seed, homes=theirs[-1], climbs=False, tuning=self.tuning)
         tried: list[tuple[int, int, Labels]] = []
         for number in range(self.how.searches if levels[1:] else 1):
@@ -154,6 +153,6 @@ class _NearHome(Tries):
         for number in reversed(range(len(levels) - 1)):
             graph, constraints, _, labels = levels[number]
             parts, slack = parts[labels], slack * self.tuning.less_slack
-            constraints = loosen(constraints, kinds, slack if number else 0)
+            constraints = loosen(constraints, slack if number else 0)
             improve(graph, constraints, parts, seed, homes=theirs[number], tuning=self.tuning)
         return parts

@@ -63,7 +63,7 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
     active = None
     if previous.degrees is not None:
         active = np.diff(graph.offsets) != previous.degrees
-    price = problem.config.migration_price
+    price = problem.price
     tuning = problem.tuning
     if refine(graph, constraints, parts, homes=previous.homes, price=price, active=active, tuning=tuning):
         yield parts

@@ -53,23 +53,19 @@ def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         return
     start = levels[-1].cells.copy()
     _place(levels[-1], np.argsort(-levels[-1].graph.node_weights, kind="stable"), start)
-    kinds = 2 if problem.config.balance == "edges" else 1
     for share in tuning.regroup_prices:
-        price = share * problem.config.migration_price
-        parts = _refine_levels(levels, start.copy(), kinds, price, tuning)
+        price = share * problem.price
+        parts = _refine_levels(levels, start.copy(), price, tuning)
         if parts is not None:
             yield parts
 
 
-def _refine_levels(
-    levels: list[Level], parts: Parts, kinds: int, price: float, tuning: Tuning
-) -> Parts | None:
+def _refine_levels(levels: list[Level], parts: Parts, price: float, tuning: Tuning) -> Parts | None:
     """Return partitions of the graph, from those of the smallest one; None if they are not balanced.
 
     Args:
         levels: All levels, the graph first; nodes of a cell are of the same old partition.
         parts: (nodes of the smallest,) int32, changed.
-        kinds: Number of columns for each type: 1 for nodes, 2 with in-degrees.
         price: Price of an old node.
         tuning: How much more partitions may hold while clusters are large.
     """
@@ -77,22 +73,21 @@ def _refine_levels(
     for level in reversed(levels):
         if level is not levels[-1]:
             parts, slack = parts[level.labels], slack * tuning.less_slack
-        constraints = loosen(level.constraints, kinds, 0 if level is levels[0] else slack)
+        constraints = loosen(level.constraints, 0 if level is levels[0] else slack)
         balanced = refine(level.graph, constraints, parts, homes=level.cells, price=price, tuning=tuning)
     return parts if balanced else None
 
 
-def loosen(constraints: Constraints, kinds: int, slack: float) -> Constraints:
-    """Return constraints with limits raised, for each type, by a share of the limit of all types.
+def loosen(constraints: Constraints, slack: float) -> Constraints:
+    """Return constraints with limits raised: for each class, by a share of the limit of all classes.
 
     Args:
         constraints: On the nodes of a graph of clusters.
-        kinds: Number of columns for each type: 1 for nodes, 2 with in-degrees.
-        slack: The share.
+        slack: The share, of nodes and of in-degrees.
     """
-    most = constraints.most.reshape(len(constraints.most), kinds, -1)
-    more = (slack * most.sum(axis=2, keepdims=True)).astype(np.int64)
-    return constraints._replace(most=(most + more).reshape(constraints.most.shape))
+    kinds = np.split(constraints.most, [constraints.num_classes], axis=1)
+    raised = [most + (slack * most.sum(axis=1, keepdims=True)).astype(np.int64) for most in kinds]
+    return constraints._replace(most=np.concatenate(raised, axis=1))
 
 
 @compiled_with_arrays

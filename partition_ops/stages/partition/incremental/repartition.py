@@ -17,7 +17,14 @@ from partition_ops.artifacts.verified_run import MIGRATION
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment, PreviousRun
-from partition_ops.stages.partition.multilevel.graph import NOWHERE, EdgeCut, Graph, edge_cut
+from partition_ops.stages.partition.multilevel.graph import (
+    NOWHERE,
+    EdgeCut,
+    Graph,
+    constraints_of,
+    edge_cut,
+)
+from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.stages.partition.small_graphs import even_out, is_small
@@ -172,9 +179,27 @@ class _Repartition:
 
 def _partition(problem: Problem, engine: Engine) -> Parts:
     parts = engine.partition(problem)
-    if not engine.needs_graph or not is_small(problem.config, len(parts)):
+    if not engine.needs_graph:
         return parts
-    return even_out(problem.config, problem.graph, problem.weights, parts, problem.edge_weights)
+    if is_small(problem.config, len(parts)):
+        return even_out(problem.config, problem.graph, problem.weights, parts, problem.edge_weights)
+    return _limit_in_edges(problem, parts)
+
+
+def _limit_in_edges(problem: Problem, parts: Parts) -> Parts:
+    """Move nodes out of partitions that have more in-edges than they may, those that cost least first.
+
+    Engines whose library does not limit them, or does not succeed, leave that to this function.
+    """
+    if not problem.limits_in_edges:
+        return parts
+    constraints = constraints_of(problem)
+    if (constraints.loads(parts)[:, -1] <= constraints.most[:, -1]).all():
+        return parts
+    idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
+    graph, parts = Graph.of_input(problem.graph, problem.edge_weights), parts.copy()
+    refine(graph, constraints, parts, active=idle, tuning=problem.tuning)
+    return parts
 
 
 def _cut(problem: Problem, engine: Engine, parts: Parts) -> EdgeCut | None:

@@ -51,6 +51,7 @@ class _Work:
     node_offsets: tuple[int, ...]
     bounds: npt.NDArray[np.int64]
     follows: bool
+    has_classes: bool
 
     @property
     def begin(self) -> int:
@@ -73,7 +74,7 @@ def _rank(comm: Any) -> None:
     with open_store(job["uri"], settings) as store:
         bounds = _bounds(job["nodes"], comm.size)
         config, offsets = _config(job["config"]), tuple(job["node_offsets"])
-        work = _Work(comm, config, store, offsets, bounds, job["follows"])
+        work = _Work(comm, config, store, offsets, bounds, job["follows"], job["has_classes"])
         parts = _gather(work, _partition(work))
         if comm.rank == 0:
             with _fenced(store, job["lock"], settings):
@@ -98,6 +99,7 @@ def _bounds(nodes: int, ranks: int) -> npt.NDArray[np.int64]:
 
 def _config(options: dict[str, Any]) -> PartitionConfig:
     mpi = options.pop("mpi")
+    options.pop("sampling")
     target = options.pop("target_shares")
     library = LibraryOptions(**mpi.pop("library"))
     options |= {"target_shares": target and tuple(target), "mpi": MpiOptions(**mpi, library=library)}
@@ -134,7 +136,7 @@ def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.floa
 
 
 def _classes(work: _Work) -> Classes:
-    if work.config.balance_ntypes is None:
+    if not work.has_classes:
         return type_classes(work.config, work.node_offsets, work.begin, work.end)
     return _read_array(work, layout.PARMETIS_CLASSES, np.dtype(np.int32))
 

@@ -14,7 +14,7 @@ from partition_ops.stages.partition.multilevel.tuning import LOOKED_UP, METIS_TO
 from partition_ops.stages.partition.problem import (
     Parts,
     Problem,
-    class_weights,
+    most_in_edges,
     shares,
     tolerances,
 )
@@ -62,20 +62,26 @@ class Constraints(NamedTuple):
     """Weights of the nodes of a graph in each column to balance, and the limits of the partitions.
 
     A node of the input graph has a class: it weighs 1 in the column of its class and, if the in-degrees are
-    balanced too, its in-degree in a second column of the class. Nodes of a contracted graph have weights in
-    every column.
+    limited too, its in-degree in another column: that of its class, or that of all classes. Nodes of a
+    contracted graph have weights in every column. The columns of the classes come first.
 
     Attributes:
         classes: (nodes,) int32, or empty in a contracted graph.
-        in_degrees: (nodes,) int64, or empty if they are not balanced.
+        in_degrees: (nodes,) int64, or empty if they are not limited.
+        degree_columns: (classes,) int32, the column of the in-degrees of each class.
         weights: (nodes, columns) int64 in a contracted graph, else (0, columns).
         most: (parts, columns) int64, the limit of each partition.
     """
 
     classes: Labels
     in_degrees: Integers
+    degree_columns: Labels
     weights: Integers
     most: Integers
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.degree_columns)
 
     def loads(self, parts: Labels) -> Integers:
         """Return (parts, columns) int64, what each partition holds."""
@@ -89,9 +95,12 @@ class Constraints(NamedTuple):
         """Return (nodes, columns) int64, the weights of every node; a copy if the graph is not contracted."""
         if len(self.weights):
             return self.weights
-        if not len(self.in_degrees):
-            return class_weights(self.classes, self.most.shape[1], None)
-        return class_weights(self.classes, self.most.shape[1] // 2, self.in_degrees)
+        rows = np.arange(len(self.classes))
+        columns = np.zeros((len(rows), self.most.shape[1]), np.int64)
+        columns[rows, self.classes] = 1
+        if len(self.in_degrees):
+            columns[rows, self.degree_columns[self.classes]] = self.in_degrees
+        return columns
 
     def subset(self, nodes: npt.NDArray[Any]) -> Constraints:
         """Return the constraints on some nodes of the input graph, with the same limits.
@@ -109,7 +118,8 @@ class Constraints(NamedTuple):
             labels: (nodes,) int32, the cluster of each node.
             count: Number of clusters.
         """
-        return Constraints(NO_LABELS, NOTHING, _sums(self, labels, count), self.most)
+        sums = _sums(self, labels, count)
+        return self._replace(classes=NO_LABELS, in_degrees=NOTHING, weights=sums)
 
 
 @compiled_with_arrays
@@ -122,29 +132,37 @@ def _sums(constraints: Constraints, groups: Labels, count: int) -> Integers:
             for column in range(columns):
                 sums[groups[v], column] += constraints.weights[v, column]
         return sums
-    half = columns // 2 if len(constraints.in_degrees) else columns
     for v in range(len(groups)):
-        sums[groups[v], constraints.classes[v]] += 1
+        column = constraints.classes[v]
+        sums[groups[v], column] += 1
         if len(constraints.in_degrees):
-            sums[groups[v], half + constraints.classes[v]] += constraints.in_degrees[v]
+            sums[groups[v], constraints.degree_columns[column]] += constraints.in_degrees[v]
     return sums
 
 
 def constraints_of(problem: Problem) -> Constraints:
-    """Return the constraints of the graph's own nodes: a partition may hold its share times `tolerances`."""
-    classes = problem.classes
-    in_degrees = problem.in_degrees if problem.config.balance == "edges" else NOTHING
+    """Return the constraints of the graph's own nodes: a partition may hold its share times `tolerances`.
+
+    If the options balance the in-edges, each class has a limit for them, too; otherwise all classes together
+    have the limit of `most_in_edges`, unless there is none.
+    """
+    config, classes = problem.config, problem.classes
     count = int(classes.max(initial=0)) + 1
     sums, heaviest = np.bincount(classes, minlength=count), np.ones(count, np.int64)
-    if len(in_degrees):
+    in_degrees, columns = NOTHING, np.arange(count, dtype=np.int32)
+    if config.balance == "edges":
+        in_degrees, columns = problem.in_degrees, columns + np.int32(count)
         theirs = np.bincount(classes, weights=in_degrees, minlength=count).astype(np.int64)
         largest = [in_degrees[classes == number].max(initial=0) for number in range(count)]
         sums, heaviest = np.concatenate([sums, theirs]), np.concatenate([heaviest, largest])
-    wanted = shares(problem.config)[:, None] * sums
+    wanted = shares(config)[:, None] * sums
     used = np.maximum(sums, 1)  # a sum of 0 has a limit of 0 whatever the tolerance is
-    allowed = tolerances(problem.config, heaviest, used, METIS_TOLERANCE)
+    allowed = tolerances(config, heaviest, used, METIS_TOLERANCE)
     most = np.floor(wanted * allowed + ROUNDING).astype(np.int64)
-    return Constraints(classes, in_degrees, np.zeros((0, len(sums)), np.int64), most)
+    if problem.limits_in_edges:
+        in_degrees, columns = problem.in_degrees, np.full(count, count, np.int32)
+        most = np.column_stack([most, most_in_edges(config, in_degrees)])
+    return Constraints(classes, in_degrees, columns, np.zeros((0, most.shape[1]), np.int64), most)
 
 
 def most_looked_up(graph: Graph) -> int:

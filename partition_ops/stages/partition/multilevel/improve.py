@@ -33,6 +33,8 @@ from partition_ops.stages.partition.multilevel.search import (
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT, SCALE, Tuning
 from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
+NEARLY_FULL = 0.9  # of the in-edges that a partition may have
+
 
 def improve(
     graph: Graph,
@@ -169,9 +171,12 @@ def _by_class(constraints: Constraints) -> list[Labels]:
 
 def _is_full(state: State, part: int, column: int) -> bool:
     """Return whether a partition may have no room for a node of a class."""
-    if len(state.constraints.in_degrees):
-        return True  # a node of a large in-degree does not fit where one of a small in-degree does
-    return bool(state.loads[part, column] >= state.constraints.most[part, column])
+    loads, most = state.loads[part], state.constraints.most[part]
+    full = loads[column] >= most[column]
+    if len(state.constraints.in_degrees):  # a node of a large in-degree may not fit where a small one does
+        column = state.constraints.degree_columns[column]
+        full |= loads[column] >= NEARLY_FULL * most[column]
+    return bool(full)
 
 
 @compiled_inline

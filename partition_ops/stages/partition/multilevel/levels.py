@@ -12,11 +12,12 @@ from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Labels
-from partition_ops.stages.partition.multilevel.tuning import Contraction
+from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, Contraction
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import shares
+from partition_ops.stages.partition.problem import shares, tolerances
 
 LEAST_TOLERANCE = 1.001  # that METIS works with
+OF_SPARE = 0.85  # of what a loose limit allows beyond the share: METIS exceeds its tolerance by a little
 
 
 class Level(NamedTuple):
@@ -86,8 +87,13 @@ def of_clusters(values: Labels, labels: Labels, count: int) -> Labels:
     return found
 
 
-def cut_by_metis(config: PartitionConfig, level: Level, seed: int, *, by_limits: bool = False) -> Labels:
+def cut_by_metis(
+    config: PartitionConfig, level: Level, seed: int, *, by_limits: bool = False, spare: int = 0
+) -> Labels:
     """Partition a graph by METIS; its result may exceed limits.
+
+    Each further constraint makes METIS slower and its cuts worse. It gets loose ones, which most partitions
+    keep to, only if its first result does not.
 
     Args:
         config: Partitions, their shares, tolerance, objective.
@@ -95,6 +101,7 @@ def cut_by_metis(config: PartitionConfig, level: Level, seed: int, *, by_limits:
         seed: Any number.
         by_limits: Whether METIS gets the limits of the input graph; otherwise `tolerances` of this graph,
             whose nodes may be heavier.
+        spare: Number of the last columns whose limits are loose.
 
     Returns:
         (nodes,) int32.
@@ -102,16 +109,27 @@ def cut_by_metis(config: PartitionConfig, level: Level, seed: int, *, by_limits:
     Raises:
         EngineError: METIS failed.
     """
-    graph, weights = level.graph, level.constraints.columns()
-    used = weights.any(axis=0)  # METIS divides by their sums
-    weights, allowed = np.ascontiguousarray(weights[:, used]), None
-    if by_limits:
-        ideal = shares(config)[:, None] * weights.sum(axis=0)
-        allowed = np.maximum((level.constraints.most[:, used] / ideal).min(axis=0), LEAST_TOLERANCE)
-    return cut_graph(
-        replace(config, seed=seed % 2**31),
-        ParhipGraph(graph.offsets, graph.neighbours),
-        weights,
-        graph.edge_weights if len(graph.edge_weights) else None,
-        allowed,
-    )
+    graph, limits = level.graph, level.constraints
+    columns = limits.columns()
+    strict = columns.shape[1] - spare
+    sums = columns.sum(axis=0)
+    ideal = shares(config)[:, None] * np.maximum(sums, 1)
+    by_column = np.maximum((limits.most / ideal).min(axis=0), LEAST_TOLERANCE)
+    by_column[strict:] = 1 + OF_SPARE * (by_column[strict:] - 1)
+
+    def cut(count: int) -> Labels:
+        chosen = np.flatnonzero(sums[:count])  # METIS divides by them
+        weights = np.ascontiguousarray(columns[:, chosen])
+        allowed = by_column[chosen]
+        if not by_limits:
+            own = chosen[chosen < strict]
+            heaviest = columns[:, own].max(axis=0)
+            allowed[: len(own)] = tolerances(config, heaviest, sums[own], METIS_TOLERANCE)
+        edge_weights = graph.edge_weights if len(graph.edge_weights) else None
+        adjacency = ParhipGraph(graph.offsets, graph.neighbours)
+        return cut_graph(replace(config, seed=seed % 2**31), adjacency, weights, edge_weights, allowed)
+
+    parts = cut(strict)
+    if spare and (limits.loads(parts)[:, strict:] > limits.most[:, strict:]).any():
+        return cut(columns.shape[1])
+    return parts

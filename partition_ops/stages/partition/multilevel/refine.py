@@ -176,7 +176,7 @@ def fits(state: State, v: int, part: int | np.int64) -> bool:
     fits: bool = loads[part, column] + 1 <= most[part, column]
     if len(state.constraints.in_degrees):
         degree = state.constraints.in_degrees[v]
-        column += most.shape[1] // 2
+        column = state.constraints.degree_columns[column]
         fits &= degree == 0 or loads[part, column] + degree <= most[part, column]
     return fits
 
@@ -194,7 +194,7 @@ def helps(state: State, v: int) -> bool:
     column = state.constraints.classes[v]
     helps: bool = loads[part, column] > most[part, column]
     if len(state.constraints.in_degrees):
-        column += most.shape[1] // 2
+        column = state.constraints.degree_columns[column]
         helps |= state.constraints.in_degrees[v] > 0 and loads[part, column] > most[part, column]
     return helps
 
@@ -210,7 +210,7 @@ def add(state: State, v: int, part: int | np.int64, sign: int) -> None:
     column = state.constraints.classes[v]
     loads[part, column] += sign
     if len(state.constraints.in_degrees):
-        loads[part, column + loads.shape[1] // 2] += sign * state.constraints.in_degrees[v]
+        loads[part, state.constraints.degree_columns[column]] += sign * state.constraints.in_degrees[v]
 
 
 @compiled_inline

@@ -20,7 +20,9 @@ import numpy.typing as npt
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import LibraryDiedError, kill_children
 from partition_ops.stages.partition.multilevel.batches import one_thread
+from partition_ops.stages.partition.multilevel.descend import cost_of, descend, remote_rows
 from partition_ops.stages.partition.multilevel.graph import (
+    NOTHING,
     Constraints,
     Graph,
     Integers,
@@ -37,6 +39,7 @@ from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED
 from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.parallel import cores
 
+UNITS = 1000
 Ranked = tuple[bool, int, Labels]  # whether a limit is exceeded, the cut, and (nodes,) int32, the partitions
 
 
@@ -45,7 +48,7 @@ class Candidate(NamedTuple):
 
     Attributes:
         broken: Whether a partition exceeds a limit, or another condition does not hold.
-        cut: Weight of the edges that it cuts.
+        cut: Weight of the edges that it cuts, or its expected traffic in `UNITS` a row.
         order: Decides between equal cuts, so that the order is the same in every run: the number of its try,
             or how many old nodes moved.
         parts: (nodes,) int32.
@@ -64,18 +67,21 @@ class Plan(NamedTuple):
         starts: For each start, how many clusters of the largest size make a partition; 0 for no clusters.
         combined: So many of the best partitions are combined, each with every other.
         rounds: Most rounds of combinations.
+        evaluations: Of the model of the traffic, to lower that of each of the best partitions.
     """
 
     starts: tuple[int, ...]
     combined: int
     rounds: int
+    evaluations: int = 0
 
 
 def best_of(problem: Problem, plan: Plan) -> Parts:
     """Partition a graph several times, combine the best of these partitions, and return the best of all.
 
     METIS partitions a graph without hubs and communities, such as a grid or roads, as a whole instead of the
-    first start. `Problem.notes` says how often the graph was partitioned.
+    first start. `Problem.notes` says how often the graph was partitioned. With a model of the traffic, that
+    says which partition is the best, and lowers the traffic of the best ones further.
 
     Args:
         problem: The graph, and how to partition it.
@@ -96,8 +102,12 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         starts = plan.starts
         if not tries.has_clusters():
             starts = (0, *(clusters for clusters in starts[1:] if clusters))
-        found = tries.do_all([partial(tries.start, *one) for one in enumerate(starts)])
-        problem.notes["chosen"] = f"best of {len(starts)}" if len(starts) > 1 else tries.chosen
+        works = [partial(tries.start, *one) for one in enumerate(starts)]
+        if problem.traffic is not None and len(starts) > 1:  # neither weights nor their absence always win
+            works.append(partial(tries.start, len(starts), starts[0], weighted=False))
+        tries.alone = len(works) == 1
+        found = tries.do_all(works)
+        problem.notes["chosen"] = tries.chosen if tries.alone else f"best of {len(works)}"
         first = found[0]  # the only one with a lower effort, which must not cut less in the end
         best = tries.combine(
             found,
@@ -106,8 +116,13 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
             most=plan.combined,
             while_better=True,
         )
-    done = [tries.finished(one.parts) for one in ([best] if best is first else [best, first])]
-    return min(done, key=lambda parts: (not tries.limits.kept_by(parts), cut_weight(tries.whole, parts)))
+    chosen = [best] if best is first else [best, first]
+    if problem.traffic is not None:
+        chosen = ranked([*found, best])[: tuning.descents]
+    done = [tries.finished(one.parts, plan.evaluations) for one in chosen]
+    if len(done) == 1:
+        return done[0]
+    return min(done, key=lambda parts: (not tries.limits.kept_by(parts), tries.cost(parts)))
 
 
 class Tries:
@@ -122,6 +137,7 @@ class Tries:
         limits: Constraints on its nodes.
         count: Number of partitions.
         chosen: How the last start made its partition.
+        alone: Whether there is one partition only.
         pool: A thread for each core, in a ``with`` block; an error there kills the processes of libraries.
     """
 
@@ -132,6 +148,7 @@ class Tries:
         self.limits = constraints_of(problem) if limits is None else limits
         self.count = problem.num_parts
         self.chosen = ""
+        self.alone = False
 
     def __enter__(self) -> Self:
         self.pool = ThreadPoolExecutor(cores())
@@ -181,11 +198,14 @@ class Tries:
             found[nodes] = _deal(room[:, column], excess, len(nodes))
         return found
 
-    def finished(self, parts: Labels) -> Parts:
-        """Return the partitions of all nodes, and fill up light ones."""
+    def finished(self, parts: Labels, evaluations: int = 0) -> Parts:
+        """Return the partitions of all nodes, fill up light ones, and lower the traffic by a model."""
         found, tuning = self.with_isolated(parts), self.tuning
         if self.whole.num_nodes * self.count > tuning.most_sums:
             return found
+        if self.problem.traffic is not None and evaluations:
+            how = tuning.descent
+            found = descend(self.problem.traffic, self.whole, self.limits, found, how, evaluations)
         light = np.floor(tuning.light * shares(self.problem.config) * self.whole.num_nodes).astype(np.int64)
         return fill_up(self.whole, self.limits, found, light, tuning.filling)
 
@@ -215,9 +235,26 @@ class Tries:
         return found
 
     def judge(self, number: int, parts: Labels) -> Candidate:
-        """Return a partition with what decides whether it is the best; ``number`` counts its works."""
-        graph, constraints = self.level[:2]
-        return Candidate(not constraints.kept_by(parts), cut_weight(graph, parts), number, parts)
+        """Return a partition with what decides whether it is the best; ``number`` counts its works.
+
+        Nothing decides if it is the only one: an evaluation of the model of the traffic is not for nothing.
+        """
+        if self.alone:
+            return Candidate(False, 0, number, parts)
+        broken = not self.level.constraints.kept_by(parts)
+        if self.problem.traffic is not None:
+            everywhere = (
+                np.arange(self.whole.num_nodes, dtype=np.int32) % self.count
+            )  # nothing reads the others
+            everywhere[self.connected] = parts
+            return Candidate(broken, self.cost(everywhere), number, parts)
+        return Candidate(broken, cut_weight(self.level.graph, parts), number, parts)
+
+    def cost(self, parts: Parts) -> int:
+        """Return what decides between partitions of all nodes: their cut, or their expected traffic."""
+        if self.problem.traffic is None:
+            return cut_weight(self.whole, parts)
+        return int(UNITS * cost_of(remote_rows(self.problem.traffic, parts, self.count)))
 
     def combine(
         self,
@@ -264,7 +301,7 @@ class Tries:
         first = self.contracted(tuning.starts[0], self.problem.config.seed * 1009)
         return len(first) == 1 or first[1].graph.num_nodes <= tuning.clustered * graph.num_nodes
 
-    def start(self, number: int, clusters: int) -> Labels:
+    def start(self, number: int, clusters: int, *, weighted: bool = True) -> Labels:
         """Partition a graph of clusters or the whole graph, and improve that on every level.
 
         With one balance constraint, Mt-KaHyPar partitions the graph of clusters of the first start, and the
@@ -273,9 +310,10 @@ class Tries:
         Args:
             number: Number of the start, for its seed.
             clusters: So many of the largest size make a partition; 0 for none.
+            weighted: Whether edges have the weights of the problem.
         """
         seed = self.problem.config.seed * 1009 + number
-        levels = self.contracted(clusters, seed)
+        levels = self.contracted(clusters, seed, weighted=weighted)
         kahypar = self._kahypar(levels[-1], seed) if number == 0 or not levels[1:] else None
         names = ("two-level", "two-level with Mt-KaHyPar") if levels[1:] else ("metis", "Mt-KaHyPar")
         self.chosen = names[kahypar is not None]
@@ -285,27 +323,39 @@ class Tries:
             improve(graph, constraints, parts, seed, tuning=self.tuning)
         return self.cycle(parts, parts, seed) if self.tuning.thorough else parts
 
-    def contracted(self, clusters: int, seed: int) -> list[Level]:
+    def contracted(self, clusters: int, seed: int, *, weighted: bool = True) -> list[Level]:
         """Return graphs of clusters, of which so many of the largest size make a partition; 0 for none."""
-        most = max(2, self.level.graph.num_nodes // (max(clusters, 1) * self.count))
-        return contract_levels(self.level, self.tuning.to_metis, lambda *_: most if clusters else 0, seed)
+        level = self.level
+        most = max(2, level.graph.num_nodes // (max(clusters, 1) * self.count))
+        if not weighted:
+            level = level._replace(graph=level.graph._replace(edge_weights=NOTHING))
+        return contract_levels(level, self.tuning.to_metis, lambda *_: most if clusters else 0, seed)
 
     def _metis(self, level: Level, seed: int) -> Ranked:
         """Return a partition by METIS, improved."""
-        return self._improved(level, cut_by_metis(self.problem.config, level, seed, by_limits=True), seed)
+        spare = self.problem.limits_in_edges
+        parts = cut_by_metis(self.problem.config, level, seed, by_limits=True, spare=spare)
+        return self._improved(level, parts, seed)
 
     def _kahypar(self, level: Level, seed: int) -> Ranked | None:
-        """Return a partition by Mt-KaHyPar, improved; None if it fails, or there are several constraints."""
-        parts, constraints = level.constraints.most.shape
-        large = level.graph.num_half_edges > self.tuning.most_work_of_kahypar
-        if constraints > 1 or parts > self.tuning.most_of_kahypar or large:
+        """Return a partition by Mt-KaHyPar, improved, or None.
+
+        That is if there are several strict constraints, if Mt-KaHyPar fails, or if a partition has too many
+        in-edges, which METIS can limit too.
+        """
+        constraints, large = level.constraints, self.tuning.most_work_of_kahypar
+        strict = constraints.most.shape[1] - self.problem.limits_in_edges
+        if strict > 1 or self.count > self.tuning.most_of_kahypar or level.graph.num_half_edges > large:
             return None
         try:
-            return self._improved(level, cut_by_kahypar(level, seed), seed)
+            parts = cut_by_kahypar(level, seed)
         except LibraryDiedError:
             raise
         except EngineError:
             return None
+        if (constraints.loads(parts)[:, 1:] > constraints.most[:, 1:]).any():
+            return None
+        return self._improved(level, parts, seed)
 
     def _improved(self, level: Level, parts: Labels, seed: int) -> Ranked:
         """Improve a partition; return whether a limit is exceeded, the cut, and the partition."""

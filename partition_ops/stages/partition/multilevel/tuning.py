@@ -33,6 +33,17 @@ class Contraction:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Descent:
+    """Moves that lower the expected traffic of training."""
+
+    share: float = 0.1  # of the nodes that move in the first step
+    growth: float = 1.5  # of that share, after a step that helps
+    least: int = 8  # nodes of a step
+    power: float = 4.0  # of a trainer's rows, as its importance: the slowest one counts most
+    settled: float = 1e-3  # a step that saves less does not help
+
+
+@dataclass(frozen=True, kw_only=True)
 class NearHome:
     """Searches near the old partition of a graph that has grown."""
 
@@ -101,6 +112,14 @@ class Tuning:
     exchange_rounds: int = 10  # over all partitions
     exchange_settled: float = 1e-3  # share of the cut; after a round that saves less, no other follows
 
+    # the expected traffic of training
+    for_traffic: float = 0.15  # share of the processor time of the rest of the job
+    for_uneven_traffic: float = 0.5  # the same, if the model reads a part of the edges much more than others
+    uneven: float = 0.2  # with this share of edges in effect, by the squares of their weights, it does
+    descents: int = 2  # of so many of the best partitions
+    most_evaluations: int = 40  # of the model, in each
+    descent: Descent = field(default_factory=Descent)
+
     # incremental runs
     near_home: NearHome = field(default_factory=NearHome)
     regroup: Contraction = Contraction(fewest=50, levels=7, shrinking=0.9, sweeps=5)  # clusters may be larger
@@ -113,5 +132,13 @@ DEFAULT = Tuning()
 TUNINGS = {
     "fast": Tuning(share=0.0),
     "default": DEFAULT,
-    "best": Tuning(share=math.inf, most_starts=24, thorough=True),
+    "best": Tuning(
+        share=math.inf,
+        most_starts=24,
+        thorough=True,
+        for_traffic=math.inf,
+        for_uneven_traffic=math.inf,
+        descents=4,
+        most_evaluations=200,
+    ),
 }

@@ -71,7 +71,7 @@ def test_a_value_with_fewer_nodes_than_partitions_is_noted(
     metadata = load_metadata(source)
     for num_parts, noted in ((2, False), (4, True)):
         caplog.clear()
-        feature_classes(PartitionConfig(num_parts=num_parts, balance_ntypes="mask"), metadata, source)
+        feature_classes(PartitionConfig(num_parts=num_parts), metadata, source, ("mask",))
         said = "1 of the 2 classes by the feature 'mask' have fewer nodes than there are partitions"
         assert (said in caplog.text) == noted
 

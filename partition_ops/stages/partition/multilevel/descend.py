@@ -1,0 +1,113 @@
+"""Moves of nodes that lower the expected traffic of training, with the model of the traffic as the judge.
+
+Edges that are cut say little about what trainers read: a row counts once for a batch, however many edges lead
+to it, and it is remote or local to the trainer of the seeds, not to the partitions of the nodes between. So
+nodes move to where the model's derivative says that they save most remote rows, the most urgent first, those
+of the slowest trainers above all; the model then computes the traffic of the result. A step that does not
+help is repeated with half as many nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Integers, Labels
+from partition_ops.stages.partition.multilevel.refine import State, add, fits
+from partition_ops.stages.partition.multilevel.tuning import Descent
+from partition_ops.system.compilation import compiled
+from partition_ops.traffic.model import TrafficModel
+from partition_ops.traffic.preferences import NOWHERE, Preferences, preferences
+
+Floats = npt.NDArray[np.float64]
+SHARE_OF_MEAN = 0.1  # of the mean trainer, in the cost: among partitions with equal slowest trainers
+
+
+def remote_rows(model: TrafficModel, parts: Labels, count: int) -> Floats:
+    """Return (parts,) float64, the expected rows that each trainer reads from others in an epoch."""
+    return model.traffic(parts, count).remote_rows
+
+
+def cost_of(rows: Floats) -> float:
+    """Return the cost of an assignment: the rows of the slowest trainer, and a tenth of those of the mean."""
+    return float(rows.max() + SHARE_OF_MEAN * rows.mean())
+
+
+def descend(
+    model: TrafficModel,
+    graph: Graph,
+    constraints: Constraints,
+    parts: Labels,
+    how: Descent,
+    most: int,
+) -> Labels:
+    """Move nodes while that lowers `cost_of` the expected traffic.
+
+    Args:
+        model: Model of the traffic, with the IDs of the graph.
+        graph: The graph; its edges are not read.
+        constraints: Constraints on its nodes; no move exceeds a limit.
+        parts: (nodes,) int32.
+        how: How large the steps are.
+        most: Evaluations of the model.
+
+    Returns:
+        (nodes,) int32, with the same or a lower cost.
+
+    Peak memory: that of `preferences`, and 24 bytes a node.
+    """
+    count, share, evaluations = len(constraints.most), how.share, 1
+    rows = remote_rows(model, parts, count)
+    cost = cost_of(rows)
+    while evaluations < most and rows.any():
+        wanted = preferences(model, parts, (rows / rows.mean()) ** how.power)
+        evaluations += 2  # takes about as long
+        order = _by_gain(wanted)
+        lower = False
+        while not lower and evaluations < most and share * len(parts) >= how.least:
+            moved = parts.copy()
+            state = State(graph, constraints, moved, constraints.loads(moved), NO_LABELS, 0.0)
+            _move(state, order, wanted.targets, max(1, int(share * len(parts))))
+            theirs = remote_rows(model, moved, count)
+            evaluations += 1
+            lower = cost_of(theirs) < (1 - how.settled) * cost
+            if lower:
+                parts, rows, cost = moved, theirs, cost_of(theirs)
+                share *= how.growth
+            else:
+                share /= 2
+        if not lower:
+            break
+    return parts
+
+
+def _by_gain(wanted: Preferences) -> Integers:
+    """Return the nodes that should move, the one with the largest gain first."""
+    nodes = np.flatnonzero(wanted.targets != NOWHERE)
+    order: Integers = nodes[np.argsort(-wanted.gains[nodes], kind="stable")]
+    return order
+
+
+@compiled
+def _move(state: State, order: Integers, targets: Labels, most: int) -> int:
+    """Move nodes in order if there is room, again and again because those that leave make room."""
+    moved = 0
+    while True:
+        before = moved
+        for i in range(len(order)):
+            v = order[i]
+            if v < 0 or not fits(state, v, targets[v]):
+                continue
+            add(state, v, state.parts[v], -1)
+            add(state, v, targets[v], 1)
+            state.parts[v] = targets[v]
+            order[i] = -1 - v
+            moved += 1
+            if moved == most:
+                break
+        if moved in (before, most):
+            break
+    for i in range(len(order)):
+        if order[i] < 0:
+            order[i] = -1 - order[i]
+    return moved

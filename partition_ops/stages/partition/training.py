@@ -1,0 +1,93 @@
+"""The objective ``train``: the problem with a model of the traffic, and with weights of edges made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.dropped_edges import ListedEdges
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.problem import Problem, Weights
+
+TRAIN, CUT = "train", "cut"
+MASK = "train_mask"
+DEFAULT_OF = "auto"  # the engine whose default it is, for a graph with masks
+USUAL = 100  # weight of an edge in the middle, so that edges that nobody samples still count a little
+HEAVIEST = (1 << 27) - 1  # sum of the weights at a node; searches multiply it by 8, in 32 bits
+
+
+def objective_of(config: PartitionConfig, metadata: GraphMetadata) -> str:
+    """Return the objective: that of the options, or the default for the engine and the graph."""
+    if config.objective is not None:
+        return config.objective
+    masked = any(feature.name == MASK for feature in metadata.node_features)
+    return TRAIN if masked and config.engine == DEFAULT_OF and config.all_parts > 1 else CUT
+
+
+def with_traffic(problem: Problem) -> Problem:
+    """Return the problem with a model of the traffic, and with edges weighted by the rows read over them.
+
+    Weights take as long as a partition. A graph that is so large that it is partitioned once gets them only
+    if batches read some edges much more than others; they change little otherwise. Nothing changes without
+    train nodes, or without edges.
+
+    Raises:
+        UsageError: The train nodes that the options name do not exist.
+        InvalidInputError: The edges or a mask cannot be read.
+
+    Peak memory: 40 bytes a node, 12 bytes an edge, and 20 bytes a half-edge.
+    """
+    from partition_ops.stages.partition.engines.auto import plan_for
+    from partition_ops.traffic.model import TrafficModel
+    from partition_ops.traffic.sampled_edges import add_to_half_edges, read_sampled_edges
+    from partition_ops.traffic.train_nodes import read_train_nodes, train_types
+
+    source, metadata, sampling = problem.source, problem.metadata, problem.config.sampling
+    if source is None or not problem.graph.num_half_edges:
+        return problem
+    types = train_types(metadata, sampling.train_nodes or ())
+    train = read_train_nodes(source, metadata, types)
+    if not train.any():
+        return problem
+    hidden = ListedEdges(problem.artifacts, layout.DROPPED).ids(metadata)
+    edges = read_sampled_edges(source, metadata, hidden)
+    model = TrafficModel(edges, train, sampling.sampling)
+    problem.notes["objective"] = TRAIN
+    problem.notes["train_nodes"] = {str(one): _count(train, metadata, one.node_type) for one in types}
+    weights = model.edge_weights(problem.num_parts)
+    problem = replace(problem, traffic=model, uneven=_in_effect(weights) < problem.tuning.uneven)
+    if len(plan_for(problem).starts) == 1 and not problem.uneven:
+        return problem
+    offsets = np.asarray(problem.graph.offsets, np.int64)
+    sums = add_to_half_edges(edges, weights, offsets, problem.graph.narrow_neighbours)
+    return replace(problem, edge_weights=_whole(sums, offsets))
+
+
+def _in_effect(weights: npt.NDArray[np.float32]) -> float:
+    """Return the share of edges that would have the same sums of weights and squares if all weighed alike."""
+    total, squares = float(weights.sum(dtype=np.float64)), float(np.dot(weights, weights))
+    return total**2 / (len(weights) * squares) if squares else 1.0
+
+
+def _count(train: npt.NDArray[np.bool_], metadata: GraphMetadata, node_type: str) -> int:
+    number = metadata.node_type_id(node_type)
+    begin, end = metadata.node_offsets[number : number + 2]
+    return int(np.count_nonzero(train[begin:end]))
+
+
+def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> Weights:
+    """Return (half-edges,) int64, at least 1, in proportion to some weights; these are overwritten."""
+    used = weights[weights > 0]
+    if not len(used):
+        return np.zeros(0, np.int64)
+    at_node = np.add.reduceat(np.append(weights, 0.0), offsets[:-1])
+    at_node[np.diff(offsets) == 0] = 0
+    largest = int(np.diff(offsets).max())
+    factor = min(USUAL / float(np.median(used)), max(HEAVIEST - largest, 1) / float(at_node.max()))
+    np.multiply(weights, factor, out=weights)
+    np.maximum(np.floor(weights, out=weights), 1, out=weights)
+    return weights.astype(np.int64)

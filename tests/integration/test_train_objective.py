@@ -1,0 +1,179 @@
+"""The objective ``train``, the limit of in-edges, and masks that are balanced without being asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import read_assignment
+from partition_ops.artifacts.records import read_record
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import UsageError
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.multilevel.descend import cost_of, descend, remote_rows
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT
+from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.partition.problem import Problem, most_in_edges
+from partition_ops.stages.partition.training import objective_of, with_traffic
+from partition_ops.stages.prepare.options import PrepareConfig
+from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.storage import open_store
+from partition_ops.traffic.model import Sampling, TrafficModel
+from partition_ops.traffic.options import SamplingOptions
+from partition_ops.traffic.preferences import NOWHERE, preferences
+from partition_ops.traffic.sampled_edges import collect_edges
+from tests.graphs import Edges, SmallGraph, Values
+
+NODES, PARTS = 2000, 4
+SMALL_BATCHES = SamplingOptions(batch_size=64)
+
+
+def few_seeds(*masks: str, share: float = 0.05) -> SmallGraph:
+    """A graph of one type in which each node has neighbours near it and far away; few nodes are trained."""
+    random = np.random.default_rng(0)
+    src = np.repeat(np.arange(NODES), 8)
+    near = (src + random.integers(1, 40, len(src))) % NODES
+    dst = np.where(random.random(len(src)) < 0.9, near, random.integers(0, NODES, len(src)))
+    values = [Values("n", name, random.random(NODES) < share) for name in masks]
+    return SmallGraph({"n": NODES}, {"n:to:n": Edges(src[src != dst], dst[src != dst])}, values)
+
+
+def hubs() -> SmallGraph:
+    """Two communities of equal size; one has nearly all edges."""
+    random = np.random.default_rng(0)
+    half = NODES // 2
+    dense = random.integers(0, half, (2, 20 * half))
+    sparse = random.integers(half, NODES, (2, 2 * half))
+    src, dst = np.concatenate([dense, sparse], axis=1)
+    return SmallGraph({"n": NODES}, {"n:to:n": Edges(src[src != dst], dst[src != dst])})
+
+
+def problem(graph: SmallGraph, folder: Path, **options: object) -> Problem:
+    source, run = open_store(str(graph.write(folder / "graph"))), open_store(str(folder / "run"))
+    prepare_graph(PrepareConfig(), source, run)
+    config = PartitionConfig(num_parts=PARTS, **options)  # type: ignore[arg-type]
+    return Problem(config, load_metadata(source), run, source)
+
+
+def test_training_reads_fewer_rows_than_after_the_smallest_cut(tmp_path: Path) -> None:
+    task = with_traffic(problem(few_seeds("train_mask"), tmp_path, objective="train", sampling=SMALL_BATCHES))
+    assert task.traffic is not None
+    cut = problem(few_seeds("train_mask"), tmp_path / "cut", objective="cut")
+    found, other = (find_engine("auto").partition(one) for one in (task, cut))
+    assert constraints_of(task).kept_by(found)
+    rows, others = (remote_rows(task.traffic, parts, PARTS) for parts in (found, other))
+    assert rows.max() < 0.9 * others.max()
+    np.testing.assert_array_equal(found, find_engine("auto").partition(task))  # the same on each call
+
+
+def test_a_descent_keeps_the_limits_and_costs_no_more(tmp_path: Path) -> None:
+    task = with_traffic(problem(few_seeds("train_mask"), tmp_path, objective="train", sampling=SMALL_BATCHES))
+    limits, graph = constraints_of(task), Graph.of_input(task.graph)
+    parts = find_engine("metis").partition(problem(few_seeds(), tmp_path / "metis", engine="metis"))
+    assert task.traffic is not None
+    before = cost_of(remote_rows(task.traffic, parts, PARTS))
+    found = descend(task.traffic, graph, limits, parts, DEFAULT.descent, 20)
+    assert cost_of(remote_rows(task.traffic, found, PARTS)) < before
+    assert (limits.loads(found) <= np.maximum(limits.most, limits.loads(parts))).all()
+    np.testing.assert_array_equal(descend(task.traffic, graph, limits, parts, DEFAULT.descent, 0), parts)
+
+
+@pytest.mark.parametrize("fanout", [-1, 3])
+def test_preferences_are_what_one_move_saves(fanout: int) -> None:
+    """Exactly for a node that is not trained; roughly for a train node, whose batches are then others."""
+    random = np.random.default_rng(1)
+    src, dst = random.integers(0, 300, (2, 1200))
+    edges = collect_edges(300, [(0, 300)], 1200, [(0, src, dst)])
+    train = np.arange(300) % 3 == 0  # 100 train nodes
+    parts = np.repeat(np.arange(3, dtype=np.int32), 100)
+    model = TrafficModel(edges, train, Sampling((fanout, fanout), 1))
+    wanted = preferences(model, parts, np.ones(3))
+    before = model.traffic(parts, 3).remote_rows.sum()
+    nodes = np.flatnonzero(wanted.targets != NOWHERE)
+    saved = np.zeros(len(nodes))
+    for number, node in enumerate(nodes.tolist()):
+        moved = parts.copy()
+        moved[node] = wanted.targets[node]
+        saved[number] = before - model.traffic(moved, 3).remote_rows.sum()
+    gains, trained = wanted.gains[nodes], train[nodes]
+    assert np.count_nonzero(trained) > 20
+    assert np.count_nonzero(~trained) > 20
+    np.testing.assert_allclose(saved[~trained], gains[~trained], rtol=0.01, atol=0.05)
+    assert np.corrcoef(saved[trained], gains[trained])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("engine", ["auto", "two-level", "metis"])
+def test_a_partition_has_no_more_in_edges_than_allowed(engine: str, tmp_path: Path) -> None:
+    def fullest(tolerance: str) -> float:
+        folder = tmp_path / tolerance
+        task = problem(hubs(), folder, engine=engine, edge_tolerance=tolerance)
+        partition_nodes(task.config, open_store(str(folder / "graph")), task.artifacts)
+        parts = read_assignment(task.artifacts.child(layout.ASSIGNMENT), task.metadata).parts
+        found = np.bincount(parts, weights=task.in_degrees, minlength=PARTS)
+        return float(found.max() / found.mean())
+
+    assert fullest("none") > 1.6
+    assert fullest("1.2") <= 1.2
+
+
+def test_heavy_nodes_raise_the_limit_of_in_edges() -> None:
+    config = PartitionConfig(num_parts=2)
+    degrees = np.array([100, 1, 1, 1, 1], np.int64)
+    assert most_in_edges(config, degrees).tolist() == [100, 100]
+    assert most_in_edges(config, np.ones(1000, np.int64)).tolist() == [600, 600]
+    uneven = PartitionConfig(num_parts=2, target_shares=(3.0, 1.0))
+    assert most_in_edges(uneven, np.ones(1000, np.int64)).tolist() == [900, 300]
+
+
+@pytest.mark.parametrize("text", ["1", "0.5", "many", "nan", "inf", "", "101"])
+def test_a_tolerance_of_in_edges_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--edge-tolerance"):
+        PartitionConfig(num_parts=2, edge_tolerance=text)
+
+
+def test_the_objective_follows_the_masks(tmp_path: Path) -> None:
+    with_mask = load_metadata(open_store(str(few_seeds("train_mask").write(tmp_path / "with"))))
+    without = load_metadata(open_store(str(few_seeds("val_mask").write(tmp_path / "without"))))
+    assert objective_of(PartitionConfig(num_parts=2), with_mask) == "train"
+    assert objective_of(PartitionConfig(num_parts=2), without) == "cut"
+    assert objective_of(PartitionConfig(num_parts=2, engine="metis"), with_mask) == "cut"
+    assert objective_of(PartitionConfig(num_parts=2, objective="cut"), with_mask) == "cut"
+    assert objective_of(PartitionConfig(num_parts=2, objective="train"), without) == "train"
+
+
+def test_another_engine_does_not_have_the_objective() -> None:
+    config = PartitionConfig(num_parts=2, engine="metis", objective="train")
+    with pytest.raises(UsageError, match=r"'metis' does not support --objective.*--engine auto"):
+        find_engine("metis").check(config)
+
+
+def test_the_record_names_the_objective_and_the_train_nodes(tmp_path: Path) -> None:
+    task = problem(few_seeds("train_mask", "other"), tmp_path)
+    partition_nodes(task.config, open_store(str(tmp_path / "graph")), task.artifacts)
+    counters = read_record(task.artifacts, "partition")["counters"]
+    mask = few_seeds("train_mask").node_values[0].array
+    assert counters["objective"] == "train"
+    assert counters["train_nodes"] == {"n:train_mask": np.count_nonzero(mask)}
+
+
+def test_masks_are_balanced_unless_they_must_not_be(tmp_path: Path) -> None:
+    graph = few_seeds("train_mask", "val_mask", share=0.2)
+    assert problem(graph, tmp_path / "default").features == ("train_mask", "val_mask")
+    assert problem(graph, tmp_path / "none", balance_ntypes="none").features == ()
+    assert problem(graph, tmp_path / "one", balance_ntypes="val_mask").features == ("val_mask",)
+    floats = SmallGraph(
+        graph.nodes, graph.edges, [Values("n", "train_mask", np.ones((NODES, 2), np.float32))]
+    )
+    assert problem(floats, tmp_path / "floats").features == ()
+
+
+def test_train_nodes_that_do_not_exist_are_rejected_before_work(tmp_path: Path) -> None:
+    sampling = SamplingOptions(train_nodes=("n:absent",))
+    task = problem(few_seeds("train_mask"), tmp_path, sampling=sampling)
+    with pytest.raises(UsageError, match="has no feature 'absent'"):
+        partition_nodes(task.config, open_store(str(tmp_path / "graph")), task.artifacts)
