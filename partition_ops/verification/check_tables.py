@@ -27,7 +27,7 @@ from partition_ops.stages.ingest.graph_file import (
 from partition_ops.stages.ingest.options import is_graph_file, is_saved_graph
 from partition_ops.storage import Store
 from partition_ops.storage.uris import split_uri
-from partition_ops.verification.expected_values import feature_of, is_one_of, key_text, texts_of
+from partition_ops.verification.expected_values import feature_of, is_one_of, is_text_of, key_text, texts_of
 from partition_ops.verification.table_rows import TableRows
 
 TABLE_CHECKS = {
@@ -249,7 +249,7 @@ class _Expected:
     def _is(self, name: str, value: Any, row: Mapping[str, Any]) -> bool:
         if name.startswith("text "):
             text = row[name.removeprefix("text ")]
-            return value == text or (text is not None and value in texts_of(text) | {str(text)})
+            return is_text_of(value, text)
         features = self.state.get("features", {})
         if name in features:
             declared = features[name]["declared"]

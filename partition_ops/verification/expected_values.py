@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
@@ -53,6 +54,17 @@ def texts_of(value: Any) -> set[str]:
         with suppress(ValueError):
             found.add(str(parse(value)))
     return found
+
+
+def is_text_of(text: str | None, value: Any) -> bool:
+    """Return whether a stored text is that of a value; libraries write numbers and lists in several ways."""
+    if value is None or text is None:
+        return value is None and text is None
+    if isinstance(value, float | list):
+        with suppress(ValueError):
+            found = json.loads(text.replace("nan", "NaN").replace("inf", "Infinity"))
+            return bool(np.array_equal(np.asarray(found, float), np.asarray(value, float), equal_nan=True))
+    return text in texts_of(value) | {str(value)}
 
 
 def number_of(value: Any) -> Any:

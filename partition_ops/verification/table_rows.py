@@ -212,10 +212,10 @@ def _places(names: Sequence[str], columns: Sequence[str], path: Path) -> list[in
     return [known.index(name) for name in columns]
 
 
-def _text(path: Path) -> TextIO:
+def _text(path: Path, newline: str = "") -> TextIO:
     packed = path.suffix == ".gz"
     stream = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115 - the wrapper closes it
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline)
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -243,7 +243,7 @@ def _arrow(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    with _text(path) as stream:
+    with _text(path, "\n") as stream:
         for line in stream:
             if line.strip():
                 document = json.loads(line)

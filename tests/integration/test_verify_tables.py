@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import partition_ops
 from partition_ops.cli import main
-from partition_ops.errors import UsageError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.ingest.patterns import matches
 from partition_ops.verification.check_tables import TABLE_CHECKS
 from partition_ops.verification.table_rows import _fits
@@ -174,3 +175,74 @@ def test_a_text_that_looks_like_a_number_stays_as_it_is(tmp_path: Path) -> None:
 def test_both_readers_find_the_same_files(pattern: str) -> None:
     keys = ["a.csv", "a/b.csv", "a/b/c.csv", "b/c.csv", "a/b/d/c.csv", "a/c.csv"]
     assert matches(pattern, keys, "x") == [key for key in keys if _fits(key.split("/"), pattern.split("/"))]
+
+
+def test_whole_numbers_of_json_lines_keep_all_digits(tmp_path: Path) -> None:
+    values = [2**53 + 1, None, -(2**63)]
+    rows = [{"id": 2**62 + index, "n": value, "x": value or 0} for index, value in enumerate(values)]
+    write_json_lines(tmp_path / "u.jsonl", rows)
+    write_json_lines(tmp_path / "e.jsonl", [{"s": 2**62, "d": 2**62 + 2}])
+    file = tmp_path / "graph.yaml"
+    file.write_text(
+        "graph_name: g\nnodes: {u: {table: u.jsonl, key: id, text: [n], features: {x: }}}\n"
+        "edges: {'u:r:u': {table: e.jsonl, src: s, dst: d}}\n"
+    )
+    partition_ops.run(file, tmp_path / "out", **OPTIONS)
+    assert verify(file, tmp_path / "out") == {}
+    assert np.load(tmp_path / "out/ingest/node_data/u/x-0.npy").tolist() == [row["x"] for row in rows]
+    texts = pq.read_table(tmp_path / "out/ingest/node_text/u/n-0.parquet")["n"].to_pylist()
+    assert texts == ["9007199254740993", None, "-9223372036854775808"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("features: {v: {dtype: float32}}", "does not fit into float32"),
+        ("features: {n: {dtype: int32}}", "does not fit into int32"),
+        ("text: [l]", "is no text"),
+    ],
+)
+def test_values_that_a_feature_or_a_text_cannot_hold_are_rejected(
+    change: str, message: str, tmp_path: Path
+) -> None:
+    rows = [{"id": "a", "v": 1e300, "n": -(2**40), "l": [1.0]}, {"id": "b", "v": 0.0, "n": 0, "l": [2.0]}]
+    write_parquet(tmp_path / "u.parquet", rows)
+    write_parquet(tmp_path / "e.parquet", [{"s": "a", "d": "b"}])
+    (tmp_path / "graph.yaml").write_text(
+        f"graph_name: g\nnodes: {{u: {{table: u.parquet, key: id, {change}}}}}\n"
+        "edges: {'u:r:u': {table: e.parquet, src: s, dst: d}}\n"
+    )
+    with pytest.raises(InvalidInputError, match=message):
+        partition_ops.run(tmp_path / "graph.yaml", tmp_path / "out", **OPTIONS)
+
+
+def test_a_table_that_is_damaged_behind_its_header_is_rejected(tmp_path: Path) -> None:
+    rows = [{"id": index, "x": float(index)} for index in range(1000)]
+    write_parquet(tmp_path / "u.parquet", rows)
+    data = bytearray((tmp_path / "u.parquet").read_bytes())
+    data[4:600] = bytes(596)
+    (tmp_path / "u.parquet").write_bytes(bytes(data))
+    write_parquet(tmp_path / "e.parquet", [{"s": 0, "d": 1}])
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: g\nnodes: {u: {table: u.parquet, key: id, features: {x: }}}\n"
+        "edges: {'u:r:u': {table: e.parquet, src: s, dst: d}}\n"
+    )
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        partition_ops.run(tmp_path / "graph.yaml", tmp_path / "out", **OPTIONS)
+
+
+@pytest.mark.parametrize("name", ["u.csv", "u.jsonl", "u.parquet"])
+@pytest.mark.parametrize("column", ["id", "n"])
+def test_fractions_are_not_rounded_to_keys_or_numbers(name: str, column: str, tmp_path: Path) -> None:
+    rows = [{"id": 1.0, "n": 1.0}, {"id": 2.0, "n": 2.0}]
+    rows[1][column] = 2.5
+    write = {"u.csv": write_csv, "u.jsonl": write_json_lines, "u.parquet": write_parquet}[name]
+    write(tmp_path / name, rows)
+    write_parquet(tmp_path / "e.parquet", [{"s": 1, "d": 1}])
+    table = f"{{path: {name}, types: {{id: int64, n: int64}}}}"
+    (tmp_path / "graph.yaml").write_text(
+        f"graph_name: g\nnodes: {{u: {{table: {table}, key: id, features: {{n: }}}}}}\n"
+        "edges: {'u:r:u': {table: e.parquet, src: s, dst: d}}\n"
+    )
+    with pytest.raises(InvalidInputError, match=r"not a whole number: 2\.5"):
+        partition_ops.run(tmp_path / "graph.yaml", tmp_path / "out", **OPTIONS)

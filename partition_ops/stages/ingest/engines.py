@@ -140,6 +140,7 @@ class DuckDB(TableEngine):
 
         self.memory = memory
         self.errors = duckdb.Error
+        self.defects = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)  # of queries
         self._duckdb = duckdb
         self.connection = duckdb.connect(
             str(scratch / "tables.duckdb"),

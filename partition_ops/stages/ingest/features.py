@@ -56,6 +56,14 @@ class Columns:
                 transform.restore(known["fitted"])
                 transform.fitted = True
             self.transforms[feature.name] = transform
+        for name in spec.text:
+            if pa.types.is_nested(source.schema.field(name).type):
+                raise InvalidInputError(
+                    f"{spec.about}: the text {name!r} is no text",
+                    found=str(source.schema.field(name).type),
+                    expected="text, numbers, booleans, dates or times",
+                    remedy="Take it as a feature, or write it as text in a query.",
+                )
         self.classes: list[Any] = list(fitted.get("classes", []))
         names = [feature.name for feature in spec.features]
         taken = ([LABEL] if spec.label else []) + (list(MASKS.values()) if spec.split else [])

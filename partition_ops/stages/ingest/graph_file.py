@@ -19,6 +19,7 @@ from partition_ops.system.json_documents import check_document
 
 SCHEMA = "graph_tables"
 MOST_FEATURES = 4096  # of a type; all files are open at the same time
+CATEGORIES = ("one-hot", "hash")
 PARTS = ("train", "val", "test")
 NUMBERS = frozenset(("boundaries", "buckets", "shares", "missing", *PARTS))
 DEFAULT_ACTIONS = {

@@ -279,7 +279,7 @@ def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
         folder = file.folders.get(name)
         value = quoted(name) if name in have else "NULL" if folder is None else literal(folder)
         if name in source.types:
-            value = f"CAST({value} AS {TYPES[source.types[name]]})"
+            value = _as_type(value, source.types[name])
         elif name not in have and all((one.folders[name] or "").isdecimal() for one in source.files):
             value = f"CAST({value} AS BIGINT)"
         columns.append(f"{value} AS {quoted(name)}")
@@ -288,6 +288,15 @@ def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
         f"COPY (SELECT {', '.join(columns)} FROM {read}) TO {literal(str(path))} (FORMAT parquet)"
     )
     return path
+
+
+def _as_type(value: str, kind: str) -> str:
+    """Return the SQL of a value as a type of graph.yaml; DuckDB would round fractions to whole numbers."""
+    found = f"CAST({value} AS {TYPES[kind]})"
+    if kind != "int64":
+        return found
+    problem = f"error(concat('not a whole number: ', {value}))"
+    return f"CASE WHEN CAST({found} AS DOUBLE) <> CAST({value} AS DOUBLE) THEN {problem} ELSE {found} END"
 
 
 def _without_twins(source: TableSource, path: Path, columns: Sequence[str]) -> Path:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,8 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
 from partition_ops.artifacts.write_access import check_places, check_separate
 from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter, open_all
 from partition_ops.chunked.metadata import METADATA, check_graph_name
+from partition_ops.chunked.table_files import first_sentence
+from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
 from partition_ops.stages.ingest.engines import (
     ENGINES,
@@ -147,8 +149,24 @@ class _Ingestion:
             self.rows = NumberedRows(self.engine, self.duckdb, self.memory, self.scratch)
             self.findings = Findings(self.engine, self.duckdb, self.sources, self.tables)
             steps = 2 * len(self.graph.nodes) + len(self.graph.edges)
-            with progress.step("Ingesting tables", steps, "types") as advance:
+            with self._explained(), progress.step("Ingesting tables", steps, "types") as advance:
                 return self._run(advance)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Replace errors of libraries about files that are damaged behind their headers."""
+        try:
+            yield
+        except (self.duckdb.errors, pa.ArrowInvalid, OSError) as error:
+            of_system = isinstance(error, OSError) and error.errno is not None  # pyarrow's errors have none
+            if of_system or isinstance(error, self.duckdb.defects):
+                raise
+            raise InvalidInputError(
+                f"{self.graph.where}: a table cannot be read",
+                found=first_sentence(error),
+                expected="files that are not damaged",
+                remedy="Write the tables again.",
+            ) from error
 
     def _run(self, advance: Callable[[int], object]) -> Counters:
         self._open_tables()

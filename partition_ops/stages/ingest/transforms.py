@@ -147,7 +147,30 @@ class Numbers(Transform):
 
     def transform(self, column: pa.Array) -> Array:
         values = self._numbers(column)
-        return values.astype(self.feature.dtype) if self.feature.dtype else values
+        return self._with_dtype(values) if self.feature.dtype else values
+
+    def _with_dtype(self, values: Array) -> Array:
+        """Return values with the dtype of the feature; fractions may lose digits, and nothing else.
+
+        Raises:
+            InvalidInputError: A value is out of the range of the dtype.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = values.astype(self.feature.dtype)
+            back = np.trunc(values) if values.dtype.kind == "f" and found.dtype.kind in "iu" else values
+            if found.dtype.kind == "f":
+                lost = np.isfinite(values) & ~np.isfinite(found)
+            elif found.dtype.kind == "b":
+                return found
+            else:
+                lost = (found != back) | ((found < 0) != (back < 0))
+        if lost.any():
+            raise InvalidInputError(
+                f"{self.where}: a value does not fit into {self.feature.dtype}",
+                found=str(values[lost].flat[0]),
+                remedy="Use a larger dtype, or leave 'dtype' out.",
+            )
+        return found
 
     def _numbers(self, column: pa.Array) -> Array:
         return numbers_of(column, self.where)

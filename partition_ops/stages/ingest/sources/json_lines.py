@@ -8,7 +8,7 @@ from partition_ops.stages.ingest.engines import path_literal
 from partition_ops.stages.ingest.sources.csv import UNKNOWN, TextSource, compression, struct
 from partition_ops.stages.ingest.table_source import FoundFile
 
-NUMBERS = {"BIGINT", "UBIGINT", "HUGEINT", "DOUBLE", "BOOLEAN"}
+NUMBERS = {"BIGINT", "UBIGINT", "DOUBLE", "BOOLEAN"}
 
 
 class JSONSource(TextSource):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import resource
 import time
 from itertools import pairwise
@@ -148,3 +149,13 @@ def test_urls_that_are_wrong_or_have_secrets(url: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError) as rejected:
         ingest(tmp_path, tmp_path / "graph")
     assert "s3cret" not in str(rejected.value)
+
+
+def test_a_packed_file_with_another_checksum_is_rejected(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(b"id,x\n1,2\n"))
+    packed[-6] ^= 1
+    (tmp_path / "u.csv.gz").write_bytes(bytes(packed))
+    (tmp_path / "e.csv").write_text("s,d\n1,1\n")
+    (tmp_path / "graph.yaml").write_text(GRAPH.replace("u.csv", "u.csv.gz"))
+    with pytest.raises(InvalidInputError, match="CRC"):
+        ingest(tmp_path, tmp_path / "graph")
