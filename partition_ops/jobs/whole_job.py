@@ -222,6 +222,9 @@ class _Job:
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))
         check_before(self.config, self.source, self.destination)
+        if not self.destination.exists(layout.record("validate")):
+            # taking a lock on S3 waits for answers, and on some servers for two seconds
+            self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
         with locked(self.destination):
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
