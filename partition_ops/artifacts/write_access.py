@@ -99,7 +99,14 @@ def check_separate(root: Store, reads: Sequence[Store]) -> None:
         )
 
 
-def check_file(store: Store, key: str, *, reads: Sequence[Store] = (), inputs: Iterable[str] = ()) -> None:
+def check_file(
+    store: Store,
+    key: str,
+    *,
+    reads: Sequence[Store] = (),
+    inputs: Iterable[str] = (),
+    document: str = "",
+) -> None:
     """Reject a single file that would replace a file that is read, or lie in a root of ours or in an input.
 
     Args:
@@ -107,6 +114,7 @@ def check_file(store: Store, key: str, *, reads: Sequence[Store] = (), inputs: I
         key: Name of the file in it.
         reads: Roots of graphs that are read: nothing is written inside of them.
         inputs: Canonical URIs of files that are read, or that an output was made from.
+        document: The kind of JSON document that is written; a file of another kind is not replaced.
 
     Raises:
         UsageError: It would.
@@ -130,6 +138,13 @@ def check_file(store: Store, key: str, *, reads: Sequence[Store] = (), inputs: I
                 found=f"{place} in {above.uri}",
                 remedy=OTHER_FILE,
             )
+    if document and store.exists(key) and not _is_document(store, key, document):
+        raise UsageError(
+            "The output would replace a file that partition-ops did not write",
+            found=place,
+            expected=f"a new file, or one of the format {document!r}",
+            remedy="Choose another name, or remove the file.",
+        )
 
 
 def check_apart(source: Store, destination: Store, metadata: GraphMetadata) -> None:
@@ -190,7 +205,11 @@ def _content_of(root: Store) -> tuple[str, Sequence[str]]:
     if marker is not None:
         content: str = marker["content"]  # up to version 0.2, the marker of an ingested graph said OUTPUT
         return (GRAPH if content == OUTPUT and root.exists(INGEST_RECORD) else content), ()
-    names = [name for name in root.names() if name not in IGNORED and not _is_schema(root, name)]
+    names = [
+        name
+        for name in root.names()
+        if name not in IGNORED and not (name.endswith(".json") and _is_document(root, name, "schema"))
+    ]
     if not names:
         return NOTHING, ()
     if _has_record(root, INGEST_RECORD):
@@ -237,12 +256,10 @@ def _graph_files(root: Store) -> set[str]:
     return set()
 
 
-def _is_schema(root: Store, name: str) -> bool:
-    """Return whether a file is one that the verb ``schema`` writes beside an output."""
+def _is_document(root: Store, name: str, kind: str) -> bool:
     with suppress(InvalidInputError):
-        if name.endswith(".json"):
-            read_document(root, name, "schema")
-            return True
+        read_document(root, name, kind)
+        return True
     return False
 
 

@@ -160,6 +160,7 @@ def test_fetch_accepts_a_folder_that_an_earlier_version_filled(finished: Path, t
         ("idmap export IN --output IN", "did not write"),
         ("quality IN --output IN", "did not write"),
         ("schema IN --output IN/metadata.json", "inside the input"),
+        ("schema IN --output ROWS", "did not write"),
         ("schema IN --output OUT/manifest.json", "inside a finished output"),
         ("run IN IN --num-parts 2", "are the same"),
         ("run IN OUT/inner --num-parts 2", "inside a finished output"),

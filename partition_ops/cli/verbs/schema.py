@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         schema = schema_of(metadata, plain=not arguments.canonical)
         folder, name = split_file_uri(arguments.output, "--output")
         with open_store(folder, settings(arguments)) as target:
-            check_file(target, name, reads=[source])
+            check_file(target, name, reads=[source], document="schema")
             target.write_json(name, schema)
     console.line(f"{len(schema['nid'])} node types and {len(schema['eid'])} edge types in {arguments.output}")
     return schema

@@ -186,13 +186,11 @@ class TypeTable(ABC):
 
     @property
     def only_text(self) -> set[str]:
-        """The columns that are kept as text, and are nothing else."""
-        return (
-            {*self.text}
-            - {f.column for f in self.features}
-            - {self.label}
-            - {*(self.split.columns if self.split else ())}
-        )
+        """The columns of which only the text matters, as it is written: texts and categories."""
+        categories = {f.column for f in self.features if f.transform in CATEGORIES}
+        numbers = {f.column for f in self.features if f.transform not in CATEGORIES}
+        others = {self.label, *(self.split.columns if self.split else ())}
+        return ({*self.text} | categories) - numbers - others
 
     @property
     def classifies(self) -> bool:
