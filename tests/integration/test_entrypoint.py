@@ -8,7 +8,7 @@ from pathlib import Path
 
 from local_stack.folders import PROJECT
 
-KEEP = 'echo "$TMPDIR"; touch "$TMPDIR/file"; read -r line'
+KEEP = 'touch "$TMPDIR/file"; echo "$TMPDIR"; read -r line'
 
 
 def start(scratch: Path) -> tuple[subprocess.Popen[str], Path]:

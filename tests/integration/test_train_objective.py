@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,6 +135,11 @@ def test_heavy_nodes_raise_the_limit_of_in_edges() -> None:
 def test_a_tolerance_of_in_edges_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--edge-tolerance"):
         PartitionConfig(num_parts=2, edge_tolerance=text)
+
+
+@pytest.mark.parametrize(("value", "limit"), [(1.5, 1.5), (2, 2.0), ("1.5", 1.5), ("none", None)])
+def test_a_tolerance_of_in_edges_is_a_number_or_text(value: Any, limit: float | None) -> None:
+    assert PartitionConfig(num_parts=2, edge_tolerance=value).most_of_in_edges == limit
 
 
 def test_the_objective_follows_the_masks(tmp_path: Path) -> None:

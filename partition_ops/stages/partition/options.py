@@ -211,6 +211,8 @@ class PartitionConfig(StageConfig):
     def __post_init__(self) -> None:
         if isinstance(self.balance_ntypes, str):
             object.__setattr__(self, "balance_ntypes", (self.balance_ntypes,))
+        if isinstance(self.edge_tolerance, (int, float)):  # from Python, and from templates that render to it
+            object.__setattr__(self, "edge_tolerance", str(self.edge_tolerance))
         super().__post_init__()
         if self.edge_tolerance != NO_LIMIT and not _is_tolerance(self.edge_tolerance):
             raise UsageError(
