@@ -53,8 +53,7 @@ class Columns:
             known = fitted.get("features", {}).get(feature.name)
             if known is not None:
                 self._check_unchanged(feature, known)
-                transform.restore(known["fitted"])
-                transform.fitted = True
+                transform.state = known["fitted"]
             self.transforms[feature.name] = transform
         for name in spec.text:
             if pa.types.is_nested(source.schema.field(name).type):
@@ -106,7 +105,7 @@ class Columns:
     def state(self) -> dict[str, Any]:
         """Return what was fitted and how, as JSON."""
         features = {
-            feature.name: {"declared": declared(feature), "fitted": self.transforms[feature.name].state()}
+            feature.name: {"declared": declared(feature), "fitted": self.transforms[feature.name].state}
             for feature in self.spec.features
         }
         return {"features": features, **({"classes": self.classes} if self.spec.classifies else {})}
@@ -201,7 +200,7 @@ class ColumnWriter:
     def _fit(self) -> None:
         """Read all rows once: count nulls, fit transforms, and look at labels and masks."""
         spec, transforms = self.spec, self.columns.transforms
-        unfitted = [f for f in spec.features if not transforms[f.name].fitted]
+        unfitted = [f for f in spec.features if transforms[f.name].state is None]
         strict = [f for f in spec.features if f.missing is None]
         label = [spec.label] if spec.label else []
         split = spec.split.columns if spec.split else []
@@ -223,8 +222,7 @@ class ColumnWriter:
                 self._overlapping += (begin + np.flatnonzero(several)[:SHOWN]).tolist()
             begin += len(block)
         for feature in unfitted:
-            transforms[feature.name].finish()
-            transforms[feature.name].fitted = True
+            transforms[feature.name].state = transforms[feature.name].finish()
         for column, count in self._nulls.items():
             if count:
                 self.findings.report_nulls(spec, column, count)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from partition_ops.stages.ingest.graph_file import FeatureColumn
 
 MOST_CATEGORIES = 4096
 Array = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
 
 
 class Transform(ABC):
@@ -33,34 +31,31 @@ class Transform(ABC):
         width: How many numbers a value of the column has.
 
     Attributes:
-        fitted: Whether `apply` can be called; the caller sets it after `finish` or `restore`.
-        mean: Mean of the training rows, if ``missing`` asks for it.
+        state: What was fitted, as JSON; None if it is not. The caller sets it to what `finish` returns, or to
+            that of the previous graph.
     """
-
-    fits = True
 
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         self.feature = feature
         self.where = where
         self.width = width
-        self.fitted = not self.fits and feature.missing != "mean"
+        self.state: dict[str, Any] | None = None
 
-    def fit(self, column: pa.Array) -> None:  # noqa: B027
+    @abstractmethod
+    def fit(self, column: pa.Array) -> None:
         """Take a block of training rows without nulls."""
 
-    def finish(self) -> None:  # noqa: B027
-        """Called once all training rows were taken."""
-
-    def state(self) -> dict[str, Any]:
-        """Return what was fitted, as JSON."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
-        """Take what `state` has returned."""
+    @abstractmethod
+    def finish(self) -> dict[str, Any]:
+        """Return what was fitted, as JSON, once all training rows were taken."""
 
     @abstractmethod
     def transform(self, column: pa.Array) -> Array:
         """Return the rows of the feature for a block without nulls."""
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        return self.state or {}
 
     def fill(self) -> Any:
         """Return the value that stands for nulls, of the column's type."""
@@ -83,9 +78,12 @@ class Transform(ABC):
         if column.null_count == 0 or self.feature.missing is None:
             return column
         try:
-            if pa.types.is_list(column.type):
-                return _fill_lists(column, self.fill(), self.width)
-            return pc.fill_null(column, pa.scalar(self.fill(), column.type))
+            if not pa.types.is_list(column.type):
+                return pc.fill_null(column, pa.scalar(self.fill(), column.type))
+            lists = pa.array([[self.fill()] * self.width], column.type)
+            null = column.is_null().to_numpy(zero_copy_only=False)
+            places = np.where(null, len(column), np.arange(len(column)))
+            return pa.concat_arrays([column, lists]).take(pa.array(places))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
             raise InvalidInputError(
                 f"{self.where}: 'missing' is no value of the column",
@@ -97,16 +95,16 @@ class Transform(ABC):
 class Numbers(Transform):
     """The values as they are, or with another dtype; with the mean for nulls, if that is asked for."""
 
-    fits = False
-
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         super().__init__(feature, where, width)
         self._count, self._mean, self._spread = 0, np.zeros(()), np.zeros(())
         self._low, self._high = np.zeros(()), np.zeros(())
+        if feature.transform == "none" and feature.missing != "mean":
+            self.state = {}
 
     def fit(self, column: pa.Array) -> None:
         """Merge mean, spread and limits with those of a block (Chan's algorithm), in float64."""
-        values = self._numbers(column).astype(np.float64)
+        values = self._numbers(column)
         if not len(values):
             return
         count = self._count + len(values)
@@ -121,7 +119,7 @@ class Numbers(Transform):
             self._low, self._high = np.minimum(self._low, low), np.maximum(self._high, high)
         self._count = count
 
-    def finish(self) -> None:
+    def finish(self) -> dict[str, Any]:
         if not self._count:
             raise InvalidInputError(
                 f"{self.where}: there is no value to fit {self.feature.transform!r} on",
@@ -129,15 +127,10 @@ class Numbers(Transform):
                 expected="one or more",
                 remedy="Check the split, or leave the feature out.",
             )
-
-    def state(self) -> dict[str, Any]:
         return {"mean": self._mean.tolist()} if self.feature.missing == "mean" else {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._mean = np.asarray(state.get("mean", 0.0))
-
     def fill(self) -> Any:
-        return float(self._mean) if self.feature.missing == "mean" else self.feature.missing
+        return float(self.fitted["mean"]) if self.feature.missing == "mean" else self.feature.missing
 
     def filled(self, column: pa.Array) -> pa.Array:
         kind = column.type
@@ -146,7 +139,7 @@ class Numbers(Transform):
         return super().filled(column)
 
     def transform(self, column: pa.Array) -> Array:
-        values = self._numbers(column)
+        values = numbers_of(column, self.where)
         return self._with_dtype(values) if self.feature.dtype else values
 
     def _with_dtype(self, values: Array) -> Array:
@@ -173,46 +166,32 @@ class Numbers(Transform):
         return found
 
     def _numbers(self, column: pa.Array) -> Array:
-        return numbers_of(column, self.where)
+        return np.asarray(numbers_of(column, self.where), np.float64)
 
 
 class Standardise(Numbers):
     """(value - mean) / standard deviation, float32; 1 is taken for a deviation of 0."""
 
-    fits = True
-
-    def finish(self) -> None:
+    def finish(self) -> dict[str, Any]:
         super().finish()
-        self._deviation = np.sqrt(self._spread / self._count)
-
-    def state(self) -> dict[str, Any]:
-        return {"mean": self._mean.tolist(), "deviation": self._deviation.tolist()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self._deviation = np.asarray(state["deviation"])
+        return {"mean": self._mean.tolist(), "deviation": np.sqrt(self._spread / self._count).tolist()}
 
     def transform(self, column: pa.Array) -> Array:
-        values = self._numbers(column).astype(np.float64) - self._mean
-        return (values / np.where(self._deviation == 0, 1, self._deviation)).astype(np.float32)
+        deviation = np.asarray(self.fitted["deviation"])
+        values: Array = self._numbers(column) - np.asarray(self.fitted["mean"])
+        return (values / np.where(deviation == 0, 1, deviation)).astype(np.float32)
 
 
 class MinMax(Numbers):
     """(value - least) / (largest - least), float32; other rows than the training rows may exceed 0 to 1."""
 
-    fits = True
-
-    def state(self) -> dict[str, Any]:
-        mean = {"mean": self._mean.tolist()} if self.feature.missing == "mean" else {}
-        return {"min": self._low.tolist(), "max": self._high.tolist(), **mean}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self._low, self._high = np.asarray(state["min"]), np.asarray(state["max"])
+    def finish(self) -> dict[str, Any]:
+        return {"min": self._low.tolist(), "max": self._high.tolist(), **super().finish()}
 
     def transform(self, column: pa.Array) -> Array:
-        width = np.where(self._high == self._low, 1, self._high - self._low)
-        return ((self._numbers(column).astype(np.float64) - self._low) / width).astype(np.float32)
+        low, high = np.asarray(self.fitted["min"]), np.asarray(self.fitted["max"])
+        values: Array = self._numbers(column) - low
+        return (values / np.where(high == low, 1, high - low)).astype(np.float32)
 
 
 class Bucket(Numbers):
@@ -221,36 +200,28 @@ class Bucket(Numbers):
     Memory to fit quantiles: 8 bytes a training row.
     """
 
-    fits = True
-
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         super().__init__(feature, where, width)
         self._values: list[Array] = []
-        self._limits = np.asarray(feature.boundaries, dtype=np.float64)
-        self.fitted = bool(feature.boundaries) and feature.missing != "mean"
+        if feature.boundaries and feature.missing != "mean":
+            self.state = {"boundaries": [*map(float, feature.boundaries)]}
 
     def fit(self, column: pa.Array) -> None:
         super().fit(column)
         if not self.feature.boundaries:
-            self._values.append(self._numbers(column).astype(np.float64))
+            self._values.append(self._numbers(column))
 
-    def finish(self) -> None:
-        super().finish()
-        if not self.feature.boundaries:
+    def finish(self) -> dict[str, Any]:
+        mean, limits = super().finish(), [*map(float, self.feature.boundaries)]
+        if not limits:
             places = np.arange(1, self.feature.buckets) / self.feature.buckets
-            self._limits = np.unique(np.quantile(np.concatenate(self._values), places, method="lower"))
+            limits = np.unique(np.quantile(np.concatenate(self._values), places, method="lower")).tolist()
         self._values = []
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "boundaries": self._limits.tolist()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self._limits = np.asarray(state["boundaries"], dtype=np.float64)
+        return {**mean, "boundaries": limits}
 
     def transform(self, column: pa.Array) -> Array:
-        values = self._numbers(column).astype(np.float64)
-        return np.searchsorted(self._limits, values, side="right").astype(np.int64)
+        limits = np.asarray(self.fitted["boundaries"], np.float64)
+        return np.searchsorted(limits, self._numbers(column), side="right").astype(np.int64)
 
 
 class OneHot(Transform):
@@ -259,7 +230,6 @@ class OneHot(Transform):
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         super().__init__(feature, where, width)
         self._found: set[str] = set()
-        self.categories: list[str] = []
 
     def fit(self, column: pa.Array) -> None:
         self._found.update(pc.unique(texts_of(column, self.where)).to_pylist())
@@ -271,31 +241,34 @@ class OneHot(Transform):
                 remedy="Use the transform hash.",
             )
 
-    def finish(self) -> None:
-        self.categories = sorted(self._found)
-
-    def state(self) -> dict[str, Any]:
-        return {"categories": self.categories}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.categories = list(state["categories"])
+    def finish(self) -> dict[str, Any]:
+        return {"categories": sorted(self._found)}
 
     def row_numbers(self) -> int:
-        return max(len(self.categories), 1)
+        return max(len(self.fitted["categories"]), 1)
 
     def transform(self, column: pa.Array) -> Array:
-        texts = texts_of(column, self.where)
-        found = pc.index_in(texts, pa.array(self.categories, pa.string())).to_numpy(zero_copy_only=False)
-        rows = np.zeros((len(column), len(self.categories)), np.float32)
-        known = np.flatnonzero(~np.isnan(found.astype(np.float64)))
-        rows[known, found[known].astype(np.int64)] = 1
+        categories = pa.array(self.fitted["categories"], pa.string())
+        found = pc.fill_null(pc.index_in(texts_of(column, self.where), categories), -1)
+        places = found.to_numpy(zero_copy_only=False)
+        rows = np.zeros((len(column), len(categories)), np.float32)
+        known = np.flatnonzero(places >= 0)
+        rows[known, places[known]] = 1
         return rows
 
 
 class HashOf(Transform):
     """A number from 0 to ``buckets`` - 1 for each category, int64; several categories may share one."""
 
-    fits = False
+    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
+        super().__init__(feature, where, width)
+        self.state = {}
+
+    def fit(self, column: pa.Array) -> None:
+        """Take nothing: a hash needs no fit."""
+
+    def finish(self) -> dict[str, Any]:
+        return {}
 
     def transform(self, column: pa.Array) -> Array:
         encoded = texts_of(column, self.where).dictionary_encode()
@@ -350,12 +323,6 @@ def texts_of(column: pa.Array, where: str) -> pa.Array:
             remedy="Use another transform, or set the type with 'types'.",
         )
     return column.cast(pa.string())
-
-
-def _fill_lists(column: pa.Array, value: Any, width: int) -> pa.Array:
-    """Replace missing lists by lists of one value."""
-    places = np.where(column.is_null().to_numpy(zero_copy_only=False), len(column), np.arange(len(column)))
-    return pa.concat_arrays([column, pa.array([[value] * width], column.type)]).take(pa.array(places))
 
 
 def hashes_of(texts: pa.Array) -> npt.NDArray[np.uint64]:
