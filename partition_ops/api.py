@@ -22,7 +22,7 @@ from partition_ops.verification import VerifyReport, check_finished, verify_outp
 from partition_ops.verification.check_tables import open_tables
 
 if TYPE_CHECKING:
-    from partition_ops.stages.ingest.memory_graph import MemoryGraph
+    from partition_ops.stages.ingest.memory.arrays import MemoryGraph
 
 
 def run(

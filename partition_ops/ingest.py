@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from partition_ops.stages.ingest.memory_graph import ArrayGraph, MemoryGraph
+    from partition_ops.stages.ingest.memory.arrays import ArrayGraph, MemoryGraph
     from partition_ops.storage import StorageSettings
 
 __all__ = [
@@ -49,7 +49,7 @@ def from_dgl(graph: Any, *, graph_name: str = "graph") -> MemoryGraph:
         >>> graph = partition_ops.ingest.from_dgl(dgl_graph, graph_name="mag")
         >>> partition_ops.run(graph, "out", num_parts=4)
     """
-    from partition_ops.stages.ingest.libraries import arrays_of_dgl
+    from partition_ops.stages.ingest.memory.libraries import arrays_of_dgl
 
     return arrays_of_dgl(graph, graph_name)
 
@@ -74,7 +74,7 @@ def from_pyg(data: Any, *, graph_name: str = "graph") -> MemoryGraph:
             attribute is not a tensor with a row for each node or edge, or an ID in ``edge_index`` is out of
             range.
     """
-    from partition_ops.stages.ingest.libraries import arrays_of_pyg
+    from partition_ops.stages.ingest.memory.libraries import arrays_of_pyg
 
     return arrays_of_pyg(data, graph_name)
 
@@ -112,7 +112,7 @@ def from_networkx(
 
     Peak memory: about 300 bytes a node and an edge.
     """
-    from partition_ops.stages.ingest.libraries import arrays_of_networkx
+    from partition_ops.stages.ingest.memory.libraries import arrays_of_networkx
 
     return arrays_of_networkx(
         graph,
@@ -162,7 +162,7 @@ def from_edge_tables(
         >>> graph.write("my-graph").counters["nodes"]
         3
     """
-    from partition_ops.stages.ingest.edge_tables import TableGraph
+    from partition_ops.stages.ingest.memory.tables import TableGraph
 
     return TableGraph(graph_name, edges, nodes or {}, src, dst, key)
 
@@ -183,7 +183,7 @@ def to_dgl(input: str | os.PathLike[str] | MemoryGraph, *, storage: StorageSetti
 
     Peak memory: the graph and its features, and 32 bytes an edge.
     """
-    from partition_ops.stages.ingest.libraries import dgl_of_arrays
+    from partition_ops.stages.ingest.memory.libraries import dgl_of_arrays
 
     return dgl_of_arrays(_read(input, storage))
 
@@ -205,14 +205,14 @@ def to_pyg(input: str | os.PathLike[str] | MemoryGraph, *, storage: StorageSetti
 
     Peak memory: the graph and its features, and 32 bytes an edge.
     """
-    from partition_ops.stages.ingest.libraries import pyg_of_arrays
+    from partition_ops.stages.ingest.memory.libraries import pyg_of_arrays
 
     return pyg_of_arrays(_read(input, storage))
 
 
 def _read(input: str | os.PathLike[str] | MemoryGraph, storage: StorageSettings | None) -> ArrayGraph:
     from partition_ops.jobs.open_graph import open_graph
-    from partition_ops.stages.ingest.memory_graph import ArrayGraph, MemoryGraph, read_arrays
+    from partition_ops.stages.ingest.memory.arrays import ArrayGraph, MemoryGraph, read_arrays
 
     if isinstance(input, ArrayGraph):
         return input
@@ -223,6 +223,6 @@ def _read(input: str | os.PathLike[str] | MemoryGraph, storage: StorageSettings 
 def __getattr__(name: str) -> Any:
     if name != "MemoryGraph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from partition_ops.stages.ingest.memory_graph import MemoryGraph
+    from partition_ops.stages.ingest.memory.arrays import MemoryGraph
 
     return MemoryGraph

@@ -30,7 +30,7 @@ from partition_ops.system.temporary_folders import temporary_folder
 
 if TYPE_CHECKING:
     from partition_ops.stages.idmap.string_ids import StringIds
-    from partition_ops.stages.ingest.memory_graph import MemoryGraph
+    from partition_ops.stages.ingest.memory.arrays import MemoryGraph
 
 Opener = Callable[[str], Store]
 
@@ -235,7 +235,7 @@ def _ingestion(
 ) -> Task:
     """Return the task that ingests a file of a folder."""
     if is_saved_graph(name):
-        from partition_ops.stages.ingest.libraries import saved_graph_task
+        from partition_ops.stages.ingest.memory.libraries import saved_graph_task
 
         return saved_graph_task(config, source, target, graph_file=name)
     from partition_ops.stages.ingest.tables_task import ingest_task

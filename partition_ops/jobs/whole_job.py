@@ -42,7 +42,7 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.train_nodes import check_train_nodes
 
 if TYPE_CHECKING:
-    from partition_ops.stages.ingest.memory_graph import MemoryGraph
+    from partition_ops.stages.ingest.memory.arrays import MemoryGraph
 
 logger = logging.getLogger("partition_ops")
 

@@ -17,7 +17,7 @@ from partition_ops.chunked.metadata import EdgeType
 from partition_ops.errors import InvalidInputError, UsageError, one_of, some_of
 from partition_ops.options.declare import StageConfig
 from partition_ops.stages.ingest.graph_file import graph_name_of
-from partition_ops.stages.ingest.memory_graph import Array, ArrayGraph, array_task, numbers_only
+from partition_ops.stages.ingest.memory.arrays import Array, ArrayGraph, array_task, numbers_only
 from partition_ops.storage import Store
 from partition_ops.system.dgl_import import import_dgl
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.graph_file import parse_graph_file
-from partition_ops.stages.ingest.memory_graph import MemoryGraph
+from partition_ops.stages.ingest.memory.arrays import MemoryGraph
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.ingest.tables_task import GRAPH_FILE, ingest_task
 from partition_ops.storage import Store, StoredObject
