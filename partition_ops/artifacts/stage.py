@@ -33,12 +33,16 @@ class StageTask:
         name: Name of the task, and of its record.
         each: What there is a task for, with a number behind the name: each ``group`` of chunks, or ``part``;
             ``""`` for a single task.
+        run: ``module:name`` of the function that does only this task, for workers that share a stage. It is
+            called as the function of the stage, with ``groups`` or ``parts`` for the numbers, and then
+            returns a list of results.
         seconds: Name of the seconds of these tasks in the figures of a run; ``""`` leaves them out.
         scratch: Whether it writes nothing but scratch, so that no manifest lists it.
     """
 
     name: str
     each: Literal["", "group", "part"] = ""
+    run: str = ""
     seconds: str = ""
     scratch: bool = False
 
@@ -55,11 +59,11 @@ class Stage:
         config: Its options.
         options: Further dataclasses of options that its verb and its operator take.
         run: ``module:name`` of its function, which is called as ``function(config, source, destination,
-            progress=…)`` with the roots of the graph and of the run, and returns a `StageResult`. ```` for a
-            stage that is not one of the job.
-        takes: Further arguments of the function: ``previous`` and ``expectations`` are stores or None,
-            ``kept`` says whether the root of the run stays, and ``report`` is called with the result of each
-            of several tasks.
+            progress=…)`` with the roots of the graph and of the run, and returns a `StageResult`. ``""`` for
+            a stage that is not one of the job.
+        takes: Further arguments of the function: ``previous``, ``latest`` and ``expectations`` are stores or
+            None, ``kept`` says whether the root of the run stays, and ``report`` is called with the result of
+            each of several tasks.
         after: Stages that it follows, if the job has them. Others may run at the same time.
         optional: Name of the option that switches it on, of `config` or of the whole job; a property will do.
             ``""`` if every job has the stage.

@@ -1,7 +1,8 @@
-"""Run one stage: the whole job, the verbs of stages and the operators call `run_stage`."""
+"""Run one stage, or some of its tasks: the whole job, the verbs of stages and the operators call this."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from partition_ops.artifacts import layout
@@ -50,6 +51,41 @@ def run_stage(
         config, source, destination, progress=progress or NoProgress(), **taken
     )
     return result
+
+
+def run_task(
+    stage: Stage,
+    name: str,
+    config: StageConfig,
+    source: Store,
+    destination: Store,
+    *,
+    numbers: Sequence[int] = (),
+    progress: Progress | None = None,
+) -> list[StageResult]:
+    """Run one kind of task of a stage, where several workers share the stage; done tasks are skipped.
+
+    Args:
+        stage: Its declaration.
+        name: Name of the kind of task in `Stage.tasks`.
+        config: Options of the stage.
+        source: Root of the input graph.
+        destination: Root of the run.
+        numbers: Which tasks of the kind, if it has several.
+        progress: Shows its steps.
+
+    Returns:
+        The results of the tasks.
+
+    Raises:
+        PartitionOpsError: As the function of the task says.
+
+    Peak memory: that of the task.
+    """
+    kind = next(one for one in stage.tasks if one.name == name)
+    chosen = {f"{kind.each}s": numbers} if kind.each else {}
+    done = load(kind.run)(config, source, destination, progress=progress or NoProgress(), **chosen)
+    return done if kind.each else [done]
 
 
 def _remove_other_input(source: Store, destination: Store) -> None:

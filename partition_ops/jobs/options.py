@@ -83,26 +83,6 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
             )
 
     @property
-    def ingest(self) -> IngestConfig:
-        """The options of ``ingest``."""
-        return self.of(IngestConfig)
-
-    @property
-    def validate(self) -> ValidateConfig:
-        """The options of ``validate``."""
-        return self.of(ValidateConfig)
-
-    @property
-    def partition(self) -> PartitionConfig:
-        """The options of ``partition``."""
-        return self.of(PartitionConfig)
-
-    @property
-    def convert(self) -> ConvertConfig:
-        """The options of ``convert``."""
-        return self.of(ConvertConfig)
-
-    @property
     def needs_graph(self) -> bool:
         """Whether the engine reads the graph that ``prepare`` writes."""
         from partition_ops.stages.partition.engine import find_engine  # imports what engines need

@@ -26,6 +26,8 @@ from partition_ops.jobs.one_stage import run_stage
 from partition_ops.jobs.open_graph import open_graph
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert.context import Conversion
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.publish.gate import no_old_nodes
@@ -148,8 +150,8 @@ def run_graph(
             settings,
             output=destination,
             previous=earlier,
-            config=config.ingest,
-            data_docs=config.validate.data_docs,
+            config=config.of(IngestConfig),
+            data_docs=config.data_docs,
             progress=progress,
         )
         return _Job(
@@ -178,7 +180,7 @@ def check_before(config: RunConfig, source: Store, destination: Store) -> None:
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
-    check_options(config.partition, metadata, source)
+    check_options(config, metadata, source)
     check_train_nodes(source, metadata, config.sampling.train_nodes or ())
     output_formats(config.formats, config.num_hops)
     if not config.ignore_estimate:
@@ -271,7 +273,7 @@ class _Job:
     def _is_published(self) -> bool:
         config, stores = self.config, (self.source, self.destination)
         publish = PublishTask(config.of(PublishConfig), *stores)
-        for task in (publish, Conversion(config.convert, *stores).book_task()):
+        for task in (publish, Conversion(config.of(ConvertConfig), *stores).book_task()):
             status = task.status()
             if not status.done:
                 logger.info("%s: to be done, because %s", task.name, status.reason)

@@ -27,11 +27,12 @@ def help_of(verb):
 
 words = ["run", "in", "out", "--num-parts", "2", "--patience", "5"]
 run = config_of(dispatch.build_parser().parse_args(words), RunConfig)
+of_stage = run.of(PartitionConfig)
 operator = PartitionNodesOperator(task_id="t", input_uri="in", output_uri="out", num_parts="2", patience="7")
 dag = runpy.run_path("dags/partition_graph.py")["dag"]
 print(json.dumps({
     "help": ["--patience N" in help_of(verb) for verb in ("partition", "run", "estimate")],
-    "run": [run.patience, run.partition.patience, run.partition.options()["patience"]],
+    "run": [run.patience, of_stage.patience, of_stage.options()["patience"]],
     "template_fields": "patience" in PartitionNodesOperator.template_fields,
     "operator": operator.config(PartitionConfig).patience,
     "param": dag.params.get_param("patience").schema | {"value": dag.params["patience"]},

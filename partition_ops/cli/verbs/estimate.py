@@ -38,7 +38,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         open_output(arguments) if arguments.output else nullcontext() as destination,
     ):
         metadata = load_metadata(source, graph_name=config.graph_name)
-        check_options(config.partition, metadata, source)
+        check_options(config, metadata, source)
         estimate = estimate_job(config, source, destination)
         if estimate.missing:
             input_objects(source, metadata)  # names the missing files

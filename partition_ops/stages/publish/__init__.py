@@ -11,6 +11,7 @@ Write manifest.json below --output after every stage has been done there: the in
 versions, and size and SHA-256 of every artifact.""",
     config=PublishConfig,
     run="partition_ops.stages.publish.publish:publish_run",
+    takes=("latest",),
     after=("schema", "idmap", "quality"),
     cost="partition_ops.stages.publish.cost:cost",
     pod=False,

@@ -243,7 +243,8 @@ class GraphStageOperator(GraphRunOperator):
     """Runs one stage of the library on one graph.
 
     A subclass names the stage: ``class MyOperator(GraphStageOperator, stage="schema")``. It then has the
-    options of the stage's declaration, and those of the classes that it names.
+    options of the stage's declaration, and those of the classes that it names. With ``task``, it runs only
+    this kind of task of the stage.
 
     A stage writes every file whole or not at all, and skips what an earlier attempt has finished. A task that
     was killed or cleared can therefore run again, and there is no ``on_kill``.
@@ -258,8 +259,12 @@ class GraphStageOperator(GraphRunOperator):
     operator_extra_links: Collection[BaseOperatorLink] = (ArtifactsLink(),)
 
     stage: ClassVar[str] = ""
+    task_kind: ClassVar[str] = ""
 
-    def __init_subclass__(cls, *, stage: str = "", options: tuple[type, ...] = (), **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls, *, stage: str = "", task: str = "", options: tuple[type, ...] = (), **kwargs: Any
+    ) -> None:
+        cls.task_kind = task or cls.task_kind
         if stage:
             cls.stage = stage
             options = (find_stage(stage).config, *options)
@@ -270,15 +275,35 @@ class GraphStageOperator(GraphRunOperator):
         return self.call_stage(source, destination, progress)
 
     def run_tasks(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
-        """Run the stage, and return the result of each task of the library that it consists of."""
-        return [self.run_stage(source, destination, progress)]
+        """Run the stage or the task, and return the result of each task of the library that was run."""
+        if not self.task_kind:
+            return [self.run_stage(source, destination, progress)]
+        from partition_ops.jobs.one_stage import run_task
+
+        return run_task(
+            find_stage(self.stage),
+            self.task_kind,
+            self.stage_config(),
+            source,
+            destination,
+            numbers=self.numbers,
+            progress=progress,
+        )
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the tasks to run, if there are several of the kind."""
+        return []
+
+    def stage_config(self) -> Any:
+        """Return the options of the stage."""
+        return self.config(find_stage(self.stage).config)
 
     def call_stage(self, source: Store, destination: Store, progress: Progress, **more: Any) -> StageResult:
         """Run the declared stage, with further arguments of its function."""
         from partition_ops.jobs.one_stage import run_stage
 
-        stage = find_stage(self.stage)
-        config = self.config(stage.config)
+        stage, config = find_stage(self.stage), self.stage_config()
         return run_stage(stage, config, source, destination, progress=progress, **more)
 
     def execute(self, context: Context) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.operators.base import GraphStageOperator
-from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.artifacts.layout import CONFIG_TASK, PART_TASK, PLAN_TASK, SCATTER_TASK
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -17,20 +17,15 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 
-class ConvertOperator(GraphStageOperator, options=(ConvertConfig,)):
+class ConvertOperator(GraphStageOperator, stage="convert"):
     """Base of the tasks of ``convert``; all tasks of a run must have the same options.
 
     Args: As for `GraphStageOperator`, and the options of `ConvertConfig`, as values or as text from
         templates, such as ``graph_formats="coo,csc"``.
     """
 
-    @property
-    def options(self) -> ConvertConfig:
-        """The options of the stage."""
-        return self.config(ConvertConfig)
 
-
-class PlanConversionOperator(ConvertOperator):
+class PlanConversionOperator(ConvertOperator, task=PLAN_TASK):
     """Groups the graph's chunks. It comes after ``partition``.
 
     It returns the numbers of the groups that each scatter has, over which the scatter is mapped: Airflow maps
@@ -53,13 +48,16 @@ class PlanConversionOperator(ConvertOperator):
     Args: As for `ConvertOperator`.
     """
 
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.convert.plan import plan_conversion
+    def run_tasks(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
         from partition_ops.stages.convert.task_groups import task_groups
 
-        result = plan_conversion(self.options, source, destination, progress=progress)
-        self._groups = task_groups(self.options, source, destination)
-        return result
+        results = self.plan(source, destination, progress)
+        self._groups = task_groups(self.stage_config(), source, destination)
+        return results
+
+    def plan(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
+        """Make the plan."""
+        return super().run_tasks(source, destination, progress)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> list[list[int]]:
         return self._groups.scatters
@@ -71,22 +69,18 @@ class ListPartitionsOperator(PlanConversionOperator):
     Args: As for `ConvertOperator`.
     """
 
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.artifacts.layout import PLAN_TASK
+    def plan(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
+        """Return the plan that is there, or make it."""
         from partition_ops.artifacts.tasks import Task
-        from partition_ops.stages.convert.task_groups import task_groups
 
         result = Task.recorded(destination, PLAN_TASK).find_result(check="record")
-        if result is None:
-            return super().run_stage(source, destination, progress)
-        self._groups = task_groups(self.options, source, destination)
-        return result
+        return super().plan(source, destination, progress) if result is None else [result]
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> list[list[int]]:
         return self._groups.gathers
 
 
-class ScatterEdgesOperator(ConvertOperator):
+class ScatterEdgesOperator(ConvertOperator, task=SCATTER_TASK):
     """Sends the edges of groups of chunks to the buckets of their partitions. It comes after the plan.
 
     Args:
@@ -105,14 +99,12 @@ class ScatterEdgesOperator(ConvertOperator):
         """The groups, to name a mapped task: ``group 0`` or ``groups 0-3``."""
         return _label("group", self.group)
 
-    def run_tasks(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
-        from partition_ops.stages.convert.convert import scatter_groups
-
-        groups = _numbers(self.group)
-        return scatter_groups(self.options, source, destination, groups=groups, progress=progress)
+    @property
+    def numbers(self) -> list[int]:
+        return _numbers(self.group)
 
 
-class GatherPartitionOperator(ConvertOperator):
+class GatherPartitionOperator(ConvertOperator, task=PART_TASK):
     """Builds partitions from their buckets. It comes after every scatter.
 
     Args:
@@ -131,23 +123,16 @@ class GatherPartitionOperator(ConvertOperator):
         """The partitions, to name a mapped task: ``part 0`` or ``parts 0-3``."""
         return _label("part", self.part)
 
-    def run_tasks(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
-        from partition_ops.stages.convert.convert import gather_partitions
-
-        parts = _numbers(self.part)
-        return gather_partitions(self.options, source, destination, parts=parts, progress=progress)
+    @property
+    def numbers(self) -> list[int]:
+        return _numbers(self.part)
 
 
-class WritePartitionConfigOperator(ConvertOperator):
+class WritePartitionConfigOperator(ConvertOperator, task=CONFIG_TASK):
     """Writes the book and the configuration files of all formats. It comes after all gathers.
 
     Args: As for `ConvertOperator`.
     """
-
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.convert.write_book import write_book
-
-        return write_book(self.options, source, destination, progress=progress)
 
 
 def _numbers(value: int | str | Sequence[int]) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,18 +41,17 @@ class PublishRunOperator(GraphStageOperator):
         kwargs: As for `GraphStageOperator`.
     """
 
+    stage = "publish"  # the options of the gate belong to the operator of the gate
+
     def __init__(self, *, outlets: Sequence[Any] = (), **kwargs: Any) -> None:
         super().__init__(outlets=[PARTITIONED_GRAPHS, PUBLISHED, *outlets], **kwargs)
 
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.stages.publish.publish import publish_run
+    def stage_config(self) -> PublishConfig:
+        return replace(self.config(PublishConfig), run_id=self.run_id or None)
 
-        config = replace(self.config(PublishConfig), run_id=self.run_id or None)
-        with ExitStack() as stack:
-            latest = None
-            if self.run_id:
-                latest = stack.enter_context(self.graph_of(destination))
-            return publish_run(config, source, destination, latest=latest, progress=progress)
+    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        with self.graph_of(destination) if self.run_id else nullcontext() as latest:
+            return self.call_stage(source, destination, progress, latest=latest)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
         extra = asset_extra(destination)

@@ -356,7 +356,7 @@ def test_what_is_there_already_needs_no_more_room(tmp_path: Path) -> None:
     (tmp_path / "out" / "partitions").mkdir(parents=True)
     with (tmp_path / "out" / "partitions" / "graph").open("wb") as stream:
         stream.truncate(there)
-    options = {**config.partition.options(), "num_nodes": [1]}
+    options = {**config.of(PartitionConfig).options(), "num_nodes": [1]}
     Task("partition", output, lambda writer: {}, options=options).run()
     assert estimate_job(config, source, output, room=room).fits
     other = replace(config, num_parts=5)

@@ -35,8 +35,11 @@ from partition_ops.artifacts.lock import holding, read_lock
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
+from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import publish_run
+from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import schema_document
 from tests.graphs import library
@@ -280,8 +283,8 @@ def test_settings_that_are_left_out_are_those_of_the_form(where: dict[str, Any])
     assert "partition.engine: random -> auto" in ti.xcoms["reason"]
     defaults = runpy.run_path(str(DAGS / "partition_graph.py"))["PARAMS"]
     form = run_config({name: param.value for name, param in defaults.items() if param.has_value})
-    for stage in ("validate", "partition", "convert"):
-        assert getattr(form, stage) == getattr(run_config({}), stage)
+    for config in (ValidateConfig, PartitionConfig, ConvertConfig):
+        assert form.of(config) == run_config({}).of(config)
 
 
 def test_a_latest_run_that_is_not_finished_any_more_is_replaced(where: dict[str, Any]) -> None:
