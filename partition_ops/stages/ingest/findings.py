@@ -134,19 +134,27 @@ class Findings:
             )
         return distinct, not again
 
-    def check_gone(self, node: NodeTable, own: Ends, before: ibis.Table, as_text: bool) -> None:
-        """Reject a table without a node of the previous graph.
+    def check_gone(
+        self, node: NodeTable, wanted: Sequence[Ends], before: ibis.Table, keys: ibis.Table
+    ) -> None:
+        """Reject tables without a node of the previous graph.
+
+        Args:
+            node: The node type.
+            wanted: The table of the type, and those of edges that add nodes.
+            before: Keys of the previous graph.
+            keys: All keys that `wanted` has.
 
         Raises:
             InvalidInputError: There are such nodes; the message names the first.
         """
-        gone = before.anti_join(own.keys(as_text), KEY)
+        gone = before.anti_join(keys, KEY)
         count = int(self.engine.one(gone.aggregate(n=gone.count()))["n"])
         if count:
             first = [shown(row[KEY]) for row in self.engine.rows(gone.order_by(ORIG_ID).limit(5))]
+            tables = " or ".join(dict.fromkeys(end.source.name for end in wanted))
             raise InvalidInputError(
-                f"{node.about}: {count_of(count, 'node')} of the previous graph have no row in"
-                f" {own.source.name}",
+                f"{node.about}: {count_of(count, 'node')} of the previous graph have no row in {tables}",
                 found=", ".join(first),
                 expected="every old node: their IDs stay, so they cannot be left out",
                 remedy="Add their rows, or ingest without --previous.",

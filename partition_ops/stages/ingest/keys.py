@@ -46,7 +46,6 @@ class Numbered:
         table: The same, for expressions.
         as_text: Whether keys are text; otherwise they are int64.
         count: Number of nodes.
-        in_table: How many of them have a row in the table of the type.
         old: How many of them are of the previous graph.
         unique: Whether no key is twice in the table.
     """
@@ -55,7 +54,6 @@ class Numbered:
     table: ibis.Table
     as_text: bool
     count: int
-    in_table: int
     old: int
     unique: bool
 

@@ -56,14 +56,14 @@ def number_nodes(
     if old:
         _check_same_keys(node, old[0], as_text)
         before = engine.table(f"old_keys_{index}", old, schema)
+    wanted = [*([own] if own else []), *(end for end in others if end.adds or own is None)]
+    tables = [end.keys(as_text) for end in wanted]
+    keys = ibis.union(*tables, distinct=True) if tables[1:] else tables[0].distinct()
     in_table, unique = 0, True
     if own is not None:
         in_table, unique = findings.check_keys(node, own, as_text)
         if before is not None:
-            findings.check_gone(node, own, before, as_text)
-    wanted = [*([own] if own else []), *(end for end in others if end.adds or own is None)]
-    tables = [end.keys(as_text) for end in wanted]
-    keys = ibis.union(*tables, distinct=True) if tables[1:] else tables[0].distinct()
+            findings.check_gone(node, wanted, before, keys)
     if before is not None:
         keys = keys.anti_join(before.select("key"), KEY)
     path = scratch / f"keys{index}.parquet"
@@ -76,9 +76,9 @@ def number_nodes(
             writer.write_table(pa.table(columns, schema=schema), row_group_size=KEYS)
             count += len(block)
     table = engine.table(f"keys_{index}", [path], schema)
-    if own is not None and before is None and count > in_table:
+    if own is not None and count > in_table:
         findings.report_added(node, own, table, count - in_table, as_text)
-    return Numbered(path, table, as_text, count, in_table, num_old, unique)
+    return Numbered(path, table, as_text, count, num_old, unique)
 
 
 def _check_same_keys(node: NodeTable, old: Path, as_text: bool) -> None:

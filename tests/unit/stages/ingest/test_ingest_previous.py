@@ -58,3 +58,23 @@ def test_previous_must_be_ingested(before: Path, tmp_path: Path) -> None:
     (tmp_path / "other/metadata.json").write_text("{}")
     with pytest.raises(InvalidInputError, match="is not a graph that 'partition-ops ingest' has made"):
         ingest(tmp_path / "tables", tmp_path / "graph", previous=tmp_path / "other")
+
+
+def test_nodes_that_edges_have_added_stay(tmp_path: Path) -> None:
+    graph = SHOP.replace("weight: stars,", "weight: stars, on_defect: {absent_keys: add},")
+    graph = graph.replace("[10, 20]", "[10, 20], missing: 0").replace("16}", "16, missing: ''}")
+    named = [*RATINGS, {**RATINGS[0], "sku": "later"}, {**RATINGS[0], "sku": "never"}]
+    write_shop(tmp_path / "tables", graph=graph, ratings=named)
+    ingest(tmp_path / "tables", tmp_path / "first")
+    ingest(tmp_path / "tables", tmp_path / "same", previous=tmp_path / "first")
+    for name in ("user", "item", "tag"):
+        assert keys(tmp_path / "same", name) == keys(tmp_path / "first", name)
+    ratings = [*named, {**RATINGS[0], "sku": "0"}]
+    items = [*ITEMS, {"sku": "later", "price": 15.0, "brand": "acme"}]
+    write_shop(tmp_path / "grown", graph=graph, ratings=ratings, items=items)
+    result = ingest(tmp_path / "grown", tmp_path / "next", previous=tmp_path / "first")
+    assert keys(tmp_path / "next", "item") == [*keys(tmp_path / "first", "item"), "0"]
+    assert result.counters["findings"]["absent_keys item"] == 2  # "never" and "0"
+    write_shop(tmp_path / "gone", graph=graph, items=items)
+    with pytest.raises(InvalidInputError, match=r"no row in items.csv or ratings.jsonl.*'never'"):
+        ingest(tmp_path / "gone", tmp_path / "other", previous=tmp_path / "first")
