@@ -22,12 +22,10 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.convert import feature_buckets, ranges
+from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.convert import convert_graph, gather_partitions, scatter_groups
-from partition_ops.stages.convert.gather import gather_partition
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.convert.plan import plan_conversion
-from partition_ops.stages.convert.scatter import scatter_edges
-from partition_ops.stages.convert.task_groups import task_groups
+from partition_ops.stages.convert.plan import make_plan, task_groups
 from partition_ops.stages.convert.write_book import write_book
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -188,7 +186,7 @@ def test_a_lost_partition_config_needs_no_buckets(source: Store, published: Stor
 def test_tasks_of_a_published_run_that_are_cleared(source: Store, published: Store) -> None:
     """As in Airflow, where the setups of a gather make their scratch once more."""
     before = tags(published)
-    groups = plan_conversion(ConvertConfig(), source, published).counters["groups"]
+    groups = make_plan(Conversion(ConvertConfig(), source, published)).counters["groups"]
     for task in tasks(source, ConvertConfig(), groups):
         task(published)
         assert published.exists(layout.MANIFEST)
@@ -210,10 +208,10 @@ def test_buckets_of_another_assignment_are_refused(plan_again: bool, source: Sto
     other = PartitionConfig(num_parts=NUM_PARTS, engine="random", seed=1)
     partition_nodes(other, source, destination)
     if plan_again:
-        plan_conversion(ConvertConfig(), source, destination)
+        make_plan(Conversion(ConvertConfig(), source, destination))
     refused = r"'convert-scatter0' has not been done" if plan_again else r"'convert-plan' .* is out of date"
     with pytest.raises(InvalidInputError, match=refused):
-        gather_partition(ConvertConfig(), source, destination, part=0)
+        [*gather_partitions(Conversion(ConvertConfig(), source, destination), [0])]
 
 
 def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
@@ -231,10 +229,16 @@ def test_another_name_of_the_graph_is_another_config(tmp_path: Path) -> None:
 def tasks(source: Store, config: ConvertConfig, groups: int) -> list[Callable[[Store], Any]]:
     """Run the tasks as Airflow does: each in a process of its own, in an order that it might choose."""
     return [
-        lambda out: plan_conversion(config, source, out),
-        *(lambda out, g=g: scatter_edges(config, source, out, group=g) for g in reversed(range(groups))),
-        *(lambda out, p=p: gather_partition(config, source, out, part=p) for p in reversed(range(NUM_PARTS))),
-        lambda out: write_book(config, source, out),
+        lambda out: make_plan(Conversion(config, source, out)),
+        *(
+            lambda out, g=g: scatter_groups(Conversion(config, source, out), [g])
+            for g in reversed(range(groups))
+        ),
+        *(
+            lambda out, p=p: [*gather_partitions(Conversion(config, source, out), [p])]
+            for p in reversed(range(NUM_PARTS))
+        ),
+        lambda out: write_book(Conversion(config, source, out)),
     ]
 
 
@@ -259,11 +263,11 @@ def test_several_in_one_task_killed_and_run_again_give_the_same_bytes(
     lives: int, source: Store, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     destination, died, config = assigned(source, tmp_path), 0, ConvertConfig()
-    plan_conversion(config, source, destination)
+    make_plan(Conversion(config, source, destination))
     groups, parts = [*range(EDGE_CHUNKS + DECODED_CHUNKS)], [*range(NUM_PARTS)]
     several: list[Callable[[Store], list[StageResult]]] = [
-        lambda out: scatter_groups(config, source, out, groups=groups),
-        lambda out: gather_partitions(config, source, out, parts=parts),
+        lambda out: scatter_groups(Conversion(config, source, out), groups),
+        lambda out: [*gather_partitions(Conversion(config, source, out), parts)],
     ]
     for task in several:
         dying = DyingStore(tmp_path, lives)
@@ -273,7 +277,7 @@ def test_several_in_one_task_killed_and_run_again_give_the_same_bytes(
         done = {entry.key for entry in destination.list(f"{layout.RECORDS}/")}
         results = task(destination)
         assert [one.skipped for one in results] == [layout.record(one.task) in done for one in results]
-    write_book(config, source, destination)
+    write_book(Conversion(config, source, destination))
     assert died == 2
     found = partitions(destination)
     assert {key: data for key, data in found.items() if ".partial-" not in key} == expected
@@ -283,12 +287,12 @@ def test_small_graphs_have_one_scatter_and_one_gather(
     source: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     destination, config = assigned(source, tmp_path), ConvertConfig()
-    plan_conversion(config, source, destination)
-    groups = task_groups(config, source, destination)
+    make_plan(Conversion(config, source, destination))
+    groups = task_groups(Conversion(config, source, destination))
     assert groups.scatters == [[number] for number in range(EDGE_CHUNKS + DECODED_CHUNKS)]
     assert groups.gathers == [[part] for part in range(NUM_PARTS)]
     monkeypatch.setattr(ranges, "GROUP_BYTES", 1 << 30)
-    groups = task_groups(config, source, destination)  # of the same plan
+    groups = task_groups(Conversion(config, source, destination))  # of the same plan
     assert groups.scatters == [[*range(EDGE_CHUNKS + DECODED_CHUNKS)]]
     assert groups.gathers == [[*range(NUM_PARTS)]]
 
@@ -299,7 +303,7 @@ def test_another_assignment_leaves_nothing_of_the_one_before(
     destination = assigned(source, tmp_path, num_parts=5)
     convert_graph(ConvertConfig(), source, destination)
     assigned(source, tmp_path)
-    plan_conversion(ConvertConfig(), source, destination)
+    make_plan(Conversion(ConvertConfig(), source, destination))
     assert not list(destination.list(layout.record("convert-part").removesuffix(".json")))
     assert not list(destination.list(f"{layout.PARTITIONS}/part"))
     convert_graph(ConvertConfig(), source, destination)
@@ -343,11 +347,11 @@ def test_chunks_without_counts_are_counted_once(
 @pytest.mark.parametrize("number", [-1, EDGE_CHUNKS + DECODED_CHUNKS])
 def test_there_is_no_such_group_or_partition(number: int, source: Store, tmp_path: Path) -> None:
     destination = assigned(source, tmp_path)
-    plan_conversion(ConvertConfig(), source, destination)
+    make_plan(Conversion(ConvertConfig(), source, destination))
     with pytest.raises(UsageError, match="no group"):
-        scatter_edges(ConvertConfig(), source, destination, group=number)
+        scatter_groups(Conversion(ConvertConfig(), source, destination), [number])
     with pytest.raises(UsageError, match="no partition"):
-        gather_partition(ConvertConfig(), source, destination, part=number)
+        [*gather_partitions(Conversion(ConvertConfig(), source, destination), [number])]
 
 
 @pytest.mark.parametrize(

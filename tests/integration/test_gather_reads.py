@@ -9,12 +9,10 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import input_objects
 from partition_ops.chunked.metadata import METADATA, load_metadata
+from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.convert import gather_partitions, scatter_groups
-from partition_ops.stages.convert.gather import gather_partition
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.convert.plan import plan_conversion
-from partition_ops.stages.convert.scatter import scatter_edges
-from partition_ops.stages.convert.task_groups import task_groups
+from partition_ops.stages.convert.plan import make_plan, task_groups
 from partition_ops.stages.convert.write_book import write_book
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -46,12 +44,12 @@ def test_a_gather_looks_at_its_input_once(tmp_path: Path) -> None:
     source = CountingStore(library().write(tmp_path / "in"))
     destination, config = CountingStore(tmp_path / "out"), ConvertConfig()
     partition_nodes(PartitionConfig(num_parts=2, engine="random"), source, destination)
-    groups = plan_conversion(config, source, destination).counters["groups"]
-    for group in range(groups):
-        scatter_edges(config, source, destination, group=group)
+    conversion = Conversion(config, source, destination)
+    scatter_groups(conversion, range(make_plan(conversion).counters["groups"]))
     for counts in (source.looked_up, source.read, destination.read):
         counts.clear()
-    assert not gather_partition(config, source, destination, part=1).skipped
+    (gathered,) = gather_partitions(Conversion(config, source, destination), [1])
+    assert not gathered.skipped
     assert source.read[METADATA] == 1
     objects = {entry.key for entry in input_objects(LocalStore(source.root), load_metadata(source))}
     assert source.looked_up == dict.fromkeys(objects, 1)
@@ -70,15 +68,16 @@ def test_small_buckets_are_fetched_whole_and_once(
 
     with open_store(f"{s3_root}/out", s3_settings) as destination:
         partition_nodes(PartitionConfig(num_parts=4, engine="random"), source, destination)
-        plan_conversion(config, source, destination)
-        groups = task_groups(config, source, destination)
+        conversion = Conversion(config, source, destination)
+        make_plan(conversion)
+        groups = task_groups(conversion)
         assert groups.gathers == [[0, 1, 2, 3]]
         for scatter in groups.scatters:
-            scatter_groups(config, source, destination, groups=scatter)
+            scatter_groups(Conversion(config, source, destination), scatter)
     with open_store(f"{s3_root}/out", s3_settings) as destination:
         assert isinstance(destination, S3Store)
         destination._client.meta.events.register("before-send.s3", count)
-        results = gather_partitions(config, source, destination, parts=groups.gathers[0])
-        write_book(config, source, destination)
+        results = [*gather_partitions(Conversion(config, source, destination), groups.gathers[0])]
+        write_book(Conversion(config, source, destination))
     assert [result.skipped for result in results] == [False] * 4
     assert read["edges.bin"] <= 2  # over plain HTTP, a second request may check the first

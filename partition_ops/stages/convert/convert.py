@@ -18,7 +18,7 @@ from partition_ops.stages.convert.gather import gather_memory, gather_part
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import make_plan, read_plan
 from partition_ops.stages.convert.scatter import scatter_group, scatter_memory
-from partition_ops.stages.convert.write_book import write_book_of
+from partition_ops.stages.convert.write_book import write_book
 from partition_ops.storage import Store
 from partition_ops.storage.split_store import keep_local
 from partition_ops.storage.store import REQUESTS
@@ -53,10 +53,9 @@ def convert_graph(
     Raises:
         InvalidInputError: The input or the assignment cannot be read.
 
-    Peak memory: ``memory``, or what one scatter or gather takes if that is more; see `scatter_edges` and
-    `gather_partition`.
+    Peak memory: ``memory``, or what one scatter or gather takes if that is more; see `scatter_group` and
+    `gather_part`.
     """
-    progress = progress or NoProgress()
     with keep_local(destination, layout.BUCKETS) as store:
         conversion = Conversion(config, source, store, one_process=True)
         check_apart(source, destination, conversion.metadata)
@@ -70,9 +69,9 @@ def convert_graph(
             report(_scatter_all(conversion, progress))
         for done in filter(None, found):
             report(done)
-        for result in _gather(conversion, missing, progress, checked=True):
+        for result in gather_partitions(conversion, missing, progress, checked=True):
             report(result)
-        last = write_book_of(conversion)
+        last = write_book(conversion)
     report(last)
     return last
 
@@ -83,72 +82,11 @@ def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
     return done or make_plan(conversion)
 
 
-def scatter_groups(
-    config: ConvertConfig,
-    source: Store,
-    destination: Store,
-    *,
-    groups: Sequence[int],
-    progress: Progress | None = None,
-) -> list[StageResult]:
-    """Do `scatter_edges` for several groups, some of them at a time; those that are done are skipped.
-
-    Args:
-        config: Options; ``memory`` bounds how many are done at a time.
-        source: Root of the input graph.
-        destination: Root of the run, where the conversion has been planned.
-        groups: Which groups of the plan.
-        progress: Shows the groups done.
-
-    Returns:
-        The results of the groups, in their order.
-
-    Raises:
-        UsageError: There is no such group.
-        InvalidInputError: As `scatter_edges`.
-
-    Peak memory: ``memory``, or what one group takes if that is more.
-    """
-    return _scatter(Conversion(config, source, destination), groups, progress or NoProgress())
-
-
-def gather_partitions(
-    config: ConvertConfig,
-    source: Store,
-    destination: Store,
-    *,
-    parts: Sequence[int],
-    progress: Progress | None = None,
-) -> list[StageResult]:
-    """Do `gather_partition` for several partitions, some of them at a time; those that are done are skipped.
-
-    They share one reading of the assignment, and the copies of input files on S3.
-
-    Args:
-        config: Options; ``memory`` bounds how many are done at a time.
-        source: Root of the input graph.
-        destination: Root of the run, where all groups have been scattered.
-        parts: Which partitions.
-        progress: Shows the partitions done.
-
-    Returns:
-        The results of the partitions, in their order.
-
-    Raises:
-        UsageError: There is no such partition, or a format is not installed.
-        InvalidInputError: As `gather_partition`.
-
-    Peak memory: ``memory``, or what one partition takes if that is more.
-    """
-    conversion = Conversion(config, source, destination)
-    return [*_gather(conversion, parts, progress or NoProgress())]
-
-
-def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
+def _scatter_all(conversion: Conversion, progress: Progress | None) -> StageResult:
     """Scatter all groups, and return their results as one."""
     groups = read_plan(conversion.destination).groups
     began = time.monotonic()
-    done = _scatter(conversion, groups, progress)
+    done = scatter_groups(conversion, groups, progress)
     return StageResult(
         layout.SCATTER_TASK,
         conversion.destination.uri,
@@ -159,10 +97,29 @@ def _scatter_all(conversion: Conversion, progress: Progress) -> StageResult:
     )
 
 
-def _scatter(conversion: Conversion, groups: Sequence[int], progress: Progress) -> list[StageResult]:
+def scatter_groups(
+    conversion: Conversion, groups: Sequence[int], progress: Progress | None = None
+) -> list[StageResult]:
+    """Do `scatter_group` for several groups, some of them at a time; those that are done are skipped.
+
+    Args:
+        conversion: The conversion, which has been planned; its option ``memory`` bounds how many are done at
+            a time.
+        groups: Which groups of the plan.
+        progress: Shows the groups done.
+
+    Returns:
+        The results of the groups, in their order.
+
+    Raises:
+        UsageError: There is no such group.
+        InvalidInputError: As `scatter_group`.
+
+    Peak memory: ``memory``, or what one group takes if that is more.
+    """
     workers = conversion.workers(scatter_memory(conversion))
     done = []
-    with progress.step("Scattering edges", len(groups), "groups of chunks") as advance:
+    with (progress or NoProgress()).step("Scattering edges", len(groups), "groups of chunks") as advance:
         for result in map_in_threads(partial(scatter_group, conversion), groups, workers=workers):
             advance(1)
             done.append(result)
@@ -170,12 +127,32 @@ def _scatter(conversion: Conversion, groups: Sequence[int], progress: Progress) 
     return done
 
 
-def _gather(
-    conversion: Conversion, parts: Sequence[int], progress: Progress, *, checked: bool = False
+def gather_partitions(
+    conversion: Conversion,
+    parts: Sequence[int],
+    progress: Progress | None = None,
+    *,
+    checked: bool = False,
 ) -> Iterator[StageResult]:
-    """Build some partitions, and yield their results in order.
+    """Do `gather_part` for several partitions, some of them at a time; those that are done are skipped.
 
-    ``checked`` says that the groups are known to have been scattered from the current input.
+    They share one reading of the assignment, and the copies of input files on S3.
+
+    Args:
+        conversion: The conversion, whose groups have been scattered; its option ``memory`` bounds how many
+            are done at a time.
+        parts: Which partitions.
+        progress: Shows the partitions done.
+        checked: Whether the groups are known to have been scattered from the current input.
+
+    Yields:
+        The results of the partitions, in their order.
+
+    Raises:
+        UsageError: There is no such partition, or a format is not installed.
+        InvalidInputError: As `gather_part`.
+
+    Peak memory: ``memory``, or what one partition takes if that is more.
     """
     if not parts:
         return
@@ -200,7 +177,7 @@ def _gather(
                 failed.set()  # before there is room for the next
                 raise
 
-    with progress.step("Building partitions", len(parts), "partitions") as advance:
+    with (progress or NoProgress()).step("Building partitions", len(parts), "partitions") as advance:
         for result in map_in_threads(gather, as_room_allows(), workers=2 * workers):
             advance(1)
             yield result

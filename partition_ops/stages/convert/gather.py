@@ -22,24 +22,21 @@ from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.cost import gather_bytes
 from partition_ops.stages.convert.feature_buckets import FeatureBuckets
-from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.partition_graph import PartitionGraph
 from partition_ops.stages.convert.plan import Plan, read_plan
 from partition_ops.stages.convert.reuse import EarlierFiles, content_name, file_digest, partition_digests
 from partition_ops.stages.convert.trainers import trainer_features
-from partition_ops.storage import Artifact, Store
-from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.storage import Artifact
 
 ORIG_ID_GROUPS = {"node_orig_ids", "edge_orig_ids"}
 
 
-def gather_partition(
-    config: ConvertConfig,
-    source: Store,
-    destination: Store,
-    *,
+def gather_part(
+    conversion: Conversion,
     part: int,
-    progress: Progress | None = None,
+    *,
+    plan: Plan | None = None,
+    made: Callable[[], object] = lambda: None,
 ) -> StageResult:
     """Write the files of one partition in every output format, and ``partitions/part<i>/stats.json``.
 
@@ -47,11 +44,11 @@ def gather_partition(
     are damaged.
 
     Args:
-        config: Options.
-        source: Root of the input graph; its features are read.
-        destination: Root of the run, where the edges have been scattered.
+        conversion: The conversion, whose edges have been scattered.
         part: Which partition.
-        progress: Shows the files written.
+        plan: The plan, if it is known that its groups have been scattered from the current input; otherwise
+            that is checked before the work begins.
+        made: Called when the last files are on their way to storage.
 
     Returns:
         Numbers of inner and halo nodes and of edges.
@@ -61,39 +58,17 @@ def gather_partition(
         InvalidInputError: A feature cannot be read, or a stage before this has not been done.
 
     Peak memory: 16 bytes a node of the graph, 90 bytes a node of the partition (as measured), 64 MiB, a row
-    group of a feature in Parquet or a chunk of one in CSV, and what an output format states; ``dgl`` takes 16
-    bytes an edge of the partition for each of the sparse formats csr and csc. From S3 the edges of the
-    partition, and the features, are fetched to files first.
-    """
-    return gather_part(Conversion(config, source, destination), part, progress)
-
-
-def gather_part(
-    conversion: Conversion,
-    part: int,
-    progress: Progress | None = None,
-    *,
-    plan: Plan | None = None,
-    made: Callable[[], object] = lambda: None,
-) -> StageResult:
-    """Do what `gather_partition` describes.
-
-    Args:
-        conversion: Whose partition.
-        part: Which.
-        progress: Shows the files written.
-        plan: The plan, if it is known that its groups have been scattered from the current input; otherwise
-            that is checked before the work begins.
-        made: Called when the last files are on their way to storage.
-
-    Peak memory: `gather_memory`, beside that of the conversion; until ``made`` is called.
+    group of a feature in Parquet or a chunk of one in CSV, and what an output format states; ``dgl`` takes 8
+    bytes an edge of the partition if it has the sparse formats csr or csc. From S3 the edges of the
+    partition, and the features, are fetched to files first. Until ``made`` is called, it is at most
+    `gather_memory`, beside that of the conversion.
     """
     if not 0 <= part < conversion.num_parts:
         raise UsageError(f"There is no partition {part}", expected=f"0 to {conversion.num_parts - 1}")
 
     def work(writer: ArtifactWriter) -> Counters:
         groups = plan or read_plan(conversion.destination)
-        counters = _Gather(conversion, groups, part, writer).run(progress or NoProgress())
+        counters = _Gather(conversion, groups, part, writer).run()
         made()
         return counters
 
@@ -130,16 +105,13 @@ class _Gather:
         buckets = Buckets(writer.destination, conversion.metadata, plan.edge_groups, conversion.num_parts)
         self._graph = PartitionGraph(conversion, buckets, part)
 
-    def run(self, progress: Progress) -> Counters:
+    def run(self) -> Counters:
         partition = self._partition()
         files = [*self._files(partition)]
         digests = {content_name(self._part, file.key): file_digest(partition, file.how) for file in files}
         contents = {name: digest for name, digest in digests.items() if digest is not None}
         counters = self._write_stats(contents)
-        with (
-            EarlierFiles(self._writer.destination, self._part) as earlier,
-            progress.step(f"Writing partition {self._part}", len(files), "files") as advance,
-        ):
+        with EarlierFiles(self._writer.destination, self._part) as earlier:
             first: dict[str, Artifact] = {}  # by content
             for file in files:
                 digest = contents.get(content_name(self._part, file.key))
@@ -150,7 +122,6 @@ class _Gather:
                     self._write(file)
                 if file.how.content:
                     first.setdefault(file.how.content, self._writer.artifacts[-1])
-                advance(1)
             return {**counters, **earlier.counters()}
 
     def _files(self, partition: Partition) -> Iterator[_File]:

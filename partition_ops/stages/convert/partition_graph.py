@@ -54,7 +54,7 @@ class PartitionGraph:
         outer: The edges in the graph that other partitions own.
 
     Peak memory: 4 bytes a node of the graph (8 beyond 2^31, 1 more for several hops), 38 bytes a node of the
-    partition; for each compressed format 16 bytes an edge of the partition.
+    partition.
     """
 
     def __init__(self, conversion: Conversion, buckets: Buckets, part: int) -> None:

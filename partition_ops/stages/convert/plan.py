@@ -1,20 +1,18 @@
-"""The first task of a conversion: group the chunks that are scattered together."""
+"""The first task of a conversion: group the chunks that are scattered together, and what shares a task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.records import forget_task, read_record
+from partition_ops.artifacts.records import forget_task, read_record, stored_objects
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks
-from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.convert.ranges import even_ranges
+from partition_ops.stages.convert.ranges import even_ranges, gather_ranges
 from partition_ops.storage import Store
-from partition_ops.system.progress import Progress
 
 PLAN_VERSION = 1
 
@@ -47,9 +45,7 @@ class Plan:
         return self.groups[len(self.edges) :]
 
 
-def plan_conversion(
-    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
-) -> StageResult:
+def make_plan(conversion: Conversion) -> StageResult:
     """Write ``scratch/convert/plan.json`` and remove the partitions of an earlier assignment.
 
     Partitions of this assignment stay, and so does the manifest.
@@ -58,23 +54,12 @@ def plan_conversion(
     less than 64 MiB of edges. A task then scatters each group. Chunks of node features that every partition
     would have to fetch or decode again form groups in the same way.
 
-    Args:
-        config: Options.
-        source: Root of the input graph.
-        destination: Root of the run, where ``partition`` has been done.
-        progress: Not used, the task takes no time.
-
     Returns:
         The numbers of groups and of partitions.
 
     Raises:
         InvalidInputError: A file is missing, or the assignment does not fit the graph.
     """
-    return make_plan(Conversion(config, source, destination))
-
-
-def make_plan(conversion: Conversion) -> StageResult:
-    """Do what `plan_conversion` describes."""
     metadata = conversion.metadata
     check_apart(conversion.source, conversion.destination, metadata)
 
@@ -105,6 +90,43 @@ def read_plan(destination: Store) -> Plan:
     document = destination.read_json(layout.CONVERT_PLAN)
     features = [[(place, chunk) for place, chunk in group] for group in document["features"]]
     return Plan([(begin, end) for begin, end in document["edges"]], features, document["starts"])
+
+
+@dataclass(frozen=True)
+class TaskGroups:
+    """The groups of chunks, and the partitions, that share a task in Airflow, where each task is a process.
+
+    Attributes:
+        scatters: Groups of chunks of each scatter.
+        gathers: Partitions of each gather.
+    """
+
+    scatters: list[list[int]]
+    gathers: list[list[int]]
+
+
+def task_groups(conversion: Conversion) -> TaskGroups:
+    """Return the numbers of groups and of partitions, those that share a task together.
+
+    A task has `GROUP_BYTES` of the input at least, if there are so many: a small graph has one scatter and
+    one gather. From ``GROUP_BYTES`` for each partition on, each partition has a task of its own. Only the
+    sizes in the record of the plan count, so that the result is the same until the conversion is planned
+    again.
+
+    Raises:
+        InvalidInputError: The conversion has not been planned.
+    """
+    record, plan = read_record(conversion.destination, layout.PLAN_TASK), read_plan(conversion.destination)
+    sizes = {entry.key: entry.size for entry in stored_objects(record)}
+    metadata = conversion.metadata
+    edges = [key for data in metadata.edges for key in data.files]
+    keys = [edges[begin:end] for begin, end in plan.edges]
+    keys += [
+        [metadata.node_features[place].data.files[chunk] for place, chunk in group] for group in plan.features
+    ]
+    scatters = even_ranges([sum(sizes[key] for key in group) for group in keys], len(keys))
+    gathers = gather_ranges(sum(sizes.values()), record["counters"]["num_parts"])
+    return TaskGroups(*([list(range(*one)) for one in ranges] for ranges in (scatters, gathers)))
 
 
 def _forget_earlier(conversion: Conversion) -> None:

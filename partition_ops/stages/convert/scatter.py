@@ -23,24 +23,15 @@ from partition_ops.stages.convert.edge_loops import (
     split_edges,
 )
 from partition_ops.stages.convert.feature_buckets import scatter_features
-from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
+from partition_ops.stages.convert.options import MEMORY_SHARE
 from partition_ops.stages.convert.plan import Plan, read_plan
-from partition_ops.storage import Store
 from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
-from partition_ops.system.progress import NoProgress, Progress
 
 BLOCK_BYTES = 80 << 20  # text and parsed columns of the current block
 
 
-def scatter_edges(
-    config: ConvertConfig,
-    source: Store,
-    destination: Store,
-    *,
-    group: int,
-    progress: Progress | None = None,
-) -> StageResult:
+def scatter_group(conversion: Conversion, group: int) -> StageResult:
     """Write ``scratch/convert/buckets/group<i>/edges.bin``: the edges of some chunks, by partition.
 
     For a group of features, write ``features.bin``; see `partition_ops.stages.convert.feature_buckets`.
@@ -49,11 +40,8 @@ def scatter_edges(
     bytes if all fit. The partition of the destination owns an edge.
 
     Args:
-        config: Options.
-        source: Root of the input graph; the edges of the group are read once.
-        destination: Root of the run, where the conversion has been planned.
+        conversion: The conversion, which has been planned; the edges of the group are read once.
         group: Which group of the plan.
-        progress: Shows the edges read.
 
     Returns:
         The number of edges.
@@ -62,13 +50,9 @@ def scatter_edges(
         UsageError: There is no such group.
         InvalidInputError: An edge file cannot be read, or the assignment does not fit the graph.
 
-    Peak memory: 12 bytes a node, 180 MiB, and what pyarrow holds of a row group.
+    Peak memory: 12 bytes a node, 180 MiB, and what pyarrow holds of a row group: `scatter_memory`, in
+    addition to the conversion's.
     """
-    return scatter_group(Conversion(config, source, destination), group, progress)
-
-
-def scatter_group(conversion: Conversion, group: int, progress: Progress | None = None) -> StageResult:
-    """Do what `scatter_edges` describes. Peak memory: `scatter_memory`, in addition to the conversion's."""
     plan = read_plan(conversion.destination)
     if group not in plan.groups:
         raise UsageError(f"There is no group {group}", expected=f"0 to {len(plan.groups) - 1}")
@@ -77,14 +61,12 @@ def scatter_group(conversion: Conversion, group: int, progress: Progress | None 
         if group in plan.feature_groups:
             chunks = plan.features[group - len(plan.edges)]
             return {"edges": 0, "feature_rows": scatter_features(conversion, task, group, chunks)}
-        return {"edges": _scatter_chunks(conversion, task, plan, group, progress)}
+        return {"edges": _scatter_chunks(conversion, task, plan, group)}
 
     return conversion.scatter_task(group, work).run()
 
 
-def _scatter_chunks(
-    conversion: Conversion, task: ArtifactWriter, plan: Plan, group: int, progress: Progress | None
-) -> int:
+def _scatter_chunks(conversion: Conversion, task: ArtifactWriter, plan: Plan, group: int) -> int:
     """Write the edges of some chunks; return their number."""
     metadata = conversion.metadata
     dropped = conversion.dropped.ids(metadata)
@@ -92,12 +74,7 @@ def _scatter_chunks(
     begin, end = plan.edges[group]
     chunks = reader.chunks()[begin:end]
     index = BucketIndex()
-    total = sum(metadata.num_edges) * len(chunks) // max(len(reader.chunks()), 1)
-    with (
-        (progress or NoProgress()).step(f"Scattering group {group}", total, "edges") as advance,
-        task.destination.create(layout.bucket_edges(group)) as new,
-        new.path.open("wb") as stream,
-    ):
+    with task.destination.create(layout.bucket_edges(group)) as new, new.path.open("wb") as stream:
         new.keep_copy = True
         most = _segment_edges(conversion)
         for chunk in chunks:
@@ -107,7 +84,6 @@ def _scatter_chunks(
                     _write_segment(conversion, chunk, waiting, stream, index)
                     waiting = []
                 waiting.append(block)
-                advance(len(block.src))
             _write_segment(conversion, chunk, waiting, stream, index)
     task.wrote(new.get_artifact())
     task.write_json(layout.bucket_index(group), index.to_json())

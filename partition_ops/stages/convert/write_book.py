@@ -10,26 +10,18 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.formats.format import main_config
 from partition_ops.stages.convert.context import Conversion
-from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.whole_graph import whole_graph
-from partition_ops.storage import Store
-from partition_ops.system.progress import Progress
 
 
-def write_book(
-    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
-) -> StageResult:
+def write_book(conversion: Conversion) -> StageResult:
     """Write ``convert/book.json`` once every partition is there, and what each format has beside them.
 
     For the format ``dgl`` that is ``partitions/<graph>.json``. Ranges of new IDs tile the ID space by
     partition and by type inside a partition; a type that a partition has nothing of gets ``[x, x]``.
 
     Args:
-        config: Options.
-        source: Root of the input graph. Its ``metadata.json`` is read, and features that a format stores for
-            the whole graph.
-        destination: Root of the run, where every partition has been gathered.
-        progress: Not used.
+        conversion: The conversion, whose partitions have been gathered. Of its input, ``metadata.json`` is
+            read, and features that a format stores for the whole graph.
 
     Returns:
         The number of partitions, and the key of the file that the first format is opened by.
@@ -40,11 +32,6 @@ def write_book(
     Peak memory: 8 bytes for each type and partition; see `whole_graph` for formats with files of the whole
     graph.
     """
-    return write_book_of(Conversion(config, source, destination))
-
-
-def write_book_of(conversion: Conversion) -> StageResult:
-    """Do what `write_book` describes."""
     _check_input(conversion)
     metadata, destination = conversion.metadata, conversion.destination
 

@@ -49,10 +49,11 @@ class PlanConversionOperator(ConvertOperator, task=PLAN_TASK):
     """
 
     def run_tasks(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
-        from partition_ops.stages.convert.task_groups import task_groups
+        from partition_ops.stages.convert.context import Conversion
+        from partition_ops.stages.convert.plan import task_groups
 
         results = self.plan(source, destination, progress)
-        self._groups = task_groups(self.stage_config(), source, destination)
+        self._groups = task_groups(Conversion(self.stage_config(), source, destination))
         return results
 
     def plan(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
