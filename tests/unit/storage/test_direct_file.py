@@ -5,7 +5,6 @@ import fcntl
 import hashlib
 import os
 import resource
-import threading
 from pathlib import Path
 from typing import cast
 from zipfile import ZipFile
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from partition_ops.storage import direct_file
-from partition_ops.storage.direct_file import BUFFER_BYTES, BUFFERS, DirectFile
+from partition_ops.storage.direct_file import BUFFER_BYTES, DirectFile
 from partition_ops.storage.local_store import LocalStore
 
 LARGE = 3 * BUFFER_BYTES + 12345
@@ -79,30 +78,6 @@ def test_file_systems_that_always_use_the_page_cache(
     data = some_bytes(LARGE)
     with DirectFile(tmp_path / "file") as stream:
         stream.write(data)
-    assert (tmp_path / "file").read_bytes() == data
-    assert stream.sha256 == hashlib.sha256(data).hexdigest()
-
-
-def test_the_next_buffers_are_filled_while_the_disk_is_busy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pwrite, free = os.pwrite, threading.Event()
-
-    def slow(*args: object) -> int:
-        free.wait(60)
-        return pwrite(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(direct_file.os, "pwrite", slow)
-    data = some_bytes(BUFFERS * BUFFER_BYTES)
-    with DirectFile(tmp_path / "file") as stream:
-        first = threading.Thread(target=stream.write, args=[data[: -BUFFER_BYTES - 1]])
-        first.start()
-        first.join(30)
-        filled = stream.tell()
-        free.set()
-        first.join()
-        stream.write(data[-BUFFER_BYTES - 1 :])
-    assert filled == len(data) - BUFFER_BYTES - 1
     assert (tmp_path / "file").read_bytes() == data
     assert stream.sha256 == hashlib.sha256(data).hexdigest()
 
