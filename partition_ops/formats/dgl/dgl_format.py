@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book
 from partition_ops.formats.columns import Array, Column, StoredArray
@@ -55,8 +57,8 @@ class DGL(Format):
     def partition_files(self, partition: Partition) -> Mapping[str, FileWriter]:
         """Do what `Format.partition_files` describes.
 
-        Peak memory of writing: a few blocks of 1 MiB; for each of the formats csr and csc in ``graph.dgl`` 16
-        bytes an edge and 16 bytes a node of the partition.
+        Peak memory of writing: a few blocks of 1 MiB; with csr or csc in ``graph.dgl`` 8 bytes an edge and,
+        for each of them, 16 bytes a node of the partition.
         """
 
         def write_graph(stream: BinaryIO) -> None:
@@ -65,7 +67,8 @@ class DGL(Format):
         return {GRAPH: FileWriter(GRAPH_GROUPS, write_graph, "graph for DGL"), **tensor_files(partition)}
 
     def memory(self, size: PartitionSize, options: Mapping[str, Any]) -> int:
-        return 16 * size.edges * _num_compressed(options)
+        compressed = _num_compressed(options)
+        return 8 * size.edges * (compressed > 0) + 16 * size.nodes * compressed
 
     def disk(self, size: PartitionSize, options: Mapping[str, Any]) -> int:
         types, sparse = 4 * size.typed, 16 * len(options["graph_formats"])
@@ -171,7 +174,7 @@ def graph_columns(partition: Partition) -> GraphColumns:
     Edges: ``inner_edge`` uint8, ``_TYPE`` int32, ``orig_id`` and ``_ID``, int64. A homogeneous graph has no
     ``_TYPE``, as in DGL. The fields are in the order in which DGL writes them.
 
-    Peak memory: 16 bytes an edge and 16 bytes a node for each of the sparse formats csr and csc.
+    Peak memory: 8 bytes a node for each of the sparse formats csr and csc.
     """
     columns, typed = partition.columns, not partition.is_homogeneous
     nodes = {
@@ -226,6 +229,9 @@ def _sparse(name: str, partition: Partition) -> Sparse:
     src, dst = partition.columns["edges/src"], partition.columns["edges/dst"]
     if name == "coo":
         return Sparse(name, (src, dst))
-    from partition_ops.formats.dgl.sparse import sparse_format  # brings numba
+    from partition_ops.formats.edge_order import EdgeOrder  # brings numba
 
-    return sparse_format(name, src, dst, partition.num_nodes)
+    rows, others = (src, dst) if name == "csr" else (dst, src)
+    order, edge_ids = EdgeOrder(rows, partition.num_nodes), Column.count(0, partition.num_edges)
+    arranged = (order.arrange(column, np.int64) for column in (others, edge_ids))
+    return Sparse(name, (Column.of(order.indptr), *arranged))

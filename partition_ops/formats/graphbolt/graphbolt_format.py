@@ -101,10 +101,10 @@ def graphbolt_config(book: Book) -> dict[str, Any]:
 
 
 def _write_graph(partition: Partition, attributes: Collection[str], stream: BinaryIO) -> None:
-    from partition_ops.formats.graphbolt.csc import CscOrder  # brings numba
+    from partition_ops.formats.edge_order import EdgeOrder  # brings numba
 
     columns = partition.columns
-    order = CscOrder(columns["edges/dst"], partition.num_nodes)
+    order = EdgeOrder(columns["edges/dst"], partition.num_nodes)
     indptr = Column.of(order.indptr.astype(_narrow(partition.num_edges), copy=False))
     tensors = {"indptr": indptr, "indices": order.arrange(columns["edges/src"], _narrow(partition.num_nodes))}
     types: dict[str, Any] = {}

@@ -165,7 +165,7 @@ def _mask_of(name: str, names: list[str]) -> tuple[str, str, str | None] | None:
 
 
 def _write_graph(graph: WholeGraph, stream: BinaryIO) -> None:
-    from partition_ops.formats.graphbolt.csc import CscOrder  # brings numba
+    from partition_ops.formats.edge_order import EdgeOrder  # brings numba
 
     node_types, edge_types = (
         sorted(graph.num_nodes),
@@ -180,7 +180,7 @@ def _write_graph(graph: WholeGraph, stream: BinaryIO) -> None:
             src, dst = (offsets[node_types.index(name)] for name in (src_type, dst_type))
             for block in graph.edges(edge_type):
                 edges.add(block.src + src, block.dst + dst, block.edge_ids, type_id)
-        order = CscOrder(edges.column(1), offsets[-1])
+        order = EdgeOrder(edges.column(1), offsets[-1])
         node, edge = (np.int32 if count <= NARROW else np.int64 for count in (offsets[-1], edges.count))
         tensors = {
             "indptr": Column.of(order.indptr.astype(edge, copy=False)),

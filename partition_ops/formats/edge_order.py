@@ -1,4 +1,4 @@
-"""Columns of edges in the order of a CSC matrix: by destination, and by edge ID for each destination."""
+"""Columns of edges in the order of a sparse matrix, CSC or CSR: by one end, and by edge ID for each node."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from partition_ops.formats.columns import Array, Column, row_blocks
+from partition_ops.system.compilation import compiled, unsigned
 
 Counts = npt.NDArray[np.int64]
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-class CscOrder:
-    """The order of edges by destination.
+class EdgeOrder:
+    """The order of edges by destination, or by source.
 
     Args:
-        dst: (edges,) integers, the destinations.
+        ends: (edges,) integers, the ends to order by.
         num_nodes: Number of nodes.
 
     Peak memory: 16 bytes a node.
     """
 
-    def __init__(self, dst: Column, num_nodes: int) -> None:
-        self._dst = dst
+    def __init__(self, ends: Column, num_nodes: int) -> None:
+        self._ends = ends
         self._num_nodes = num_nodes
 
     @cached_property
     def indptr(self) -> Counts:
-        """(nodes + 1,) int64, where the edges of each destination begin."""
+        """(nodes + 1,) int64, where the edges of each node begin."""
         begins = np.zeros(self._num_nodes + 1, np.int64)
-        for block in self._dst.blocks():
+        for block in self._ends.blocks():
             _count(block, begins)
         np.cumsum(begins, out=begins)
         return begins
@@ -49,8 +49,8 @@ class CscOrder:
         def blocks() -> Iterator[Array]:
             arranged = np.empty(column.shape, made)
             places, out = self.indptr[:-1].copy(), arranged.view(UNSIGNED[made.itemsize])
-            for dst, values in _in_step(self._dst.blocks(), column.blocks()):
-                _place(dst, values.astype(made, copy=False).view(out.dtype), places, out)
+            for ends, values in _in_step(self._ends.blocks(), column.blocks()):
+                _place(ends, values.astype(made, copy=False).view(out.dtype), places, out)
             for begin, end in row_blocks(len(arranged), arranged.nbytes):
                 yield arranged[begin:end]
 
@@ -74,23 +74,24 @@ def _in_step(first: Iterator[Array], second: Iterator[Array]) -> Iterator[tuple[
         ones, others = ones[count:], others[count:]
 
 
-@njit(cache=True, nogil=True)
-def _count(dst: Counts, begins: Counts) -> None:
-    """Add the edges of each destination to ``begins[destination + 1]``."""
-    for i in range(len(dst)):
-        begins[dst[i] + 1] += 1
+@compiled
+def _count(ends: Counts, begins: Counts) -> None:
+    """Add the edges of each node to ``begins[node + 1]``."""
+    for i in range(len(ends)):
+        begins[unsigned(ends[i] + 1)] += 1
 
 
-@njit(cache=True, nogil=True)
-def _place(dst: Counts, values: npt.NDArray[Any], places: Counts, out: npt.NDArray[Any]) -> None:
-    """Enter values of edges into the rows of their destinations.
+@compiled
+def _place(ends: Counts, values: npt.NDArray[Any], places: Counts, out: npt.NDArray[Any]) -> None:
+    """Enter values of edges into the rows of their nodes.
 
     Args:
-        dst: (n,) int64 destinations.
+        ends: (n,) int64 nodes.
         values: (n,) the values.
-        places: (nodes,) int64, where the next value of each destination goes; moved on by this.
+        places: (nodes,) int64, where the next value of each node goes; moved on by this.
         out: (edges,) of the dtype of ``values``, written.
     """
-    for i in range(len(dst)):
-        out[places[dst[i]]] = values[i]
-        places[dst[i]] += 1
+    for i in range(len(ends)):
+        node = unsigned(ends[i])
+        out[unsigned(places[node])] = values[i]
+        places[node] += 1
