@@ -61,6 +61,11 @@ class Book:
         return list(self.edge_counts)
 
     @property
+    def is_homogeneous(self) -> bool:
+        """Whether there is one node type and one edge type."""
+        return len(self.node_counts) == len(self.edge_counts) == 1
+
+    @property
     def num_nodes(self) -> int:
         """Number of nodes of the graph."""
         return sum(map(sum, self.node_counts.values()))

@@ -138,7 +138,7 @@ def _check_fields(findings: Findings, files: _Files, expected: Book, formats: tu
     with findings.check("fields"):
         graph = import_dgl().load_graphs(files.complete(GRAPH))[0][0]
         where = f"dgl, part {files.part}"
-        types = {} if _is_homogeneous(expected) else TYPE_FIELD
+        types = {} if expected.is_homogeneous else TYPE_FIELD
         for kind, data, fields in (
             ("node", graph.ndata, NODE_FIELDS | types),
             ("edge", graph.edata, EDGE_FIELDS | types),
@@ -219,10 +219,6 @@ def _ask(
             findings.equal(
                 "partition-book", f"part {part}, {type_name!r}: {answer}", values, expected, at="ID"
             )
-
-
-def _is_homogeneous(expected: Book) -> bool:
-    return len(expected.node_types) == len(expected.edge_types) == 1
 
 
 def _triples(expected: Book) -> list[tuple[str, ...]]:

@@ -176,7 +176,7 @@ def _expected(nodes: int, edges: int, book: Book, attributes: list[str]) -> dict
 
 
 def _types(book: Book) -> dict[str, list[str]]:
-    if len(book.node_types) == len(book.edge_types) == 1:
+    if book.is_homogeneous:
         return {}
     return {"node_type_to_id": book.node_types, "edge_type_to_id": book.edge_types}
 

@@ -79,7 +79,7 @@ def _check_graph(findings: Findings, state: Any, expected: Book) -> None:
     nodes, edges = expected.num_nodes, expected.num_edges
     node, edge = ("int32" if count <= np.iinfo(np.int32).max else "int64" for count in (nodes, edges))
     wanted = {"version_number": "int64", "indptr": edge, "indices": node}
-    if len(expected.node_types) > 1 or len(expected.edge_types) > 1:
+    if not expected.is_homogeneous:
         small = len(expected.edge_types) <= np.iinfo(np.uint8).max + 1
         wanted |= {"node_type_offset": node, "type_per_edge": "uint8" if small else "int16"}
         offsets = np.cumsum([0, *(sum(expected.node_counts[name]) for name in sorted(expected.node_types))])

@@ -97,7 +97,6 @@ class _Dataset:
 
     def __init__(self, graph: WholeGraph) -> None:
         self._graph = graph
-        self._homogeneous = len(graph.num_nodes) == len(graph.book.edge_types) == 1
         groups = ("node_features", "edge_features")
         names = [f"{group}/{name}" for group in groups for name in graph.names(group)]
         self.feature_files = {name: f"{FOLDER}/{name}.npy" for name in names}
@@ -149,7 +148,7 @@ class _Dataset:
                 yield {"name": task, **sets}
 
     def _type(self, column: str) -> dict[str, str]:
-        return {} if self._homogeneous else {"type": column.split("/")[1]}
+        return {} if self._graph.book.is_homogeneous else {"type": column.split("/")[1]}
 
     def _set_path(self, mask: str, kind: str) -> str:
         return f"{FOLDER}/sets/{mask}-{kind}.npy"
@@ -167,12 +166,9 @@ def _mask_of(name: str, names: list[str]) -> tuple[str, str, str | None] | None:
 def _write_graph(graph: WholeGraph, stream: BinaryIO) -> None:
     from partition_ops.formats.edge_order import EdgeOrder  # brings numba
 
-    node_types, edge_types = (
-        sorted(graph.num_nodes),
-        sorted(graph.book.edge_types),
-    )  # as OnDiskDataset sorts them
+    # as OnDiskDataset sorts them
+    node_types, edge_types = sorted(graph.num_nodes), sorted(graph.book.edge_types)
     offsets = np.cumsum([0, *(graph.num_nodes[name] for name in node_types)]).tolist()
-    homogeneous = len(node_types) == len(edge_types) == 1
     with tempfile.TemporaryFile() as file:
         edges = _SpooledEdges(file)
         for type_id, edge_type in enumerate(edge_types):
@@ -187,7 +183,7 @@ def _write_graph(graph: WholeGraph, stream: BinaryIO) -> None:
             "indices": order.arrange(edges.column(0), node),
         }
         types: dict[str, Mapping[str, Column]] = {}
-        if not homogeneous:
+        if not graph.book.is_homogeneous:
             tensors["node_type_offset"] = Column.of(np.array(offsets, node))
             dtype = next(d for d in TYPE_DTYPES if len(edge_types) - 1 <= np.iinfo(d).max)
             tensors["type_per_edge"] = order.arrange(edges.types(), dtype)

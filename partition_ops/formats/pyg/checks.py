@@ -35,7 +35,7 @@ class _Files:
         self.book = read_book(output)
         self.meta = output.read_json(f"{form.folder}/META.json")
         self.names = output.read_json(f"{form.folder}/features.json")
-        self.hetero = len(self.book.node_types) > 1 or len(self.book.edge_types) > 1
+        self.hetero = not self.book.is_homogeneous
 
     def load(self, path: str) -> Any:
         """Return the content of a file.

@@ -16,11 +16,6 @@ EDGE_NAMES = {"edge_attr": ("edge_attr", "feat", "features")}
 LABEL = "y"
 
 
-def is_hetero(book: Book) -> bool:
-    """Return whether PyG holds the graph as ``HeteroData``."""
-    return len(book.node_types) > 1 or len(book.edge_types) > 1
-
-
 def triple(edge_type: str) -> tuple[str, ...]:
     """Return an edge type as PyG has it."""
     return tuple(edge_type.split(":"))
@@ -64,7 +59,7 @@ def _renamed(names: list[str], known: Mapping[str, tuple[str, ...]]) -> dict[str
 
 def meta(book: Book) -> dict[str, Any]:
     """Return ``META.json``."""
-    hetero = is_hetero(book)
+    hetero = not book.is_homogeneous  # PyG holds it as ``HeteroData``
     starts, end = [], 0
     for counts in book.node_counts.values():
         starts.append(end)

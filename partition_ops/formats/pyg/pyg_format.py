@@ -33,7 +33,6 @@ from partition_ops.formats.pyg.names import (
     META,
     NODE_FEATURES,
     NODE_NAMES,
-    is_hetero,
     map_file,
     meta,
     names_by_type,
@@ -94,7 +93,7 @@ class PyG(Format):
         return {META: json_bytes(meta(book))}
 
     def whole_files(self, graph: WholeGraph) -> Mapping[str, FileWriter]:
-        hetero = is_hetero(graph.book)
+        hetero = not graph.book.is_homogeneous
         nodes = names_by_type(graph.names("node_features"), NODE_NAMES)
         edges = names_by_type(graph.names("edge_features"), EDGE_NAMES)
         columns = {
