@@ -24,7 +24,7 @@ WORKDIR /opt/partition-ops
 # Dependencies first, so that this layer is cached when only our own code changes.
 COPY pyproject.toml constraints.txt deploy/image_requirements ./
 RUN python -m venv /opt/venv \
-    && python image_requirements airflow cluster mpi > /tmp/requirements.txt \
+    && python image_requirements all airflow cluster > /tmp/requirements.txt \
     && pip install --no-cache-dir --constraint constraints.txt --requirement /tmp/requirements.txt \
     && rm /tmp/requirements.txt
 

@@ -78,7 +78,7 @@ install() {
         make_venv .venv
     fi
     say "Installing the locked dependencies into .venv (a few minutes the first time; log: $log)"
-    run_pip .venv/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[airflow,dev,mpi]'
+    run_pip .venv/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[all,airflow,dev]'
     say "Compiling the library for this processor"
     .venv/bin/partition-ops compile >>"$log" 2>&1 || fail "Compiling the library failed, see $log."
     touch .venv/installed

@@ -19,6 +19,7 @@ class Findings:
     def __init__(self) -> None:
         self._failures: defaultdict[str, list[str]] = defaultdict(list)
         self._begun: set[str] = set()
+        self._unchecked: dict[str, str] = {}
 
     @contextmanager
     def check(self, name: str) -> Iterator[None]:
@@ -66,6 +67,14 @@ class Findings:
             f" ({count} of {len(found)} differ)",
         )
         return False
+
+    def leave_unchecked(self, name: str, reason: str) -> None:
+        """Note that a check, or a part of it, cannot run on this machine."""
+        self._unchecked[name] = reason
+
+    def unchecked(self, name: str) -> str | None:
+        """Return why a check could not run; None if it could."""
+        return self._unchecked.get(name)
 
     def failures(self, name: str) -> list[str]:
         """Return the failures of a check."""

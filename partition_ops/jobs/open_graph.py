@@ -25,6 +25,7 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import sha256_of
 from partition_ops.storage.uris import split_file_uri, split_uri
+from partition_ops.system.extras import check_installed
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -69,12 +70,15 @@ def open_graph(
     Raises:
         InvalidInputError: The tables are not a graph, or the earlier run was not made from tables.
         ConflictError: Another call ingests into the same output.
+        NotInstalledError: A package that reads such a graph is missing.
     """
     if isinstance(uri, str) and not is_graph_file(uri):
         with as_graph(open_store(uri, settings), progress=progress) as graph:
             yield graph
         return
     config = config or IngestConfig()
+    if isinstance(uri, str):
+        check_ingest_installed(uri, config.table_engine)
     with ExitStack() as stack:
         target = None if output is None else output.child(layout.INGEST)
         if target is not None and read_only:
@@ -129,6 +133,7 @@ def ingest_graph_file(
         InvalidInputError: The graph is rejected. If its tables have findings, ``validation/report.json``
             below the target has them, in the format of ``validate``.
     """
+    check_ingest_installed(uri, config.table_engine)
     folder, name = split_uri(uri)
     with opened(folder) as source:
         if is_saved_graph(uri):
@@ -142,6 +147,20 @@ def ingest_graph_file(
 
             report_rejected_tables(error.counts, error.findings(), target, data_docs=data_docs)
             raise
+
+
+def check_ingest_installed(uri: str, table_engine: str) -> None:
+    """Check that the packages are installed which read a ``graph.yaml`` or a ``graph.bin``.
+
+    Raises:
+        NotInstalledError: One is missing.
+    """
+    if is_saved_graph(uri):
+        check_installed("A graph that DGL saved", "dgl")
+        return
+    check_installed("A graph of tables", "ibis", "duckdb")
+    if table_engine == "spark":
+        check_installed("--table-engine spark", "pyspark")
 
 
 def _graph_before(run: Store, opened: Opener, folder: LocalStore) -> Store | None:

@@ -28,6 +28,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.publish.gate import no_old_nodes
@@ -35,7 +36,11 @@ from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import PublishTask
 from partition_ops.stages.quality.history import earlier_entries
 from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
+from partition_ops.stages.validate.expectations.suites import (
+    all_suites,
+    check_evaluator_installed,
+    read_suites,
+)
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
 from partition_ops.storage.store import REQUESTS
@@ -137,6 +142,7 @@ def run_graph(
     Raises:
         PartitionOpsError: As for `open_graph` and `run_job`.
     """
+    check_packages(config, expectations=expectations is not None)
     with ExitStack() as stack:
 
         def opened(uri: str) -> Store:
@@ -163,6 +169,21 @@ def run_graph(
             progress or NoProgress(),
             report,
         ).run()
+
+
+def check_packages(config: RunConfig, *, expectations: bool) -> None:
+    """Check that the packages are installed which a job needs beyond the base installation.
+
+    Args:
+        config: Options.
+        expectations: Whether the user has expectation suites.
+
+    Raises:
+        NotInstalledError: One is missing.
+    """
+    find_engine(config.engine).check(config.partition)
+    if expectations or config.data_docs:
+        check_evaluator_installed()
 
 
 def check_before(config: RunConfig, source: Store, destination: Store) -> None:
@@ -221,6 +242,7 @@ class _Job:
 
     def _run_all(self) -> RunResult:
         self._check_previous()
+        check_packages(self.config, expectations=self.expectations is not None)
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))
         check_before(self.config, self.source, self.destination)

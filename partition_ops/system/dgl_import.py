@@ -5,7 +5,7 @@ environment variable names the backend. The import takes seconds, so call `impor
 that needs it, not at the top of a module.
 
 If the distribution ``packaging`` is not installed, dgl 1.1.3 imports it from setuptools, which has not
-contained it since version 71. Therefore it is a dependency of this project.
+contained it since version 71. Therefore the extra ``dgl`` has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib
 import os
 from typing import Any
 
-from partition_ops.errors import UsageError
+from partition_ops.system.extras import not_installed
 
 
 def import_dgl() -> Any:
@@ -25,7 +25,7 @@ def import_dgl() -> Any:
         no annotations.
 
     Raises:
-        UsageError: dgl is not installed.
+        NotInstalledError: dgl is not installed.
     """
     os.environ.setdefault("DGLBACKEND", "pytorch")  # the only backend that we install
     try:
@@ -33,7 +33,4 @@ def import_dgl() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "dgl":
             raise
-        raise UsageError(
-            "dgl is not installed, which this call needs",
-            remedy="Install it: pip install 'dgl==1.1.3' with Python 3.11.",
-        ) from error
+        raise not_installed("This call", "dgl") from error

@@ -25,6 +25,7 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.storage import Store
 from partition_ops.storage.uris import split_uri
+from partition_ops.system.extras import check_installed
 
 Row = tuple[Any, ...]
 BATCH = 1 << 14  # rows
@@ -155,6 +156,7 @@ class TableRows:
                 yield tuple(row[place] for place in places)
 
     def _duckdb(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+        check_installed(f"--tables for {path.name}", "duckdb")
         import duckdb
 
         with closing(duckdb.connect(str(path), read_only=True)) as connection:
@@ -251,6 +253,7 @@ def _json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _avro(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    check_installed(f"--tables for {path.name}", "fastavro")
     import fastavro
 
     with path.open("rb") as stream:

@@ -47,12 +47,12 @@ class Check:
 
     Attributes:
         name: Name of the check.
-        passed: Whether it found no failure.
-        detail: What was checked, or the first offending values.
+        passed: Whether it found no failure; None if it needs a package that is not installed.
+        detail: What was checked, or the first offending values, or what is not installed.
     """
 
     name: str
-    passed: bool
+    passed: bool | None
     detail: str
 
     def to_json(self) -> dict[str, Any]:
@@ -77,11 +77,16 @@ class VerifyReport:
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
-        return tuple(check for check in self.checks if not check.passed)
+        return tuple(check for check in self.checks if check.passed is False)
+
+    @property
+    def unchecked(self) -> tuple[Check, ...]:
+        """The checks that need a package which is not installed."""
+        return tuple(check for check in self.checks if check.passed is None)
 
     @property
     def passed(self) -> bool:
-        """Whether all checks passed."""
+        """Whether no check failed."""
         return not self.failed
 
     def raise_for_failures(self) -> None:
@@ -112,9 +117,11 @@ class VerifyReport:
 
     def summary(self) -> str:
         """Return a line for every check, and one for all of them."""
-        lines = [f"{'ok  ' if c.passed else 'FAIL'}  {c.name:<18}  {c.detail}" for c in self.checks]
-        good = len(self.checks) - len(self.failed)
-        return "\n".join([*lines, f"{good} of {len(self.checks)} checks passed for {self.output}"])
+        words = {True: "ok  ", False: "FAIL", None: "--  "}
+        lines = [f"{words[c.passed]}  {c.name:<18}  {c.detail}" for c in self.checks]
+        good = len(self.checks) - len(self.failed) - len(self.unchecked)
+        rest = f", {len(self.unchecked)} could not run" if self.unchecked else ""
+        return "\n".join([*lines, f"{good} of {len(self.checks)} checks passed{rest} for {self.output}"])
 
 
 def all_checks(formats: Iterable[Format]) -> dict[str, str]:
@@ -139,5 +146,9 @@ def make_report(findings: Findings, checks: Mapping[str, str], source: str, outp
         if failures:
             more = len(failures) - MOST_DETAILS
             detail = "; ".join(failures[:MOST_DETAILS]) + (f"; and {more} more" if more > 0 else "")
-        outcomes.append(Check(name, begun and not failures, detail))
+        missing = None if failures else findings.unchecked(name)
+        if missing is not None:
+            outcomes.append(Check(name, None, f"not checked: {missing}"))
+        else:
+            outcomes.append(Check(name, begun and not failures, detail))
     return VerifyReport(source, output, tuple(outcomes))

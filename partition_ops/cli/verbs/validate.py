@@ -19,11 +19,12 @@ from partition_ops.stages.validate.options import ExpectationSuites, ValidateCon
 from partition_ops.storage import open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import split_file_uri
+from partition_ops.system.extras import how_to_install, is_installed
 from partition_ops.system.progress import terminal_progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 OPTIONS = (ValidateConfig, ExpectationSuites)
-DEFAULTS = {"data_docs": True}  # the purpose of the verb is to look at the findings
+DEFAULTS = {"data_docs": is_installed("great_expectations")}  # the purpose of the verb is to look at findings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +71,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                     for line in validation_lines(report):
                         console.line(line)
     console.line(result_line(result))
+    if arguments.output and not is_installed("great_expectations"):
+        console.line(f"There are no Data Docs without Great Expectations. {how_to_install('expectations')}")
     return {**result.to_json(), "report": report}
 
 

@@ -1,7 +1,7 @@
 """The output format ``dgl``: what ``dgl.distributed.load_partition`` and ``DistGraph`` of dgl 1.1.3 read.
 
 ``partitions/<graph>.json`` is DGL's partition config. Each partition has five files: ``graph.dgl`` is a graph
-file, the other four are tensor files. dgl is only needed to load them with `DGL.load`.
+file, the other four are tensor files. dgl is not needed: `DGL.load` uses it if it is installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from partition_ops.formats.columns import Array, Column, StoredArray
 from partition_ops.formats.dgl.array_places import (
     GRAPH,
     TENSOR_FILES,
-    complete_copy,
     graph_places,
     tensor_places,
 )
@@ -30,12 +29,12 @@ from partition_ops.formats.dgl.binary_format import (
     write_tensor_file,
 )
 from partition_ops.formats.dgl.checks import CHECKS, check_config, check_partition
+from partition_ops.formats.dgl.loaded_files import load_graph_file, load_tensor_files
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format, PartitionSize
 from partition_ops.formats.neutral_partition import GRAPH_GROUPS, Partition
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
-from partition_ops.system.dgl_import import import_dgl
 
 FIELDS = {"_ID": "new_id", "orig_id": "orig_id", "part_id": "part_id", "_TYPE": "type_id"}  # DGL's and ours
 FLAGS = {"nodes": "inner_node", "edges": "inner_edge"}
@@ -85,7 +84,7 @@ class DGL(Format):
         return {**found, **tensor_arrays(output, self.part_folder(part), group)}
 
     def load(self, output: Store, part: int, groups: Collection[str] = GROUPS) -> dict[str, Array]:
-        """Do what `Format.load` describes, with DGL's own loaders."""
+        """Do what `Format.load` describes, with DGL's own loaders if DGL is installed."""
         found: dict[str, Array] = {}
         if not {*groups}.isdisjoint(GRAPH_GROUPS):
             found |= self._load_graph(output, part)
@@ -102,14 +101,11 @@ class DGL(Format):
         check_partition(self, findings, output, part, expected, options)
 
     def _load_graph(self, output: Store, part: int) -> dict[str, Array]:
-        (graph,), _ = import_dgl().load_graphs(
-            str(complete_copy(output, f"{self.part_folder(part)}/{GRAPH}"))
-        )
-        src, dst = graph.edges(order="eid")
-        found = {"edges/src": src.numpy(), "edges/dst": dst.numpy()}
-        for kind, data in (("nodes", graph.ndata), ("edges", graph.edata)):
+        graph = load_graph_file(output, f"{self.part_folder(part)}/{GRAPH}")
+        found = {"edges/src": graph.src, "edges/dst": graph.dst}
+        for kind, data in (("nodes", graph.nodes), ("edges", graph.edges)):
             names = {**FIELDS, FLAGS[kind]: "inner"}
-            found |= {f"{kind}/{names[name]}": data[name].numpy() for name in data if name in names}
+            found |= {f"{kind}/{names[name]}": data[name] for name in data if name in names}
         return found
 
     def _graph_arrays(self, output: Store, part: int) -> dict[str, StoredArray]:
@@ -150,20 +146,6 @@ def tensor_arrays(output: Store, folder: str, group: str = "") -> dict[str, Stor
         if group in ("", name):
             places = tensor_places(output, f"{folder}/{file}")
             found |= {f"{name}/{column}": place for column, place in places.items()}
-    return found
-
-
-def load_tensor_files(output: Store, folder: str, groups: Collection[str]) -> dict[str, Array]:
-    """Load the tensor files of groups of columns, in the folder of a partition, with DGL's own loader.
-
-    Raises:
-        InvalidInputError: A file is missing or incomplete; DGL crashes on incomplete ones.
-    """
-    found: dict[str, Array] = {}
-    for group, file in TENSOR_FILES.items():
-        if group in groups:
-            tensors = import_dgl().data.utils.load_tensors(str(complete_copy(output, f"{folder}/{file}")))
-            found |= {f"{group}/{column}": tensor.numpy() for column, tensor in tensors.items()}
     return found
 
 

@@ -1,16 +1,12 @@
 """Checks of GraphBolt's files for ``verify``, which share no code with what writes the files.
 
-torch reads the graphs; DGL 2 is not needed. The classes of GraphBolt become plain objects, and any other
-class in a file is an error.
+DGL 2 is not needed. The classes of GraphBolt become plain objects, and any other class in a file is an error.
 """
 
 from __future__ import annotations
 
-import pickle  # with an unpickler that refuses everything unexpected
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
-from zipfile import is_zipfile
 
 import numpy as np
 
@@ -19,6 +15,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
 from partition_ops.formats.dgl.checks import config_values
 from partition_ops.formats.findings import Findings
+from partition_ops.formats.torch_reader import read_torch_file
 from partition_ops.storage import Store
 
 CHECKS = {"graphbolt-graph": "the tensors of GraphBolt's graphs have the names, dtypes and order of DGL 2.1"}
@@ -26,7 +23,6 @@ CLASSES = {
     ("dgl.graphbolt.impl.fused_csc_sampling_graph", "FusedCSCSamplingGraph"),
     ("torch", "ScriptObject"),
 }
-PLAIN = {("collections", "OrderedDict"), ("torch._utils", "_rebuild_tensor_v2")}
 SCRIPT = "__torch__.torch.classes.graphbolt.FusedCSCSamplingGraph"
 FILES = {
     "node_feats": "node_feat.dgl",
@@ -47,16 +43,11 @@ def read_state(output: Store, key: str) -> State:
 
     Peak memory: the file.
     """
-    import torch
-
     where, path = output.uri_of(key), output.local_copy(key)
     try:
-        if not is_zipfile(path):  # torch would read it as a pickle, without our unpickler
-            raise ValueError("it is no zip archive, or is cut short")
-        module: Any = SimpleNamespace(Unpickler=_Unpickler, __name__="pickle")
-        graph = torch.load(path, map_location="cpu", pickle_module=module, weights_only=False)
+        graph = read_torch_file(path, CLASSES)
         state, name = vars(graph)["_c_csc_graph"].state
-    except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, AttributeError, ValueError) as error:
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{where} is not a graph of GraphBolt: {error}",
             expected="a file that DGL 2.1 or the stage 'convert' wrote",
@@ -75,21 +66,21 @@ def load_graph(output: Store, key: str) -> dict[str, Array]:
     """
     state = read_state(output, key)
     tensors, nodes, edges = (state[k] for k in ("independent_tensors", "node_attributes", "edge_attributes"))
-    indptr = tensors["indptr"].numpy()
+    indptr = tensors["indptr"]
     found = {
-        "nodes/new_id": nodes["_ID"].numpy(),
-        "edges/src": tensors["indices"].numpy().astype(np.int64),
+        "nodes/new_id": nodes["_ID"],
+        "edges/src": tensors["indices"].astype(np.int64),
         "edges/dst": np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)),
     }
     if "type_per_edge" in tensors:
-        found["edges/type_id"] = tensors["type_per_edge"].numpy().astype(np.int32)
+        found["edges/type_id"] = tensors["type_per_edge"].astype(np.int32)
     for name, attributes, attribute in (
         ("edges/new_id", edges, "_ID"),
         ("nodes/inner", nodes, "inner_node"),
         ("edges/inner", edges, "inner_edge"),
     ):
         if attribute in attributes:
-            found[name] = attributes[attribute].numpy()
+            found[name] = attributes[attribute]
     return found
 
 
@@ -126,7 +117,7 @@ def check_graph(
         tensors = state["independent_tensors"]
         nodes, edges = len(tensors["indptr"]) - 1, len(tensors["indices"])
         shapes = {
-            group: {name: (_dtype(tensor), tuple(tensor.shape)) for name, tensor in state[group].items()}
+            group: {name: (str(tensor.dtype), tuple(tensor.shape)) for name, tensor in state[group].items()}
             for group in state
             if not group.endswith("_to_id")
         }
@@ -143,13 +134,13 @@ def check_graph(
 
 def _check_order(findings: Findings, check: str, key: str, tensors: Tensors, num_inner: int) -> None:
     """Check that the matrix is one, and that the edges of an inner node are by type, as GraphBolt expects."""
-    indptr, indices = tensors["indptr"].numpy().astype(np.int64), tensors["indices"].numpy()
+    indptr, indices = tensors["indptr"].astype(np.int64), tensors["indices"]
     ends = (int(indptr[0]), int(indptr[-1]), int(np.diff(indptr).min(initial=0)))
     findings.same(check, f"{key}: first, last and least step of indptr", ends, (0, len(indices), 0))
     outside = (indices < 0) | (indices >= len(indptr) - 1)
     findings.same(check, f"{key}: sources that are no node", int(np.count_nonzero(outside)), 0)
     if "type_per_edge" in tensors:
-        types = tensors["type_per_edge"].numpy()[: indptr[num_inner]].astype(np.int64)
+        types = tensors["type_per_edge"][: indptr[num_inner]].astype(np.int64)
         fewer = np.flatnonzero(np.diff(types) < 0) + 1
         wrong = np.setdiff1d(fewer, indptr)
         findings.same(check, f"{key}: edges before edges of a smaller type", len(wrong), 0)
@@ -179,25 +170,3 @@ def _types(book: Book) -> dict[str, list[str]]:
     if book.is_homogeneous:
         return {}
     return {"node_type_to_id": book.node_types, "edge_type_to_id": book.edge_types}
-
-
-def _dtype(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-class _Object:
-    """Stands for an object of GraphBolt: its state is its attributes, or ``state`` if it is a tuple."""
-
-    def __setstate__(self, state: Any) -> None:
-        self.__dict__ = state if isinstance(state, dict) else {"state": state}
-
-
-class _Unpickler(pickle.Unpickler):
-    """Refuses all classes and functions except those of tensors and of GraphBolt."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in CLASSES:
-            return _Object
-        if (module, name) in PLAIN:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it has an object of {module}.{name}")

@@ -17,11 +17,11 @@ import numpy as np
 from partition_ops.artifacts.book import Book
 from partition_ops.formats.columns import Array, Column, StoredArray
 from partition_ops.formats.dgl.dgl_format import (
-    load_tensor_files,
     partition_config,
     tensor_arrays,
     tensor_files,
 )
+from partition_ops.formats.dgl.loaded_files import load_tensor_files
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import GROUPS, FileWriter, Format, PartitionSize
 from partition_ops.formats.graphbolt.checks import CHECKS, check_config, check_graph, load_graph
@@ -73,7 +73,7 @@ class GraphBolt(Format):
         return tensor_arrays(output, self.part_folder(part), group)
 
     def load(self, output: Store, part: int, groups: Collection[str] = GROUPS) -> dict[str, Array]:
-        """Do what `Format.load` describes: the graph with torch, the features with DGL's own loader."""
+        """Do what `Format.load` describes: the features with DGL's own loader if DGL is installed."""
         found: dict[str, Array] = {}
         if not {*groups}.isdisjoint(GRAPH_GROUPS):
             found |= load_graph(output, f"{self.part_folder(part)}/{GRAPH}")

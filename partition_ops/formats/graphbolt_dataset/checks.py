@@ -30,14 +30,14 @@ def load_dataset(output: Store, folder: str, expected: Book) -> dict[str, Array]
     found: dict[str, Array] = {}
     state = read_state(output, f"{folder}/{metadata['graph_topology']['path']}")
     tensors = state["independent_tensors"]
-    indptr, indices = tensors["indptr"].numpy().astype(np.int64), tensors["indices"].numpy().astype(np.int64)
-    ids = state["edge_attributes"]["_ORIGINAL_EDGE_ID"].numpy()
+    indptr, indices = tensors["indptr"].astype(np.int64), tensors["indices"].astype(np.int64)
+    ids = state["edge_attributes"]["_ORIGINAL_EDGE_ID"]
     dst = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     if "type_per_edge" in tensors:
-        offsets = tensors["node_type_offset"].numpy().astype(np.int64)
+        offsets = tensors["node_type_offset"].astype(np.int64)
         begins = {name: offsets[int(i)] for name, i in state["node_type_to_id"].items()}
         for name, type_id in state["edge_type_to_id"].items():
-            mine = tensors["type_per_edge"].numpy() == int(type_id)
+            mine = tensors["type_per_edge"] == int(type_id)
             src_type, _, dst_type = name.split(":")
             ends = (indices[mine] - begins[src_type], dst[mine] - begins[dst_type])
             found |= _edges(name, ids[mine], *ends)
@@ -83,17 +83,17 @@ def _check_graph(findings: Findings, state: Any, expected: Book) -> None:
         small = len(expected.edge_types) <= np.iinfo(np.uint8).max + 1
         wanted |= {"node_type_offset": node, "type_per_edge": "uint8" if small else "int16"}
         offsets = np.cumsum([0, *(sum(expected.node_counts[name]) for name in sorted(expected.node_types))])
-        findings.equal(CHECK, "node_type_offset", tensors["node_type_offset"].numpy(), offsets)
+        findings.equal(CHECK, "node_type_offset", tensors["node_type_offset"], offsets)
         for key, names in (
             ("node_type_to_id", expected.node_types),
             ("edge_type_to_id", expected.edge_types),
         ):
             ids = {name: int(value) for name, value in state[key].items()}
             findings.same(CHECK, key, ids, {name: i for i, name in enumerate(sorted(names))})
-        types, indptr = tensors["type_per_edge"].numpy().astype(np.int64), tensors["indptr"].numpy()
+        types, indptr = tensors["type_per_edge"].astype(np.int64), tensors["indptr"]
         smaller = np.setdiff1d(np.flatnonzero(np.diff(types) < 0) + 1, indptr)
         findings.same(CHECK, "edges of a node before edges of a smaller type", len(smaller), 0)
-    dtypes = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in tensors.items()}
+    dtypes = {name: str(tensor.dtype) for name, tensor in tensors.items()}
     findings.same(CHECK, "dtypes of the graph", dtypes, wanted)
     sizes = (len(tensors["indptr"]) - 1, len(tensors["indices"]))
     findings.same(CHECK, "numbers of nodes and edges", sizes, (nodes, edges))

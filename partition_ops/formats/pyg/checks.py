@@ -1,4 +1,4 @@
-"""PyG's files as torch loads them, for ``verify``: as neutral columns, and checks that only they have.
+"""PyG's files for ``verify``: as neutral columns, and checks that only they have.
 
 This shares no code with what writes the files. New IDs are counted from PyG's own maps, ``node_map`` and
 ``edge_map``: so a wrong entry in a map is a wrong ID in a partition.
@@ -17,6 +17,7 @@ from partition_ops.formats.columns import Array
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
 from partition_ops.formats.torch_files import check_torch_file
+from partition_ops.formats.torch_reader import read_torch_file
 from partition_ops.storage import Store
 
 TRAINER = "trainer_id"  # a feature that the input does not have
@@ -43,15 +44,13 @@ class _Files:
         Raises:
             InvalidInputError: It is missing, or is not a file of torch.
         """
-        import torch
-
         key = f"{self._form.folder}/{path}"
         if not self._output.exists(key):
             raise InvalidInputError(f"There is no {self._output.uri_of(key)}", remedy="Run convert again.")
         try:
             file = self._output.local_copy(key)
             check_torch_file(file, file.stat().st_mtime_ns)
-            return torch.load(file, weights_only=True, mmap=True)
+            return read_torch_file(file)
         except Exception as error:
             raise InvalidInputError(
                 f"{self._output.uri_of(key)} is not a file of torch", found=f"{type(error).__name__}: {error}"
@@ -63,7 +62,7 @@ class _Files:
     def map(self, kind: str, type_name: str) -> Array:
         """Return a tensor over all nodes or edges of a type."""
         path = f"{kind}/{type_name.replace(':', '__')}.pt" if self.hetero else f"{kind}.pt"
-        found: Array = self.load(path).numpy()
+        found: Array = self.load(path)
         return found
 
     def by_edge_type(self, content: Any) -> dict[str, Any]:
@@ -80,7 +79,7 @@ class _Files:
         graph = self.by_edge_type(self.part(part, "graph.pt"))
         found, first = {}, 0
         for name in self.book.edge_types:
-            edges = {key: graph[name][key].numpy() for key in ("row", "col", "edge_id")}
+            edges = {key: graph[name][key] for key in ("row", "col", "edge_id")}
             found[name] = {**edges, "orig": edges["edge_id"] - first}
             first += len(self.map("edge_map", name))
         return found
@@ -111,8 +110,8 @@ def _node_groups(files: _Files, part: int, groups: Collection[str]) -> dict[str,
     for name in files.book.node_types:
         entry = entries.get(name)
         if entry is not None:
-            ids = entry["global_id"].numpy() - first
-            if "id" in entry and not np.array_equal(ids, entry["id"].numpy()):
+            ids = entry["global_id"] - first
+            if "id" in entry and not np.array_equal(ids, entry["id"]):
                 raise InvalidInputError(f"'id' and 'global_id' of {name!r} in part_{part} differ")
             if "node_orig_ids" in groups:
                 found[f"node_orig_ids/{name}"] = ids
@@ -130,7 +129,7 @@ def _edge_features(files: _Files, part: int, edges: Any, orders: Any) -> dict[st
     found: dict[str, Array] = {}
     for name in files.book.edge_types:
         entry = entries.get(name)
-        if entry is not None and not np.array_equal(entry["global_id"].numpy(), edges[name]["orig"]):
+        if entry is not None and not np.array_equal(entry["global_id"], edges[name]["orig"]):
             raise InvalidInputError(
                 f"'global_id' of {name!r} in part_{part} is not in the order of the edges"
             )
@@ -143,7 +142,7 @@ def _values(entry: Any, described: dict[str, Any], entries: dict[str, Any]) -> d
     """Return the features of a type by their names in the input; empty ones if the type is left out."""
     if entry is not None:
         feats = entry["feats"]
-        return {described.get(name, {"name": name})["name"]: feats[name].numpy() for name in feats}
+        return {described.get(name, {"name": name})["name"]: feats[name] for name in feats}
     found = {one["name"]: np.empty((0, *one["shape"]), one["dtype"]) for one in described.values()}
     if any(TRAINER in other["feats"] for other in entries.values()):
         found[TRAINER] = np.empty(0, np.int64)
@@ -160,7 +159,7 @@ def _graph(files: _Files, part: int, edges: Any, orders: Any) -> dict[str, Array
     inner = [files.by_node_type(files.part(part, "node_feats.pt")).get(name) for name in book.node_types]
     firsts = np.cumsum([0, *(len(owners[name]) for name in book.node_types)])
     own = [
-        new_ids[name][entry["global_id"].numpy() - first]
+        new_ids[name][entry["global_id"] - first]
         for name, entry, first in zip(book.node_types, inner, firsts, strict=False)
         if entry is not None
     ]
@@ -241,7 +240,7 @@ def check_partition(form: Format, findings: Findings, output: Store, part: int, 
         totals = {name: sum(counts) for name, counts in expected.node_counts.items()}
         for name in expected.edge_types:
             src, _, dst = name.split(":")
-            where, col = f"pyg, part {part}, {name!r}", graph[name]["col"].numpy()
+            where, col = f"pyg, part {part}, {name!r}", graph[name]["col"]
             findings.same("pyg-order", f"{where}: size", graph[name]["size"], (totals[src], totals[dst]))
             unsorted = int(np.count_nonzero(np.diff(col) < 0))
             findings.same("pyg-order", f"{where}: the number of edges out of order", unsorted, 0)
@@ -251,8 +250,8 @@ def check_partition(form: Format, findings: Findings, output: Store, part: int, 
         for name, entry in entries.items():
             if "y" in entry["feats"]:
                 labels = files.map("labels", name)
-                ids = entry["id" if files.hetero else "global_id"].numpy()
+                ids = entry["id" if files.hetero else "global_id"]
                 found = labels[ids].view(np.uint8).ravel()
-                own = np.ascontiguousarray(entry["feats"]["y"].numpy()).view(np.uint8).ravel()
+                own = np.ascontiguousarray(entry["feats"]["y"]).view(np.uint8).ravel()
                 where = f"pyg, part {part}, labels of {name!r}"
                 findings.equal("pyg-maps", where, found, own, at="byte")

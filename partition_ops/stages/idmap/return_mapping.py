@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.system.extras import check_installed
 
 
 def return_mapping(book: PartitionBook) -> tuple[Any, Any]:
@@ -25,6 +26,7 @@ def return_mapping(book: PartitionBook) -> tuple[Any, Any]:
     Raises:
         InvalidInputError: An ID map is missing or broken.
     """
+    check_installed("return_mapping", "torch")
     import torch
 
     nodes = {name: torch.from_numpy(book.node_id_map(name).orig) for name in book.ntypes}

@@ -23,6 +23,7 @@ from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.idmap.string_ids import StringIds
 from partition_ops.storage import Store
+from partition_ops.system.extras import check_installed
 from partition_ops.system.temporary_folders import temporary_folder
 
 Values = npt.NDArray[Any]
@@ -47,13 +48,15 @@ class RowFile:
         """The suffix of its name, which is its format.
 
         Raises:
-            UsageError: It is not one of `SUFFIXES`.
+            UsageError: It is not one of `SUFFIXES`, or torch, which reads and writes ``.pt``, is missing.
         """
         suffix = PurePosixPath(self.key).suffix
         if suffix not in SUFFIXES:
             raise UsageError(
                 "A file name has no known suffix", found=repr(self.key), expected=" or ".join(SUFFIXES)
             )
+        if suffix == ".pt":
+            check_installed(f"{self.where}, a file of torch,", "torch")
         return suffix
 
     def open(self) -> Values:

@@ -221,13 +221,8 @@ class Spark(TableEngine):
     """
 
     def __init__(self, scratch: Path, memory: MemoryShares) -> None:
-        try:
-            from pyspark.sql import SparkSession
-        except ImportError as error:
-            raise UsageError(
-                "--table-engine spark needs PySpark, which is not installed",
-                remedy="Install partition-ops[spark], and Java 17 or newer.",
-            ) from error
+        from pyspark.sql import SparkSession
+
         self.scratch = scratch
         self._results = 0
         _set_ibis_options()

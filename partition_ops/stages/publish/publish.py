@@ -37,7 +37,7 @@ from partition_ops.system.progress import Progress
 
 MANIFEST_VERSION = 1
 SHOWN = 3  # artifacts in a message
-COMPUTED_WITH = ("dgl", "numba", "numpy", "pyarrow", "pymetis", "torch")
+COMPUTED_WITH = ("mtkahypar", "numba", "numpy", "pyarrow", "pymetis")
 Manifest = dict[str, Any]
 
 
@@ -293,5 +293,5 @@ def _versions() -> dict[str, str]:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "unknown"
+            found[name] = "not installed"
     return found

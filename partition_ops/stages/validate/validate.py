@@ -11,6 +11,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import METADATA, load_metadata
 from partition_ops.stages.validate.expectations import Evaluator, Suite, read_suites
+from partition_ops.stages.validate.expectations.suites import check_evaluator_installed
 from partition_ops.stages.validate.measurement import measure_graph
 from partition_ops.stages.validate.metrics import metrics
 from partition_ops.stages.validate.options import ValidateConfig
@@ -65,6 +66,8 @@ def validate_graph(
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
+    if config.data_docs or expectations is not None:
+        check_evaluator_installed()
     suites = [] if expectations is None else read_suites(expectations)
 
     def work(writer: ArtifactWriter) -> Counters:

@@ -13,6 +13,7 @@ from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, explain_failures, report_metrics
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.stages.partition.options import PreviousOptions
+from partition_ops.system.extras import is_installed
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -81,7 +82,7 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
                 destination,
                 opened,
                 previous=earlier,
-                data_docs=True,
+                data_docs=is_installed("great_expectations"),
                 progress=progress,
             )
 

@@ -13,6 +13,7 @@ from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
 from graph_partitioning.options import is_true, run_config
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
+from partition_ops.system.extras import is_installed
 
 if TYPE_CHECKING:
     from partition_ops.artifacts.tasks import StageResult
@@ -24,7 +25,7 @@ class ValidateGraphOperator(
     GraphStageOperator,
     stage="validate",
     options=(ExpectationSuites, PreviousOptions),
-    defaults={"data_docs": True},
+    defaults={"data_docs": is_installed("great_expectations")},
 ):
     """Checks a graph before anything is computed from it.
 

@@ -20,6 +20,7 @@ from partition_ops.stages.ingest.graph_file import graph_name_of
 from partition_ops.stages.ingest.memory.arrays import Array, ArrayGraph, array_task, numbers_only
 from partition_ops.storage import Store
 from partition_ops.system.dgl_import import import_dgl
+from partition_ops.system.extras import check_installed
 
 NODES, EDGES = "_N", "_E"  # DGL's names of the types of a homogeneous graph
 OF_DGL = {"_ID", "_TYPE"}  # fields that DGL adds to subgraphs and to homogeneous graphs
@@ -199,14 +200,10 @@ def pyg_of_arrays(graph: ArrayGraph) -> Any:
     Raises:
         UsageError: PyG is not installed.
     """
+    check_installed("A graph of PyG", "torch", "torch_geometric")
     import torch
+    from torch_geometric.data import Data, HeteroData
 
-    try:
-        from torch_geometric.data import Data, HeteroData
-    except ImportError as error:
-        raise UsageError(
-            "PyG is not installed", remedy="Install it: pip install 'partition-ops[pyg]'."
-        ) from error
     hetero = [*graph.num_nodes] != [NODES] or [*graph.edges] != [EdgeType(NODES, EDGES, NODES)]
     data = HeteroData() if hetero else Data()
     for node_type, count in graph.num_nodes.items():

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from partition_ops.errors import UsageError
 from partition_ops.stages.ingest.table_source import ROWS, FoundFile, TableSource, array_of
+from partition_ops.system.extras import check_installed
 
 PLAIN = {
     "null": pa.null(),
@@ -55,13 +55,9 @@ class AvroSource(TableSource):
 
     @contextmanager
     def _opened(self, file: FoundFile) -> Iterator[Any]:
-        try:
-            import fastavro
-        except ImportError as error:
-            raise UsageError(
-                f"{self.about}{file.name} is an Avro file, and fastavro is not installed",
-                remedy="Install it: pip install 'partition-ops[avro]'.",
-            ) from error
+        check_installed(f"{self.about}{file.name}, an Avro file,", "fastavro")
+        import fastavro
+
         with file.path.open("rb") as stream:
             yield fastavro.reader(stream)
 

@@ -10,10 +10,11 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from partition_ops.errors import InvalidInputError, UsageError, some_of
+from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.sources.parquet import ParquetSource
 from partition_ops.stages.ingest.table_source import FoundFile, Place
 from partition_ops.storage import Store
+from partition_ops.system.extras import check_installed
 from partition_ops.system.temporary_folders import temporary_folder
 
 TYPES = {  # of columns with partitions, in the words of graph.yaml
@@ -45,14 +46,10 @@ class DeltaSource(ParquetSource):
         if folder is None or place.spec.sql or next(place.keys(cls.mark), None) is None:
             return []
         where = store.uri_of(folder.rstrip("/")) if folder else store.uri
-        try:
-            from deltalake import DeltaTable
-            from deltalake.exceptions import DeltaError
-        except ImportError as error:
-            raise UsageError(
-                f"{where} is a Delta table, and deltalake is not installed",
-                remedy="Install it: pip install 'partition-ops[delta]'.",
-            ) from error
+        check_installed(f"{where}, a Delta table,", "deltalake")
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
         with temporary_folder() as scratch:
             for key in place.keys(cls.mark):
                 copy = Path(scratch) / key.removeprefix(folder)

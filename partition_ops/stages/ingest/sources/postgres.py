@@ -13,6 +13,7 @@ import pyarrow as pa
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.stages.ingest.table_source import FoundFile, Place, QuerySource
 from partition_ops.storage import StoredObject
+from partition_ops.system.extras import check_installed
 
 TYPES = {  # by the number that PostgreSQL gives a type
     **dict.fromkeys((20, 21, 23, 26), pa.int64()),
@@ -67,13 +68,9 @@ class PostgresSource(QuerySource):
             UsageError: psycopg is not installed, or an environment variable has no URL.
         """
         url = self._url()
-        try:
-            import psycopg
-        except ImportError as error:
-            raise UsageError(
-                f"{self.where}: a query on PostgreSQL needs psycopg, which is not installed",
-                remedy="Install it: pip install 'partition-ops[postgres]'.",
-            ) from error
+        check_installed(f"{self.where}: a query on PostgreSQL", "psycopg")
+        import psycopg
+
         try:
             with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
                 connection.read_only = True

@@ -16,6 +16,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import MIGRATION
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.stages.partition.engine import Engine
+from partition_ops.stages.partition.incremental.matching import best_matching
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment, PreviousRun
 from partition_ops.stages.partition.multilevel.graph import (
     NOWHERE,
@@ -240,13 +241,10 @@ def renumber(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
 
 def _numbers(overlaps: npt.NDArray[np.int64], shares: npt.NDArray[np.float64]) -> Parts:
     """Return (parts,) int32, the old number for each new one."""
-    from scipy.optimize import linear_sum_assignment
-
     numbers = np.arange(len(shares), dtype=np.int32)
     for share in np.unique(shares):
         same = np.flatnonzero(shares == share)
-        rows, columns = linear_sum_assignment(overlaps[np.ix_(same, same)], maximize=True)
-        numbers[same[rows]] = same[columns]
+        numbers[same] = same[best_matching(overlaps[np.ix_(same, same)])]
     return numbers
 
 

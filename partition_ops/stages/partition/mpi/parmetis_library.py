@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import EngineError
+from partition_ops.system import extras
 
 if TYPE_CHECKING:
     from partition_ops.stages.partition.engines.parmetis import LibraryOptions
@@ -273,11 +273,11 @@ def check_installed(options: LibraryOptions) -> None:
     """Check that everything that a rank needs is installed, without loading it.
 
     Raises:
-        EngineError: Something is missing.
+        EngineError: A library is missing.
+        NotInstalledError: mpi4py is missing.
     """
     find_library(options)
-    if importlib.util.find_spec("mpi4py") is None:
-        raise EngineError("mpi4py is not installed", remedy=REMEDY)
+    extras.check_installed("The engine parmetis", "mpi4py")
 
 
 def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Sequence[int]) -> None:

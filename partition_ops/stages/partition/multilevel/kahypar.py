@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from partition_ops.errors import EngineError, UsageError
+from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import LibraryDiedError
 from partition_ops.stages.partition.multilevel import kahypar_process
 from partition_ops.stages.partition.multilevel.graph import Labels
 from partition_ops.stages.partition.multilevel.levels import Level
+from partition_ops.system.extras import how_to_install, is_installed
 from partition_ops.system.temporary_folders import temporary_folder
 
+logger = logging.getLogger("partition_ops")
 running: set[subprocess.Popen[bytes]] = set()
 
 
@@ -34,18 +37,14 @@ def cut_by_kahypar(level: Level, seed: int) -> Labels:
         (nodes,) int32.
 
     Raises:
-        UsageError: Mt-KaHyPar is not installed; another engine would give another result.
-        EngineError: Mt-KaHyPar refused the graph.
+        EngineError: Mt-KaHyPar refused the graph, or is not installed, which a warning says.
         LibraryDiedError: Its process was killed, crashed or ran out of memory.
 
     Peak memory: in a process of its own, about 400 bytes an edge.
     """
-    if find_spec("mtkahypar") is None:
-        raise UsageError(
-            "Mt-KaHyPar is not installed, which 'auto' uses for graphs with one balance constraint",
-            found="no package mtkahypar",
-            remedy="Install it with pip install mtkahypar, or use another engine, such as two-level.",
-        )
+    if not is_installed("mtkahypar"):
+        _warn()
+        raise EngineError("Mt-KaHyPar is not installed")
     graph, constraints = level.graph, level.constraints
     rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
     once = rows < graph.neighbours  # each edge has two half-edges
@@ -78,3 +77,13 @@ def cut_by_kahypar(level: Level, seed: int) -> Labels:
         if status or not output.exists():
             raise EngineError("Mt-KaHyPar could not partition the graph", found=f"exit code {status}")
         return np.frombuffer(output.read_bytes(), np.int32).copy()
+
+
+@cache
+def _warn() -> None:
+    """Log, once in a process, that METIS takes the place of Mt-KaHyPar."""
+    logger.warning(
+        "Mt-KaHyPar is not installed, so METIS partitions this graph of one balance constraint"
+        " alone, and may cut more edges. %s",
+        how_to_install("kahypar"),
+    )

@@ -12,6 +12,7 @@ from typing import Any
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.metrics import METRICS, expectation_suites
 from partition_ops.storage import Store
+from partition_ops.system.extras import check_installed
 from partition_ops.system.json_documents import check_document
 
 _CONDITION = re.compile(r'col\("([a-z_]+)"\)')
@@ -126,3 +127,12 @@ def all_suites(extra: Sequence[Path | Suite]) -> list[Suite]:
     for suite in suites:
         check_suite(suite)
     return suites
+
+
+def check_evaluator_installed() -> None:
+    """Check that Great Expectations is installed, which checks suites and writes Data Docs.
+
+    Raises:
+        NotInstalledError: It is missing.
+    """
+    check_installed("Checking expectations", "great_expectations")
