@@ -30,6 +30,7 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.publish.gate import no_old_nodes
 from partition_ops.stages.publish.options import PublishConfig
@@ -181,7 +182,7 @@ def check_packages(config: RunConfig, *, expectations: bool) -> None:
     Raises:
         NotInstalledError: One is missing.
     """
-    find_engine(config.engine).check(config.partition)
+    find_engine(config.engine).check(config.of(PartitionConfig))
     if expectations or config.data_docs:
         check_evaluator_installed()
 

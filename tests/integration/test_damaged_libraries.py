@@ -74,13 +74,19 @@ def test_verify_finds_a_flipped_byte_in_a_file_of_torch(finished: Path) -> None:
         (finished / "out" / MANIFEST).write_bytes(manifest)
 
 
-def test_verify_without_dgl_says_so(finished: Path) -> None:
-    code = "import sys; sys.modules['dgl'] = None; from partition_ops.cli import main; "
+def test_verify_without_dgl_and_torch_says_what_it_could_not_check(finished: Path) -> None:
+    code = (
+        "import sys; sys.modules['dgl'] = sys.modules['torch'] = None; from partition_ops.cli import main; "
+    )
     code += "sys.exit(main(sys.argv[1:]))"
     words = ["verify", str(finished / "in"), str(finished / "out")]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
-    assert done.returncode == 2, done.stdout
-    assert "dgl is not installed" in done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    for check in ("partition-book", "dgl-load"):
+        (line,) = (line for line in done.stdout.splitlines() if check in line)
+        assert line.startswith("--  ") and "pip install 'partition-ops[dgl]'" in line
+    assert "2 could not run" in done.stdout.splitlines()[-1]
+    assert "FAIL" not in done.stdout
 
 
 def test_a_full_disk_names_the_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -115,5 +115,5 @@ def test_without_fastavro_the_error_says_what_to_install(
 ) -> None:
     write(tmp_path, TYPES, PLACES, "size: ")
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(UsageError, match=r"places.avro, an Avro file, needs fastavro.*pip install 'partition-ops\[avro\]'"):
+    with pytest.raises(UsageError, match=r"Avro file, needs fastavro.*pip install 'partition-ops\[avro\]'"):
         ingest(tmp_path, tmp_path / "graph")
