@@ -132,8 +132,9 @@ def look(folder: Path, parts: npt.NDArray[np.int32], num_parts: int) -> Figures:
     problem = problem_of(folder, num_parts)
     rows = np.repeat(np.arange(problem.graph.num_nodes), np.diff(problem.graph.offsets))
     cut = float((parts[rows] != parts[problem.graph.neighbours]).mean())
-    cells = parts.astype(np.int64) * problem.weights.shape[1] + problem.classes
-    counts = np.bincount(cells, minlength=num_parts * problem.weights.shape[1]).reshape(num_parts, -1)
+    classes = int(problem.classes.max()) + 1
+    cells = parts.astype(np.int64) * classes + problem.classes
+    counts = np.bincount(cells, minlength=num_parts * classes).reshape(num_parts, -1)
     shares = counts.sum(axis=0) / num_parts
     sizes = counts.sum(axis=1)
     return {

@@ -34,14 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.system.parallel import map_in_threads
-from partition_ops.traffic.loops import (
-    WIDTH,
-    Batches,
-    add_rows,
-    enter,
-    weigh_edges,
-    write_messages,
-)
+from partition_ops.traffic.loops import WIDTH, Batches, add_rows, enter, weigh_edges, write_messages
 from partition_ops.traffic.sampled_edges import SampledEdges, zeros
 
 Parts = npt.NDArray[np.int32]

@@ -10,38 +10,16 @@ if that one cannot be written.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.system.compilation import compiled, unsigned
-from partition_ops.system.parallel import cores, map_in_threads
+from partition_ops.system.compilation import compiled
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
-MOST_READERS = 4  # threads; each has 8 bytes a node
 NONE = -1
-
-
-def has_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> bool:
-    """Return whether two edges have the same ends.
-
-    Args:
-        first: See `SampledEdges`.
-        groups: See `SampledEdges`.
-        group_nodes: See `SampledEdges`.
-
-    Peak memory: 8 bytes a node for each core, up to four.
-    """
-    nodes = len(first) - 1
-    bounds = np.linspace(0, nodes, min(cores(), MOST_READERS) + 1).astype(np.int64)
-
-    def find(ends: tuple[int, int]) -> bool:
-        return bool(_is_parallel(first, groups, group_nodes, np.full(nodes, NONE, np.int64), *ends))
-
-    return any([*map_in_threads(find, pairwise(bounds.tolist()))])
 
 
 def join_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> tuple[Ids, Ids]:
@@ -70,27 +48,6 @@ def join_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> tuple[I
         _join(begins, groups, group_nodes, seen, newest, joined, first, state)
     first[nodes] = state[1]
     return groups, joined[: state[2], :2].copy()
-
-
-@compiled
-def _is_parallel(first: Ids, groups: Ids, group_nodes: Ids, seen: Counts, begin: int, end: int) -> bool:
-    """Return whether one of some sources has two edges to the same node.
-
-    Args:
-        first: See `SampledEdges`.
-        groups: See `SampledEdges`.
-        group_nodes: See `SampledEdges`.
-        seen: (nodes,) the newest edge to each node; changed.
-        begin: First source.
-        end: Last source, excluded.
-    """
-    for u in range(begin, end):
-        for e in range(first[u], first[u + 1]):
-            v = unsigned(group_nodes[unsigned(groups[unsigned(e)])])
-            if seen[v] >= first[u]:
-                return True
-            seen[v] = e
-    return False
 
 
 @compiled

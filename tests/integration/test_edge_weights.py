@@ -98,7 +98,7 @@ def test_small_graphs_are_evened_out_at_light_edges() -> None:
     config, before = PartitionConfig(num_parts=2), np.array([0, 0, 0, 1], np.int32)
     for heavy, expected in ((1, [0, 0, 1, 1]), (9, [1, 0, 0, 1])):
         weights = np.array([1, 1, heavy, heavy, 1, 1])
-        found = even_out(config, graph, np.ones((4, 1), np.int64), before, weights)
+        found = even_out(config, graph, np.zeros(4, np.int64), before, weights)
         assert found.tolist() == expected
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -76,7 +75,11 @@ class Engine(ABC):
 
     @abstractmethod
     def partition(self, problem: Problem) -> Parts:
-        """Return the partition of every node: (nodes,) int32 by homogeneous ID, below `Problem.num_parts`."""
+        """Return the partition of every node: (nodes,) int32 by homogeneous ID, below `Problem.num_parts`.
+
+        Raises:
+            EngineError: A library failed.
+        """
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
         """Return what `partition` takes, for the estimate of a job; no heavy library is needed.
@@ -89,7 +92,7 @@ class Engine(ABC):
         return EngineCost(held=NODE_BYTES * sizes.nodes, mapped=sizes.prepared_bytes, note=note)
 
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
-        """Yield assignments that keep most old nodes of a grown graph where they are.
+        """Yield assignments that keep most old nodes of a grown graph where they are: (nodes,) int32.
 
         The caller stops at the first that cuts few enough edges, so later ones may move more old nodes. An
         engine yields nothing if balance cannot be restored. By default, new nodes join their neighbours and
@@ -119,37 +122,28 @@ class Engine(ABC):
         return problem.config.drift
 
     def check(self, config: PartitionConfig) -> None:
-        """Raise an error if this engine, on this machine, cannot do what the options ask for.
+        """Raise `UsageError` if this engine, on this machine, cannot do what the options ask for.
 
-        Raises:
-            UsageError: It does not support an option; names the option and the engines that support it.
+        The message names the option and the engines that support it.
         """
-        for option, default in OPTIONAL.items():
-            if option not in self.supports and getattr(config, option) != default:
-                self._reject(option, getattr(config, option), partial(_supports, option))
-        if config.objective not in (None, *self.objectives):
-            wanted = config.objective
-            self._reject("objective", wanted, lambda one: wanted in one.objectives)
+        for option in (*OPTIONAL, "objective"):
+            value = getattr(config, option)
+            if not self._supports(option, value):
+                others = [name for name in engine_names() if find_engine(name)._supports(option, value)]
+                raise UsageError(
+                    f"The engine {self.name!r} does not support --{option.replace('_', '-')}",
+                    found=", ".join(map(str, value)) if isinstance(value, tuple) else value,
+                    remedy=f"Use --engine {' or '.join(others)}.",
+                )
 
-    def _reject(self, option: str, value: Any, supports: Callable[[Engine], bool]) -> None:
-        others = [name for name in engine_names() if supports(find_engine(name))]
-        raise UsageError(
-            f"The engine {self.name!r} does not support --{option.replace('_', '-')}",
-            found=", ".join(map(str, value)) if isinstance(value, tuple) else value,
-            remedy=f"Use --engine {' or '.join(others)}.",
-        )
-
-
-def _supports(option: str, engine: Engine) -> bool:
-    return option in engine.supports
+    def _supports(self, option: str, value: Any) -> bool:
+        if option == "objective":
+            return value is None or value in self.objectives
+        return option in self.supports or value == OPTIONAL[option]
 
 
 def find_engine(name: str) -> Engine:
-    """Import the engine of a name, and return it.
-
-    Raises:
-        UsageError: There is none; the message lists the engines.
-    """
+    """Return the engine of a name; raise `UsageError` if there is none."""
     if name not in engine_names():
         raise UsageError(f"There is no engine {name!r}", expected="one of " + ", ".join(engine_names()))
     engine: Engine = import_module(module_of(name)).ENGINE

@@ -52,7 +52,7 @@ def cut_graph(
     edge_weights: Weights | None = None,
     allowed: npt.NDArray[np.float64] | None = None,
 ) -> Parts:
-    """Call METIS on a graph in memory that has edges, and more nodes than partitions.
+    """Return (nodes,) int32: METIS's partitions of a graph that has edges, and more nodes than partitions.
 
     Args:
         config: Partitions, their shares, tolerance, objective, seed.
@@ -61,15 +61,19 @@ def cut_graph(
         edge_weights: (half-edges,) int64, or None if every edge weighs 1.
         allowed: (constraints,) largest weight of a partition over its share; None for `tolerances`.
 
-    Returns:
-        (nodes,) int32.
-
     Raises:
         EngineError: METIS failed.
     """
     parts = np.frombuffer(mmap.mmap(-1, 8 * graph.num_nodes), np.int64)  # shared with the child
     if allowed is None:
         allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)
+    import pymetis._internal
+
+    indices: Any = pymetis._internal.options_indices  # type: ignore[attr-defined]  # differ by version
+    options = np.full(NUM_OPTIONS, -1, np.int64)  # -1 asks for METIS's default
+    options[int(indices.SEED)] = config.seed
+    options[int(indices.OBJTYPE)] = int(config.objective == VOLUME)
+    options[int(indices.NUMBERING)] = 0
     fractions = shares(config)
     neighbours = np.asarray(graph.neighbours, np.int64)
     call = partial(
@@ -84,7 +88,7 @@ def cut_graph(
         _number(len(fractions)),
         _array(np.repeat(fractions, weights.shape[1]).astype(np.float32)),
         _array(allowed.astype(np.float32)),
-        _array(_options(config)),
+        _array(options),
         _number(0),
         _array(parts),
     )
@@ -100,16 +104,10 @@ def cut_graph(
 
 
 def call_in_child(name: str, work: Callable[[], int]) -> int:
-    """Call a function in a forked child, and wait for it; a signal to this process ends the child.
+    """Return the result of a function, 0 to 254, that a forked child calls; a signal here ends the child.
 
     This process sees only what the child writes to shared memory; files and sockets are closed in the child.
-
-    Args:
-        name: Name of the library, for messages.
-        work: Calls compiled code and nothing else, because a forked process has no other threads.
-
-    Returns:
-        The result of the function, from 0 to 254.
+    The function must call compiled code and nothing else, because a forked process has no other threads.
 
     Raises:
         LibraryDiedError: The child was killed, or crashed.
@@ -122,7 +120,8 @@ def call_in_child(name: str, work: Callable[[], int]) -> int:
             for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to the parent too
                 signal.signal(number, signal.SIG_IGN)
             bind()
-            _close_all()
+            with suppress(OSError):  # all but standard streams: a lock would outlive the parent
+                os.closerange(3, max(int(path.name) for path in Path("/dev/fd").iterdir()) + 1)
             os._exit(work())
         finally:
             os._exit(255)
@@ -160,27 +159,9 @@ def _library() -> Any:
     return library
 
 
-def _options(config: PartitionConfig) -> npt.NDArray[np.int64]:
-    import pymetis._internal
-
-    indices: Any = pymetis._internal.options_indices  # type: ignore[attr-defined]  # differ by version
-
-    options = np.full(NUM_OPTIONS, -1, np.int64)  # -1 asks for METIS's default
-    options[int(indices.SEED)] = config.seed
-    options[int(indices.OBJTYPE)] = int(config.objective == VOLUME)
-    options[int(indices.NUMBERING)] = 0
-    return options
-
-
 def _number(value: int) -> Any:
     return ctypes.byref(ctypes.c_int64(value))
 
 
 def _array(array: npt.NDArray[Any]) -> Any:
     return array.ctypes.data_as(ctypes.c_void_p)
-
-
-def _close_all() -> None:
-    """Close all files of the parent but the standard streams: a lock on a folder would outlive the parent."""
-    with suppress(OSError):  # on systems that cannot list them
-        os.closerange(3, max(int(path.name) for path in Path("/dev/fd").iterdir()) + 1)

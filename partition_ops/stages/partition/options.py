@@ -214,7 +214,11 @@ class PartitionConfig(StageConfig):
         if isinstance(self.edge_tolerance, (int, float)):  # from Python, and from templates that render to it
             object.__setattr__(self, "edge_tolerance", str(self.edge_tolerance))
         super().__post_init__()
-        if self.edge_tolerance != NO_LIMIT and not _is_tolerance(self.edge_tolerance):
+        try:
+            fits = self.edge_tolerance == NO_LIMIT or 1 < float(self.edge_tolerance) <= MOST_TOLERANCE
+        except ValueError:
+            fits = False
+        if not fits:
             raise UsageError(
                 "--edge-tolerance is out of range",
                 found=repr(self.edge_tolerance),
@@ -232,13 +236,6 @@ class PartitionConfig(StageConfig):
                 found=self.num_trainers_per_machine,
                 expected=f"1 to {MOST_PARTS // self.num_parts}, with {self.num_parts} partitions",
             )
-
-
-def _is_tolerance(text: str) -> bool:
-    try:
-        return 1 < float(text) <= MOST_TOLERANCE
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)

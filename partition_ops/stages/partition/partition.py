@@ -50,16 +50,11 @@ def partition_nodes(
         previous: Root of an earlier finished run over the same graph, since when it has grown.
         progress: Shows that the engine is at work.
 
-    Returns:
-        The engine and the number of nodes of each partition; after an earlier run, how many old nodes moved.
-
     Raises:
         UsageError: The options do not fit one another or the graph, see `check_options`; or the earlier run
             has the same root, or lies in it or around it.
         InvalidInputError: ``prepare`` has not been done, or the earlier run is not finished.
         EngineError: The engine failed.
-
-    Peak memory: that of the engine, see its own docstring.
     """
     engine = find_engine(config.engine)
     if not engine.needs_graph:
@@ -118,11 +113,6 @@ def _note_whole_nodes(problem: Problem, engine: Engine) -> dict[str, Any]:
 def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> None:
     """Raise the errors that ``partition`` would raise, as far as metadata and headers of files show.
 
-    Args:
-        config: The options.
-        metadata: The graph's metadata.
-        source: Its root; only the headers of the feature to balance by are read.
-
     Raises:
         UsageError: There is no such engine, it does not support an option, there are more partitions than
             nodes, or no node type has the feature ``balance_ntypes``, or it is not one integer a node.
@@ -130,32 +120,23 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
         InvalidInputError: A feature has the name that trainers need.
     """
     find_engine(config.engine).check(config)
-    _check_enough_nodes(config, sum(metadata.num_nodes))
-    if config.num_trainers_per_machine > 1:
-        check_no_trainers(metadata)
-    for name in config.balance_features:
-        _check_feature(name, metadata, source)
-    if objective_of(config, metadata) == TRAIN:
-        train_types(metadata, config.sampling.train_nodes or ())
-
-
-def _check_enough_nodes(config: PartitionConfig, nodes: int) -> None:
-    trainers = config.num_trainers_per_machine
+    trainers, nodes = config.num_trainers_per_machine, sum(metadata.num_nodes)
     if config.all_parts > max(nodes, 1):
         each = f" of {trainers:,} trainers each" if trainers > 1 else ""
         raise UsageError(
-            "There are more partitions than nodes" if trainers == 1 else "There are more trainers than nodes",
+            f"There are more {'trainers' if each else 'partitions'} than nodes",
             found=f"{config.num_parts:,} partitions{each}, {nodes:,} nodes",
             expected="a node or more for each",
             remedy="Give a smaller --num-parts" + (" or --num-trainers-per-machine" if each else "") + ".",
         )
-
-
-def _check_feature(name: str, metadata: GraphMetadata, source: Store) -> None:
-    having = types_with_feature(metadata, name, "to balance by")
-    readers = feature_readers(source, metadata)
-    for key in (f"{node_type}/{name}" for node_type in having):
-        with suppress(InvalidInputError):  # validation reports broken files
-            header = readers[key].header()
-            if header is not None:
-                check_classes(key, *header)
+    if config.num_trainers_per_machine > 1:
+        check_no_trainers(metadata)
+    readers = feature_readers(source, metadata) if config.balance_features else {}
+    for name in config.balance_features:
+        for key in (f"{one}/{name}" for one in types_with_feature(metadata, name, "to balance by")):
+            with suppress(InvalidInputError):  # validation reports broken files
+                header = readers[key].header()
+                if header is not None:
+                    check_classes(key, *header)
+    if objective_of(config, metadata) == TRAIN:
+        train_types(metadata, config.sampling.train_nodes or ())

@@ -108,19 +108,6 @@ class Problem:
         return type_classes(self.config, offsets, 0, offsets[-1])
 
     @cached_property
-    def weights(self) -> Weights:
-        """(nodes, constraints) int64: weights of which every partition gets its share.
-
-        ``dgl.distributed.partition_graph`` builds the same: for ``node-types`` one column a type, 1 if the
-        node is of it; for ``edges`` also the in-degrees of each type; for ``none`` one column of 1. Columns
-        of zeros are left out, as there is nothing to balance.
-        """
-        count = int(self.classes.max(initial=0)) + 1
-        in_degrees = self.in_degrees if self.config.balance == "edges" else None
-        columns = class_weights(self.classes, count, in_degrees)
-        return np.ascontiguousarray(columns[:, columns.any(axis=0)])
-
-    @cached_property
     def price(self) -> float:
         """What a node must save to leave its old partition, in the unit of the weights of edges."""
         usual = float(self.edge_weights.mean()) if len(self.edge_weights) else 1.0
@@ -175,13 +162,10 @@ def _is_mask(reader: FeatureReader) -> bool:
 def feature_classes(
     config: PartitionConfig, metadata: GraphMetadata, source: Store, features: tuple[str, ...]
 ) -> Classes:
-    """Return classes by the values of features, inside those of `type_classes`.
+    """Return (nodes,) int32, classes by the values of features, inside those of `type_classes`.
 
     With several features, each combination of their values is a class. A node type without a feature counts
     as having the value 0 everywhere, so that one without any of the features is a class of its own.
-
-    Returns:
-        (nodes,) int32 by homogeneous ID.
 
     Raises:
         UsageError: No node type has such a feature, its values are not one integer a node, or too many.
@@ -234,16 +218,7 @@ def _integers(reader: FeatureReader, key: str, rows: int) -> npt.NDArray[np.int6
 
 
 def check_classes(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """Raise an error if a feature does not give every node one class.
-
-    Args:
-        key: ``type/name``.
-        dtype: Dtype of its values.
-        shape: Shape of one row.
-
-    Raises:
-        UsageError: It is not one integer or boolean a node.
-    """
+    """Raise `UsageError` if a feature of such a dtype and shape does not give each node one class."""
     if dtype.kind not in "biu" or math.prod(shape) != 1:
         raise UsageError(
             f"The feature {key!r} cannot be balanced by",
@@ -254,14 +229,9 @@ def check_classes(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Non
 
 
 def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> Weights:
-    """Return (nodes, constraints) int64: a column for each class, 1 if the node is of it.
+    """Return (nodes, constraints) int64: for each class a column of ones, and one of in-degrees if given.
 
     ``dgl.distributed.partition_graph`` builds the same from ``balance_ntypes`` and ``balance_edges``.
-
-    Args:
-        classes: (nodes,) int32.
-        count: Number of classes.
-        in_degrees: (nodes,) int64; they make a second column for each class. None if they are not balanced.
     """
     rows = np.arange(len(classes))
     columns = np.zeros((len(classes), count * (1 if in_degrees is None else 2)), np.int64)
@@ -274,17 +244,12 @@ def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> W
 def tolerances(
     config: PartitionConfig, heaviest: Weights, sums: Weights, default: float
 ) -> npt.NDArray[np.float64]:
-    """Return by constraint the largest weight of a partition over its share.
+    """Return (constraints,) the largest weight of a partition over its share.
 
-    It is the tolerance of the options, or more if a single node weighs more: METIS takes the worst constraint
-    as the measure of all, so five nodes of a small type, which two partitions cannot share evenly, would
-    let it leave every other type as uneven.
-
-    Args:
-        config: Partitions, their shares, tolerance.
-        heaviest: (constraints,) largest weight of a node.
-        sums: (constraints,) of all nodes, none 0.
-        default: Tolerance if the options have none.
+    It is the tolerance of the options, or else ``default``, or more if a single node weighs more: METIS takes
+    the worst constraint as the measure of all, so five nodes of a small type, which two partitions cannot
+    share evenly, would let it leave every other type as uneven. ``heaviest`` and ``sums`` are of the nodes,
+    by constraint; no sum is 0.
     """
     result: npt.NDArray[np.float64] = np.maximum(
         config.tolerance or default, 1 + heaviest / (sums * shares(config).min())
@@ -297,10 +262,6 @@ def most_in_edges(config: PartitionConfig, in_degrees: Weights) -> Weights:
 
     It is the share times ``edge_tolerance``, or what the heaviest nodes force: the most that a partition has
     if each of them, the heaviest first, goes where most of the share is left.
-
-    Args:
-        config: Partitions, their shares, and the tolerance, which is not None.
-        in_degrees: (nodes,) int64, of all nodes.
     """
     ideal = shares(config) * in_degrees.sum()
     heavy = np.sort(in_degrees[in_degrees > LIGHT * ideal.min()])[::-1]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Parts, Weights, shares
+from partition_ops.stages.partition.problem import Classes, Parts, Weights, shares
 
 NODES_OF_A_PART = 20  # a graph with fewer for each partition is small
 ROUNDING = 1e-9
@@ -27,32 +27,22 @@ def is_small(config: PartitionConfig, nodes: int) -> bool:
 def even_out(
     config: PartitionConfig,
     graph: ParhipGraph,
-    weights: Weights,
+    classes: Classes,
     parts: Parts,
     edge_weights: Weights | None = None,
 ) -> Parts:
-    """Move nodes of a small graph until every partition has its share of each class, rounded down or up.
+    """Return partitions in which nodes of a small graph have moved until each class is as even as it can be.
 
-    Nothing moves in other graphs, if the weights are not classes of nodes (one column is 1, all others are
-    0), if the options have a tolerance, or if machines have several trainers.
-
-    Args:
-        config: Partitions, their shares, tolerance.
-        graph: Symmetric.
-        weights: (nodes, constraints) int64.
-        parts: (nodes,) int32.
-        edge_weights: (half-edges,) int64; None or empty if every edge weighs 1.
-
-    Returns:
-        (nodes,) int32. Each move cuts the fewest edges; ties go to the lower IDs.
+    Each move cuts the fewest edges; ties go to the lower IDs. Nothing moves in other graphs, if the options
+    have a tolerance, or if machines have several trainers. ``edge_weights`` are (half-edges,) int64; None or
+    empty if every edge weighs 1.
     """
     if edge_weights is None or not len(edge_weights):
         edge_weights = np.broadcast_to(np.int64(1), graph.num_half_edges)
-    of_classes = weights.max(initial=0) <= 1 and (weights.sum(axis=1) == 1).all()
-    if not is_small(config, graph.num_nodes) or not of_classes:
+    if not is_small(config, graph.num_nodes):
         return parts
-    parts, classes = parts.copy(), weights.argmax(axis=1)
-    for which in range(weights.shape[1]):
+    parts = parts.copy()
+    for which in np.unique(classes):
         _even_out_class(config, graph, np.flatnonzero(classes == which), parts, edge_weights)
     return parts
 

@@ -57,26 +57,19 @@ def with_traffic(problem: Problem) -> Problem:
     edges = read_sampled_edges(source, metadata, hidden)
     model = TrafficModel(edges, train, sampling.sampling)
     problem.notes["objective"] = TRAIN
-    problem.notes["train_nodes"] = {str(one): _count(train, metadata, one.node_type) for one in types}
+    offsets = metadata.node_offsets
+    for one in types:
+        begin, end = offsets[(number := metadata.node_type_id(one.node_type)) : number + 2]
+        problem.notes.setdefault("train_nodes", {})[str(one)] = int(np.count_nonzero(train[begin:end]))
     weights = model.edge_weights(problem.num_parts)
-    problem = replace(problem, traffic=model, uneven=_in_effect(weights) < problem.tuning.uneven)
+    squares = float(np.dot(weights, weights))
+    in_effect = float(weights.sum(dtype=np.float64)) ** 2 / (len(weights) * squares) if squares else 1.0
+    problem = replace(problem, traffic=model, uneven=in_effect < problem.tuning.uneven)
     if len(plan_for(problem).starts) == 1 and not problem.uneven:
         return problem
-    offsets = np.asarray(problem.graph.offsets, np.int64)
-    sums = add_to_half_edges(edges, weights, offsets, problem.graph.narrow_neighbours)
-    return replace(problem, edge_weights=_whole(sums, offsets))
-
-
-def _in_effect(weights: npt.NDArray[np.float32]) -> float:
-    """Return the share of edges that would have the same sums of weights and squares if all weighed alike."""
-    total, squares = float(weights.sum(dtype=np.float64)), float(np.dot(weights, weights))
-    return total**2 / (len(weights) * squares) if squares else 1.0
-
-
-def _count(train: npt.NDArray[np.bool_], metadata: GraphMetadata, node_type: str) -> int:
-    number = metadata.node_type_id(node_type)
-    begin, end = metadata.node_offsets[number : number + 2]
-    return int(np.count_nonzero(train[begin:end]))
+    starts = np.asarray(problem.graph.offsets, np.int64)
+    sums = add_to_half_edges(edges, weights, starts, problem.graph.narrow_neighbours)
+    return replace(problem, edge_weights=_whole(sums, starts))
 
 
 def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> Weights:

@@ -62,11 +62,6 @@ def write_trainers(writer: ArtifactWriter, metadata: GraphMetadata, trainers: Pa
 
     ``dgl.distributed.partition_graph`` calls it ``trainer_id``: with k trainers on a machine, those of
     partition p are k * p to k * p + k - 1.
-
-    Args:
-        writer: Collects what is written.
-        metadata: The graph's metadata.
-        trainers: (nodes,) int32, by homogeneous ID.
     """
     for node_type, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
         key = f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}"
@@ -92,9 +87,6 @@ def import_assignment(
         destination: Root of the run.
         parmetis_parts: Number of partitions in the text of ``pm_dglpart``; None reads DGL's folder.
         parmetis_weights: Number of weights of a node in that text.
-
-    Returns:
-        The number of nodes of each partition.
 
     Raises:
         InvalidInputError: A file is missing, a node has no partition or one that is out of range.

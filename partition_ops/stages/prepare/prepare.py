@@ -12,13 +12,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.parhip import header_bytes, neighbour_bytes, write_header
-from partition_ops.artifacts.tasks import (
-    ArtifactWriter,
-    Counters,
-    StageResult,
-    Task,
-    input_objects,
-)
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, input_objects
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
@@ -110,10 +104,7 @@ class _Preparation:
         self.unique = np.zeros(self.nodes, np.int64)
 
     def write(self) -> Counters:
-        with (
-            temporary_folder() as scratch,
-            (Path(scratch) / "half_edges").open("w+b", buffering=0) as stream,
-        ):
+        with temporary_folder() as scratch, (Path(scratch) / "half_edges").open("w+b", buffering=0) as stream:
             dealt = HalfEdges(stream.fileno(), self.nodes, self.shift)
             self._deal(dealt)
             self_loops = self._write_graph(dealt)

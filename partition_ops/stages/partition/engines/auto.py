@@ -47,16 +47,8 @@ class Auto(Engine):
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges; `Problem.notes` says how.
 
-        `plan_of` says how many partitions are made, and `best_of` makes them. METIS alone gets the objective
-        ``vol``.
-
-        Returns:
-            (nodes,) int32, partition by homogeneous ID.
-
-        Raises:
-            EngineError: METIS failed.
-
-        Peak memory: that of `best_of`.
+        `plan_of` says how many partitions are made, and `best_of` makes them and says what that takes. METIS
+        alone gets the objective ``vol``.
         """
         parts = without_cut(problem)
         if parts is not None:
@@ -115,39 +107,29 @@ class Auto(Engine):
 
 
 def plan_for(problem: Problem) -> Plan:
-    """Return the plan for a graph; see `plan_of`."""
-    graph = problem.graph
-    plan = plan_of(problem.tuning, graph.num_nodes, graph.num_half_edges, problem.num_parts)
-    return plan if problem.traffic is None else plan._replace(evaluations=_evaluations(problem))
+    """Return the plan for a graph; see `plan_of`.
 
-
-def _evaluations(problem: Problem) -> int:
-    """Return how often the model of the traffic is asked to lower that of each of the best partitions.
-
-    Its predicted time, with that of reading its edges, stays within a share of the rest of the job.
+    The predicted time of evaluations of the traffic, with that of reading its edges, stays within a share of
+    the rest of the job.
     """
-    tuning, traffic = problem.tuning, problem.traffic
+    graph, tuning, traffic = problem.graph, problem.tuning, problem.traffic
+    plan = plan_of(tuning, graph.num_nodes, graph.num_half_edges, problem.num_parts)
     if traffic is None:
-        return 0
+        return plan
     share = tuning.for_uneven_traffic if problem.uneven else tuning.for_traffic
     edges, blocks = traffic.edges.num_edges, math.ceil(problem.num_parts / 4)
     one = EVALUATION[0] + EVALUATION[1] * edges * len(traffic.fanouts) * blocks
-    budget = share * _seconds(REST, problem.graph.num_half_edges, problem.num_parts) - READING * edges
-    return int(min(max(budget, 0.0) / one / tuning.descents, tuning.most_evaluations))
+    budget = share * _seconds(REST, graph.num_half_edges, problem.num_parts) - READING * edges
+    evaluations = int(min(max(budget, 0.0) / one / tuning.descents, tuning.most_evaluations))
+    return plan._replace(evaluations=evaluations)
 
 
 def plan_of(tuning: Tuning, nodes: int, half_edges: int, parts: int) -> Plan:
-    """Return how many partitions of a graph to make, and how many of them to combine.
+    """Return how many partitions of a graph to make with a tuning, and how many of them to combine.
 
     The first start is always made. Further ones follow in the order of `Tuning.starts`, in turns, and then
     combinations, as long as their predicted time stays within `Tuning.share` of that of the rest of the job.
     So small graphs get several partitions, and large ones get one, without a limit in between.
-
-    Args:
-        tuning: That of the effort.
-        nodes: Nodes of the graph.
-        half_edges: Its half-edges.
-        parts: Number of partitions.
     """
     if nodes * parts > tuning.most_sums:  # there is no room for searches, so combinations save little
         return Plan(tuning.starts[:1], 1, 0)

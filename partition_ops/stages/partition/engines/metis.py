@@ -24,14 +24,7 @@ class Metis(Engine):
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges with multilevel k-way METIS, every column of the weights balanced.
 
-        If there is nothing to cut (no edges, or no more nodes than partitions), nodes are dealt out at
-        random.
-
-        Returns:
-            (nodes,) int32, partition by homogeneous ID.
-
-        Raises:
-            EngineError: METIS failed.
+        If there is nothing to cut (no edges, or no more nodes than partitions), nodes are dealt out.
 
         Peak memory: METIS's own, about 130 bytes a half-edge, and 8 bytes a node and constraint.
         """

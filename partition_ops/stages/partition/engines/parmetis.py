@@ -108,12 +108,7 @@ class Parmetis(Engine):
     many_machines = True
 
     def check(self, config: PartitionConfig) -> None:
-        """Raise an error if the options cannot work on this machine.
-
-        Raises:
-            UsageError: The engine does not support an option, or there is no such hostfile.
-            EngineError: There is no such command or library.
-        """
+        """Raise an error also if the hostfile, command or library of the options does not exist."""
         from partition_ops.stages.partition.mpi.mpirun import check_paths
 
         super().check(config)
@@ -124,9 +119,6 @@ class Parmetis(Engine):
 
         The ranks read the prepared graph themselves, from the disk (which all hosts must share then) or from
         object storage; this process does not. METIS partitions a graph that is too small for ParMETIS.
-
-        Returns:
-            (nodes,) int32, partition by homogeneous ID.
 
         Raises:
             EngineError: ParMETIS, OpenMPI or mpi4py is not installed, the graph does not fit ParMETIS's
@@ -149,9 +141,6 @@ class Parmetis(Engine):
         partitions fuller than they may be, this process moves nodes out of those in the end. A graph too
         small for ParMETIS is refined here instead.
 
-        Yields:
-            (nodes,) int32, partition by homogeneous ID. Nothing if balance cannot be restored.
-
         Raises:
             EngineError: As `partition`, or the library has no adaptive repartitioning.
 
@@ -171,16 +160,8 @@ class Parmetis(Engine):
         place_new_nodes(graph, constraints, homes)
         parts = _run(problem, homes)
         idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
-        price = problem.config.migration_price
-        if refine(
-            graph,
-            constraints,
-            parts,
-            homes=previous.homes,
-            price=price,
-            active=idle,
-            tuning=problem.tuning,
-        ):
+        tuning, price = problem.tuning, problem.config.migration_price
+        if refine(graph, constraints, parts, homes=previous.homes, price=price, active=idle, tuning=tuning):
             yield parts
 
 
@@ -234,7 +215,12 @@ def _run(problem: Problem, homes: Parts | None) -> Parts:
 
 def _job(problem: Problem, nodes: int) -> dict[str, Any]:
     """Return what rank 0 sends to the others; it holds credentials, so it goes nowhere else."""
-    settings = problem.artifacts.settings
+    from partition_ops.artifacts.lock import Fence
+
+    settings, fence = problem.artifacts.settings, problem.artifacts.fence
+    lock = None  # ranks that outlive this process must not write once another one has its lock
+    if isinstance(fence, Fence):
+        lock = {"uri": fence.root.uri, "token": fence.token, "holder": dict(fence.holder)}
     return {
         "config": asdict(problem.config),
         "node_offsets": problem.metadata.node_offsets,
@@ -242,18 +228,9 @@ def _job(problem: Problem, nodes: int) -> dict[str, Any]:
         "has_classes": bool(problem.features),
         "uri": problem.artifacts.uri,
         "settings": asdict(settings) if settings else None,
-        "lock": _lock(problem.artifacts.fence),
+        "lock": lock,
         "environment": {name: value for name, value in os.environ.items() if name.startswith("AWS_")},
     }
-
-
-def _lock(fence: object) -> dict[str, Any] | None:
-    """Return the lock that this process holds: ranks that outlive it must not write once another has it."""
-    from partition_ops.artifacts.lock import Fence
-
-    if not isinstance(fence, Fence):
-        return None
-    return {"uri": fence.root.uri, "token": fence.token, "holder": dict(fence.holder)}
 
 
 OPTIONS = ("mpi", MpiOptions)

@@ -25,8 +25,7 @@ class Random(Engine):
 
         ``dgl.distributed.partition_graph`` draws a partition for each node, which leaves shares to chance.
 
-        Returns:
-            (nodes,) int32, partition by homogeneous ID. Peak memory: 16 bytes a node.
+        Peak memory: 16 bytes a node.
         """
         offsets = problem.metadata.node_offsets
         generator = np.random.default_rng(problem.config.seed)

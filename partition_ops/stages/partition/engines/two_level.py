@@ -34,12 +34,6 @@ class TwoLevel(Engine):
         Clusters of the graph are contracted to a much smaller one with weights, METIS cuts that with one
         constraint a column, and nodes at the borders move on the whole graph while that lowers the cut.
 
-        Returns:
-            (nodes,) int32, partition by homogeneous ID.
-
-        Raises:
-            EngineError: METIS failed.
-
         Peak memory: 36 bytes a node; 12 bytes a half-edge of the graph of clusters, which has a tenth of the
         graph's if that has communities, and 180 bytes a half-edge of the last such graph, which has at most
         2**24; for each thread up to 200 bytes times the largest degree. The graph itself stays mapped if its

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from partition_ops.stages.partition.incremental.previous_run import PreviousAssi
 from partition_ops.stages.partition.incremental.regroup import loosen
 from partition_ops.stages.partition.multilevel.graph import NOWHERE, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.improve import climb, improve
+from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.search import Homes
 from partition_ops.stages.partition.multilevel.tries import Candidate, Tries, overlay, ranked
 from partition_ops.stages.partition.problem import Parts, Problem
@@ -27,18 +29,11 @@ def search_near_home(problem: Problem, previous: PreviousAssignment, starts: int
 
     New nodes join their neighbours. Then clusters of any nodes, each in the partition of most of its nodes,
     move between partitions where that saves more edges than the price of the old nodes in them, and so do
-    smaller clusters and single nodes. This is done several times, with clusters of several sizes and
-    at several prices. A result in which too many nodes moved is pulled back at higher prices. The best
-    results are combined while that helps, and the one that cuts the fewest edges is kept, unless refinement
-    around the changes cuts nearly as few. The search ends early if that cuts fewer than the first results.
-
-    Args:
-        problem: The graph, and how to partition it.
-        previous: The old partitions.
-        starts: How many partitions a full run makes, before the best are combined; here it is half of that.
-
-    Returns:
-        (nodes,) int32, partition by homogeneous ID; None if balance cannot be restored.
+    smaller clusters and single nodes. This is done several times, half as often as a full run makes
+    ``starts``, with clusters of several sizes and at several prices. A result in which too many nodes moved
+    is pulled back at higher prices. The best results are combined, and the one that cuts the fewest edges is
+    kept, unless refinement around the changes cuts nearly as few. The search ends early if that cuts fewer
+    than the first results. None is returned if balance cannot be restored.
 
     Peak memory: for each core 60 bytes a node, 100 bytes a half-edge, and 12 bytes for each node and
         partition.
@@ -79,13 +74,7 @@ class _NearHome(Tries):
         simple, chosen = found[0], ranked(found)[0]
         if chosen is not simple or simple.broken:  # otherwise the search does not pay
             found += self.do_all(works[1 + how.first :])
-            seed = self.problem.config.seed * 1009
-            chosen = self.combine(
-                found,
-                starts // how.starts_of_a_round,
-                lambda better, cells, rank: self._search(better, cells, seed + rank, how.price_of_pairs),
-                while_better=True,
-            )
+            chosen = self.combine(found, starts // how.starts_of_a_round, self.tuning.combined)
         if not simple.broken and simple.cut <= how.near * chosen.cut:
             chosen = simple
         if chosen.broken:
@@ -106,10 +95,12 @@ class _NearHome(Tries):
         """Return the partition of one start, after a search."""
         how, turn = self.how, number // len(self.how.clusters)
         clusters, price = how.clusters[number % len(how.clusters)], how.prices[turn % len(how.prices)]
-        seed = self.problem.config.seed * 1009 + number
         slack = self.tuning.slack * (number % 2)  # every other start
-        parts = self._over_clusters(clusters, seed, self._homes_at(price), slack)
-        return self._search(parts, parts, seed, price)
+        parts = self._over_clusters(clusters, self.seed + number, self._homes_at(price), slack)
+        return self._search(parts, parts, self.seed + number, price)
+
+    def combined(self, better: Labels, other: Labels, seed: int) -> Labels:
+        return self._search(better, overlay(better, other), seed, self.how.price_of_pairs)
 
     def _search(self, parts: Labels, cells: Labels, seed: int, price: float) -> Labels:
         """Search by a cycle, and again at higher prices while too many nodes moved."""
@@ -127,32 +118,25 @@ class _NearHome(Tries):
     def _over_clusters(self, clusters: int, seed: int, homes: Homes, slack: float) -> Labels:
         """Search on a graph of clusters, which need not keep to the old partitions, and on larger ones.
 
-        Args:
-            clusters: Number of clusters of the largest size that make a partition.
-            seed: For clusters and searches.
-            homes: The old partitions, and the price.
-            slack: As in `regroup`: 0 for none.
+        So many clusters of the largest size make a partition; ``slack`` is that of `regroup`.
         """
-        levels = self.contracted(clusters, seed)
-        theirs, votes = [homes], Homes(np.zeros_like(self.nodes), 0)
+        levels = self.contracted(clusters, seed, homes=homes)
+        votes = Homes(np.zeros_like(self.nodes), 0)
         votes.nodes[np.arange(len(self.placed)), self.placed] = 1
-        for level in levels[1:]:
-            labels = levels[len(theirs) - 1].labels
-            theirs.append(theirs[-1].contracted(labels, level.graph.num_nodes))
-            votes = votes.contracted(labels, level.graph.num_nodes)
+        for level, smaller in pairwise(levels):
+            votes = votes.contracted(level.labels, smaller.graph.num_nodes)
         parts = votes.nodes.argmax(axis=1).astype(np.int32)
-        graph, constraints = levels[-1][:2]
-        constraints = loosen(constraints, slack if levels[1:] else 0)
-        improve(graph, constraints, parts, seed, homes=theirs[-1], climbs=False, tuning=self.tuning)
+        graph, constraints = levels[-1].graph, loosen(levels[-1].constraints, slack if levels[1:] else 0)
+        first = levels[-1].homes or homes
+        refine(graph, constraints, parts, homes=first.of_most(), price=first.price, tuning=self.tuning)
         tried: list[tuple[int, int, Labels]] = []
         for number in range(self.how.searches if levels[1:] else 1):
             one, place = parts.copy(), seed * self.how.searches + number
-            saved = climb(graph, constraints, one, place, homes=theirs[-1], tuning=self.tuning)
+            saved = climb(graph, constraints, one, place, homes=first, tuning=self.tuning)
             tried.append((-saved, number, one))
         parts = min(tried, key=lambda one: one[:2])[-1]
-        for number in reversed(range(len(levels) - 1)):
-            graph, constraints, _, labels = levels[number]
-            parts, slack = parts[labels], slack * self.tuning.less_slack
-            constraints = loosen(constraints, slack if number else 0)
-            improve(graph, constraints, parts, seed, homes=theirs[number], tuning=self.tuning)
+        for level in reversed(levels[:-1]):
+            parts, slack = parts[level.labels], slack * self.tuning.less_slack
+            constraints = loosen(level.constraints, 0 if level is levels[0] else slack)
+            improve(level.graph, constraints, parts, seed, homes=level.homes, tuning=self.tuning)
         return parts

@@ -19,16 +19,13 @@ from partition_ops.stages.partition.multilevel.graph import (
 )
 from partition_ops.stages.partition.multilevel.refine import State, add, fits, refine
 from partition_ops.stages.partition.problem import Parts, Problem, shares
-from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays
+from partition_ops.system.compilation import compiled, compiled_with_arrays
 
 
 def deal_new_nodes(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
-    """Yield one assignment: old nodes stay, and new ones are dealt out, without a look at the edges.
+    """Yield an assignment: old nodes stay, and new ones are dealt out, without a look at the edges.
 
     New nodes of every type go to the partitions that have too few of it.
-
-    Yields:
-        (nodes,) int32, partition by homogeneous ID. Nothing if this cannot restore balance.
 
     Peak memory: 24 bytes a node.
     """
@@ -46,13 +43,10 @@ def deal_new_nodes(problem: Problem, previous: PreviousAssignment) -> Iterator[P
 
 
 def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
-    """Yield one assignment: new nodes go where their neighbours are, then nodes move if that pays.
+    """Yield an assignment: new nodes go where their neighbours are, then nodes move if that pays.
 
     It looks at new nodes, old ones with another number of neighbours than before, and the neighbours of what
     moves. An old node pays `migration_price` for leaving its partition, unless balance needs it to.
-
-    Yields:
-        (nodes,) int32, partition by homogeneous ID. Nothing if balance cannot be restored.
 
     Peak memory: 40 bytes a node; the graph stays mapped.
     """
@@ -70,16 +64,11 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
 
 
 def place_new_nodes(graph: Graph, constraints: Constraints, parts: Parts) -> None:
-    """Give every new node a partition, in place.
+    """Give every node whose partition is `NOWHERE` one, in place.
 
     Nodes with neighbours that have a partition go first, in several passes, because new nodes have new
     neighbours. Nodes that are connected to new nodes only go together, as far as there is room, to the
     emptiest partition.
-
-    Args:
-        graph: The graph with the new nodes.
-        constraints: Constraints on its nodes.
-        parts: (nodes,) int32, `NOWHERE` for the new nodes; changed.
 
     Peak memory: 25 bytes a new node, and 8 bytes a node.
     """
@@ -94,13 +83,7 @@ def place_new_nodes(graph: Graph, constraints: Constraints, parts: Parts) -> Non
 
 
 def _deck(have: npt.NDArray[np.int64], new: int, wanted: npt.NDArray[np.float64]) -> Parts:
-    """Return (new,) int32, the partition of each new node: always the one that is least full.
-
-    Args:
-        have: (parts,) old nodes.
-        new: Number of new nodes.
-        wanted: (parts,) the share of each partition.
-    """
+    """Return (new,) int32, partitions for new nodes: always the one whose old nodes fill it least."""
     lacking = np.ceil(wanted * (have.sum() + new)).astype(np.int64) + 1 - have
     counts = lacking.clip(0, new)
     fullness = [
@@ -116,9 +99,11 @@ def _place(state: State, nodes: Integers, room: Integers) -> int:
     """Place nodes that have neighbours with a partition; return how many."""
     placed = 0
     for i in range(len(nodes)):
-        if _has_placed(state, nodes[i]):
-            _enter(state, nodes[i], room)
-            placed += 1
+        for j in range(state.graph.offsets[nodes[i]], state.graph.offsets[nodes[i] + 1]):
+            if state.parts[state.graph.neighbours[j]] != NOWHERE:
+                _enter(state, nodes[i], room)
+                placed += 1
+                break
     return placed
 
 
@@ -145,14 +130,6 @@ def _spread(state: State, nodes: Integers, room: Integers) -> None:
                     last += 1
 
 
-@compiled_inline
-def _has_placed(state: State, v: int) -> bool:
-    for j in range(state.graph.offsets[v], state.graph.offsets[v + 1]):
-        if state.parts[state.graph.neighbours[j]] != NOWHERE:
-            return True
-    return False
-
-
 @compiled
 def _enter(state: State, v: int, room: Integers) -> None:
     """Give a node the best partition that has room for it, or the emptiest one."""
@@ -175,28 +152,14 @@ def _enter(state: State, v: int, room: Integers) -> None:
             better = loads[part, column] < loads[best, column]
         if better and fits(state, v, part):
             best, best_sum = part, sums[part]
-    if best == NOWHERE:
-        best = _emptiest(state, v)
+    if best == NOWHERE:  # the one with the most room for the class, if possible with room for the node
+        best, most = 0, state.constraints.most
+        for part in range(1, len(loads)):
+            able, best_able = fits(state, v, part), fits(state, v, best)
+            more = most[part, column] - loads[part, column] > most[best, column] - loads[best, column]
+            if (able and not best_able) or (more and able == best_able):
+                best = part
     for i in range(count):
         sums[used[i]] = 0
     add(state, v, best, 1)
     parts[v] = best
-
-
-@compiled
-def _emptiest(state: State, v: int) -> int:
-    """Return the partition with the most room for the class of a node, if possible one that has room."""
-    column = state.constraints.classes[v]
-    best = 0
-    for part in range(1, len(state.loads)):
-        more = _room(state, part, column) > _room(state, best, column)
-        able, best_able = fits(state, v, part), fits(state, v, best)
-        if (able and not best_able) or (more and able == best_able):
-            best = part
-    return best
-
-
-@compiled_inline
-def _room(state: State, part: int, column: int) -> int:
-    room: int = state.constraints.most[part, column] - state.loads[part, column]
-    return room

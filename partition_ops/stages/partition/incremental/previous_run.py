@@ -35,17 +35,10 @@ class PreviousAssignment:
 
 
 def check_previous(run: Store, destination: Store) -> VerifiedRun:
-    """Raise an error, before any work, if this run cannot follow the earlier one.
-
-    Args:
-        run: Root of the earlier run.
-        destination: Root of the run that follows it.
-
-    Returns:
-        The earlier run, checked against its manifest.
+    """Return the earlier run, checked against its manifest.
 
     Raises:
-        UsageError: Both are the same, or one lies in the other.
+        UsageError: The run that follows it has the same root, or one lies in the other.
         InvalidInputError: The earlier run is not finished.
     """
     remedy = "Give the output a root of its own."
@@ -64,16 +57,12 @@ def check_previous(run: Store, destination: Store) -> VerifiedRun:
 class PreviousRun:
     """An earlier finished run; everything that is read of it is checked against its manifest.
 
-    Args:
-        run: Its root.
+    Its methods raise `InvalidInputError` if a file is missing or damaged.
 
     Attributes:
         store: Its root, see `VerifiedRun`.
         counts: Counts of its input.
         num_parts: Number of its partitions.
-
-    Raises:
-        InvalidInputError: The run is not finished, or a file of it is damaged.
     """
 
     def __init__(self, run: Store) -> None:
@@ -82,11 +71,7 @@ class PreviousRun:
         self.num_parts = num_parts_of(self._assignment)
 
     def check_assignment(self) -> None:
-        """Check the assignment against the manifest now, not when it is read.
-
-        Raises:
-            InvalidInputError: A file of it is missing or damaged.
-        """
+        """Check the assignment against the manifest now, not when it is read."""
         for key in self.store.listed:
             if key.startswith(f"{layout.ASSIGNMENT}/"):
                 self.store.local_copy(key)
@@ -97,13 +82,7 @@ class PreviousRun:
         return self.store.manifest_sha256
 
     def unusable(self, now: GraphCounts, num_parts: int, trainers: int) -> str | None:
-        """Return why a run cannot begin from its assignment; None if it can.
-
-        Args:
-            now: Counts of the graph now.
-            num_parts: Number of partitions now.
-            trainers: Number of trainers of each now.
-        """
+        """Return why a run with such counts and options cannot begin from its assignment; None if it can."""
         if self.num_parts != num_parts:
             return f"the number of partitions has changed from {self.num_parts} to {num_parts}"
         if self._trainers != trainers:
@@ -111,11 +90,7 @@ class PreviousRun:
         return find_id_change(self.counts, now)
 
     def read_parts(self) -> Parts:
-        """Return (old nodes,) int32, the partition of each old node, or its trainer if machines have several.
-
-        Raises:
-            InvalidInputError: A file is missing or damaged.
-        """
+        """Return (old nodes,) int32, the partition of each old node, or its trainer if there are several."""
         if self._trainers == 1:
             return self.read_machines()
         arrays = [np.zeros(0, np.int32)]
@@ -132,19 +107,11 @@ class PreviousRun:
         return np.concatenate(arrays)
 
     def read_machines(self) -> Parts:
-        """(old nodes,) int32, the partition of every old node.
-
-        Raises:
-            InvalidInputError: A file is missing or damaged.
-        """
+        """Return (old nodes,) int32, the partition of every old node."""
         return read_parts(self._assignment, self.counts.nodes, self.num_parts)
 
     def read_degrees(self) -> npt.NDArray[np.int32] | None:
-        """Return (old nodes,) int32, their numbers of neighbours; None if the run has not kept its graph.
-
-        Raises:
-            InvalidInputError: The file is not that of the run.
-        """
+        """Return (old nodes,) int32, their numbers of neighbours; None if the run has not kept its graph."""
         key = layout.PREPARED_GRAPH
         if key not in self.store.listed or not self.store.run.exists(key):
             return None

@@ -22,7 +22,6 @@ from partition_ops.stages.partition.multilevel.graph import (
 )
 from partition_ops.stages.partition.multilevel.levels import Level, contract_levels
 from partition_ops.stages.partition.multilevel.refine import refine
-from partition_ops.stages.partition.multilevel.tuning import Tuning
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.compilation import compiled_with_arrays
 
@@ -34,11 +33,7 @@ def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
 
     New clusters go where most of their edges lead, the largest first. Then clusters leave partitions that
     hold too much: those that cost least for their weight, by the edges cut and by the price of every old
-    node. Each further assignment is made at a lower price.
-
-    Yields:
-        (nodes,) int32, partition by homogeneous ID. Nothing if balance cannot be restored, or if the graph
-        has too few nodes for clusters.
+    node. Each further assignment is made at a lower price. A graph with too few nodes for clusters has none.
 
     Peak memory: 60 bytes a node, and 32 bytes a half-edge of the first graph of clusters, which has a tenth
     of the graph's if that has communities; the graph itself stays mapped.
@@ -52,54 +47,30 @@ def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
     if len(levels) == 1:
         return
     start = levels[-1].cells.copy()
-    _place(levels[-1], np.argsort(-levels[-1].graph.node_weights, kind="stable"), start)
+    graph, constraints = levels[-1][:2]
+    _place(graph, constraints, np.argsort(-graph.node_weights, kind="stable"), start)
     for share in tuning.regroup_prices:
-        price = share * problem.price
-        parts = _refine_levels(levels, start.copy(), price, tuning)
-        if parts is not None:
+        price, slack, balanced, parts = share * problem.price, tuning.slack, False, start.copy()
+        for level in reversed(levels):
+            if level is not levels[-1]:
+                parts, slack = parts[level.labels], slack * tuning.less_slack
+            constraints = loosen(level.constraints, 0 if level is levels[0] else slack)
+            balanced = refine(level.graph, constraints, parts, homes=level.cells, price=price, tuning=tuning)
+        if balanced:
             yield parts
 
 
-def _refine_levels(levels: list[Level], parts: Parts, price: float, tuning: Tuning) -> Parts | None:
-    """Return partitions of the graph, from those of the smallest one; None if they are not balanced.
-
-    Args:
-        levels: All levels, the graph first; nodes of a cell are of the same old partition.
-        parts: (nodes of the smallest,) int32, changed.
-        price: Price of an old node.
-        tuning: How much more partitions may hold while clusters are large.
-    """
-    slack, balanced = tuning.slack, False
-    for level in reversed(levels):
-        if level is not levels[-1]:
-            parts, slack = parts[level.labels], slack * tuning.less_slack
-        constraints = loosen(level.constraints, 0 if level is levels[0] else slack)
-        balanced = refine(level.graph, constraints, parts, homes=level.cells, price=price, tuning=tuning)
-    return parts if balanced else None
-
-
 def loosen(constraints: Constraints, slack: float) -> Constraints:
-    """Return constraints with limits raised: for each class, by a share of the limit of all classes.
-
-    Args:
-        constraints: On the nodes of a graph of clusters.
-        slack: The share, of nodes and of in-degrees.
-    """
+    """Return constraints with limits raised: for each class, by a share of the limit of all classes."""
     kinds = np.split(constraints.most, [constraints.num_classes], axis=1)
     raised = [most + (slack * most.sum(axis=1, keepdims=True)).astype(np.int64) for most in kinds]
     return constraints._replace(most=np.concatenate(raised, axis=1))
 
 
 @compiled_with_arrays
-def _place(level: Level, order: Integers, parts: Parts) -> None:
-    """Give every cluster of new nodes the partition that most of its edges lead to, or the least full.
-
-    Args:
-        level: A graph of clusters.
-        order: (nodes,) int64, all clusters, in the order in which they are placed.
-        parts: (nodes,) int32, `NOWHERE` for clusters of new nodes; changed.
-    """
-    graph, weights, most = level.graph, level.constraints.weights, level.constraints.most
+def _place(graph: Graph, constraints: Constraints, order: Integers, parts: Parts) -> None:
+    """Give clusters, in order, the partition that most of their edges lead to, or the least full."""
+    weights, most = constraints.weights, constraints.most
     loads = np.zeros(most.shape, np.int64)
     for v in range(len(parts)):
         if parts[v] != NOWHERE:

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partition_ops.artifacts.graph_counts import GraphCounts, find_id_change, spread_old_values
 from partition_ops.artifacts.tasks import ArtifactWriter
@@ -18,13 +17,7 @@ from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.incremental.matching import best_matching
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment, PreviousRun
-from partition_ops.stages.partition.multilevel.graph import (
-    NOWHERE,
-    EdgeCut,
-    Graph,
-    constraints_of,
-    edge_cut,
-)
+from partition_ops.stages.partition.multilevel.graph import NOWHERE, EdgeCut, Graph, constraints_of, edge_cut
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
@@ -69,11 +62,6 @@ def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) 
     run in every assignment that the engine offers; `Engine.most_drift` says how far that is. In the last case
     it still keeps the first of these assignments whose share is within the drift of that of the new full run.
 
-    Args:
-        problem: The graph as it is now.
-        engine: The engine.
-        previous: The earlier run; None for a full run without any.
-
     Peak memory: that of the engine, and 24 bytes a node.
     """
     if previous is None:
@@ -97,12 +85,16 @@ class _Repartition:
         config = self.problem.config
         reason = self.previous.unusable(self.now, config.num_parts, self.trainers)
         if reason is not None:
-            return self._full(reason, self._before())
-        homes = spread_old_values(self.previous.counts, self.now, self.previous.read_parts(), NOWHERE)
-        before, last_full = self._of_machines(homes), self.previous.last_full_cut
+            valid = find_id_change(self.previous.counts, self.now) is None
+            return self._full(reason, self._spread(self.previous.read_machines()) if valid else None)
+        homes = self._spread(self.previous.read_parts())
+        before = np.where(homes == NOWHERE, NOWHERE, homes // self.trainers).astype(np.int32)
+        degrees = self.previous.read_degrees() if self.engine.needs_graph else None
+        old = PreviousAssignment(homes, None if degrees is None else self._spread(degrees))
+        last_full = self.previous.last_full_cut
         ways: list[Outcome] = []
         times = float("inf")
-        for parts in self.engine.follow(self.problem, PreviousAssignment(homes, self._degrees())):
+        for parts in self.engine.follow(self.problem, old):
             cut = _cut(self.problem, self.engine, parts)
             ways.append(Outcome(parts, before, True, None, cut, last_full, None))
             times = min(times, _times(cut, last_full))
@@ -117,7 +109,17 @@ class _Repartition:
             full = self._full("", before).cut if config.compare_full else None
             allowed = f"{reason}, and a full run follows above {self.most_drift:.3f} times"
             return replace(ways[-1], full=full, reason=allowed if times > config.drift else None)
-        return self._not_drifted(ways) or self._choose(ways, self._full(reason, before))
+        if kept := self._not_drifted(ways):
+            return kept
+        full_run = self._full(reason, before)
+        for outcome in ways:
+            if (now := _times(outcome.cut, full_run.last_full)) <= self.most_drift:
+                reason = (
+                    f"the share of edges cut is {_times(outcome.cut, outcome.last_full):.3f} times {LAST},"
+                    f" but {now:.3f} times that of a full run now"
+                )
+                return replace(outcome, reason=reason, last_full=full_run.last_full, full=full_run.cut)
+        return full_run
 
     def _not_drifted(self, ways: list[Outcome]) -> Outcome | None:
         """Return the way with the smallest cut, if a sample of a full run says that it has not drifted."""
@@ -148,34 +150,9 @@ class _Repartition:
         cut = _cut(self.problem, self.engine, parts)
         return Outcome(parts, before, False, reason, cut, cut.fraction if cut else None, cut)
 
-    def _choose(self, ways: list[Outcome], full: Outcome) -> Outcome:
-        """Return the first way to follow that has not drifted from the full run, or else the full run."""
-        for outcome in ways:
-            times = _times(outcome.cut, full.last_full)
-            if times <= self.most_drift:
-                before = _times(outcome.cut, outcome.last_full)
-                reason = (
-                    f"the share of edges cut is {before:.3f} times {LAST},"
-                    f" but {times:.3f} times that of a full run now"
-                )
-                return replace(outcome, reason=reason, last_full=full.last_full, full=full.cut)
-        return full
-
-    def _before(self) -> Parts | None:
-        """Return `Outcome.before` if the numbers of partitions or trainers have changed."""
-        if find_id_change(self.previous.counts, self.now) is not None:
-            return None
-        parts = self.previous.read_machines()
-        return spread_old_values(self.previous.counts, self.now, parts, NOWHERE)
-
-    def _degrees(self) -> Parts | None:
-        degrees = self.previous.read_degrees() if self.engine.needs_graph else None
-        return (
-            None if degrees is None else spread_old_values(self.previous.counts, self.now, degrees, NOWHERE)
-        )
-
-    def _of_machines(self, homes: Parts) -> Parts:
-        return np.where(homes == NOWHERE, NOWHERE, homes // self.trainers).astype(np.int32)
+    def _spread(self, values: Parts) -> Parts:
+        """Return the values of old nodes for all nodes; new ones get `NOWHERE`."""
+        return spread_old_values(self.previous.counts, self.now, values, NOWHERE)
 
 
 def _partition(problem: Problem, engine: Engine) -> Parts:
@@ -183,23 +160,15 @@ def _partition(problem: Problem, engine: Engine) -> Parts:
     if not engine.needs_graph:
         return parts
     if is_small(problem.config, len(parts)):
-        return even_out(problem.config, problem.graph, problem.weights, parts, problem.edge_weights)
-    return _limit_in_edges(problem, parts)
-
-
-def _limit_in_edges(problem: Problem, parts: Parts) -> Parts:
-    """Move nodes out of partitions that have more in-edges than they may, those that cost least first.
-
-    Engines whose library does not limit them, or does not succeed, leave that to this function.
-    """
-    if not problem.limits_in_edges:
-        return parts
-    constraints = constraints_of(problem)
-    if (constraints.loads(parts)[:, -1] <= constraints.most[:, -1]).all():
-        return parts
-    idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
-    graph, parts = Graph.of_input(problem.graph, problem.edge_weights), parts.copy()
-    refine(graph, constraints, parts, active=idle, tuning=problem.tuning)
+        if problem.config.balance == "edges":
+            return parts
+        return even_out(problem.config, problem.graph, problem.classes, parts, problem.edge_weights)
+    if problem.limits_in_edges:  # which the engine's library may not have kept
+        constraints = constraints_of(problem)
+        if (constraints.loads(parts)[:, -1] > constraints.most[:, -1]).any():
+            idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
+            graph, parts = Graph.of_input(problem.graph, problem.edge_weights), parts.copy()
+            refine(graph, constraints, parts, active=idle, tuning=problem.tuning)
     return parts
 
 
@@ -220,15 +189,10 @@ def _times(cut: EdgeCut | None, share: float | None) -> float:
 def renumber(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
     """Return the same partitions, numbered so that fewest nodes move: an assignment of maximum overlap.
 
-    A partition keeps its share, so only partitions with the same of `target_shares` swap numbers.
+    Only partitions with the same of `target_shares` swap numbers. More than `MOST_RENUMBERED` keep theirs.
+    ``before`` are the (nodes,) old partitions, -1 for new nodes.
 
-    Args:
-        parts: (nodes,) int32, new partitions.
-        before: (nodes,) int32, old ones; -1 for new nodes.
-        config: Number of partitions; beyond 4096 the numbers stay as they are.
-
-    Returns:
-        (nodes,) int32. Peak memory: 16 bytes a node, 16 bytes times the square of the number of partitions.
+    Peak memory: 16 bytes a node, 16 bytes times the square of the number of partitions.
     """
     count = config.num_parts
     if count > MOST_RENUMBERED:
@@ -236,16 +200,11 @@ def renumber(parts: Parts, before: Parts, config: PartitionConfig) -> Parts:
     old = np.flatnonzero((before >= 0) & (before < count))
     cells = parts[old].astype(np.int64) * count + before[old]
     overlaps = np.bincount(cells, minlength=count * count).reshape(count, count)
-    return _numbers(overlaps, np.array(config.target_shares or [1.0] * count))[parts]
-
-
-def _numbers(overlaps: npt.NDArray[np.int64], shares: npt.NDArray[np.float64]) -> Parts:
-    """Return (parts,) int32, the old number for each new one."""
-    numbers = np.arange(len(shares), dtype=np.int32)
-    for share in np.unique(shares):
-        same = np.flatnonzero(shares == share)
+    wanted, numbers = np.array(config.target_shares or [1.0] * count), np.arange(count, dtype=np.int32)
+    for share in np.unique(wanted):
+        same = np.flatnonzero(wanted == share)
         numbers[same] = same[best_matching(overlaps[np.ix_(same, same)])]
-    return numbers
+    return numbers[parts]
 
 
 def migration_report(problem: Problem, previous: PreviousRun, outcome: Outcome) -> Figures:
@@ -253,11 +212,6 @@ def migration_report(problem: Problem, previous: PreviousRun, outcome: Outcome) 
 
     The bytes to fetch are those of the features of nodes that are new in their partition. If the IDs of old
     nodes are not valid any more, all nodes are new.
-
-    Args:
-        problem: The graph as it is now.
-        previous: The earlier run.
-        outcome: The new assignment.
     """
     metadata, count = problem.metadata, problem.config.num_parts
     now = outcome.parts // problem.config.num_trainers_per_machine
@@ -265,10 +219,17 @@ def migration_report(problem: Problem, previous: PreviousRun, outcome: Outcome) 
     row_bytes = _row_bytes(problem)
     nodes, balance, balance_before = {}, {}, {}
     for name, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
-        types = slice(begin, end)
-        nodes[name] = _node_type(before[types], now[types], row_bytes[name])
-        balance[name] = imbalance(now[types], count)
-        balance_before[name] = imbalance(before[types][before[types] >= 0], previous.num_parts)
+        mine, then = now[begin:end], before[begin:end]
+        old = int(np.count_nonzero(then >= 0))
+        moved, new = int(np.count_nonzero((then >= 0) & (then != mine))), end - begin - old
+        nodes[name] = {
+            "old": old,
+            "moved": moved,
+            "new": new,
+            "bytes_to_fetch": (moved + new) * row_bytes[name],
+        }
+        balance[name] = imbalance(mine, count)
+        balance_before[name] = imbalance(then[then >= 0], previous.num_parts)
     return {
         "version": REPORT_VERSION,
         "mode": "incremental" if outcome.incremental else "full",
@@ -303,18 +264,6 @@ def imbalance(parts: Parts, count: int) -> float:
     """Return the largest number of nodes in a partition divided by the ideal share."""
     sizes = np.bincount(parts, minlength=count)
     return round(float(sizes.max()) * count / len(parts), 6) if len(parts) else 1.0
-
-
-def _node_type(before: Parts, now: Parts, row_bytes: int) -> Figures:
-    old = before >= 0
-    moved = int(np.count_nonzero(before[old] != now[old]))
-    new = len(now) - int(np.count_nonzero(old))
-    return {
-        "old": len(now) - new,
-        "moved": moved,
-        "new": new,
-        "bytes_to_fetch": (moved + new) * row_bytes,
-    }
 
 
 def _row_bytes(problem: Problem) -> dict[str, int]:

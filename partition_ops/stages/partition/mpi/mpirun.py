@@ -41,12 +41,9 @@ class RankDiedError(EngineError):
 
 
 def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
-    """Run a module on every rank; rank 0 gets the job on standard input, never on a command line.
+    """Run ``python -m module`` on every rank; rank 0 gets the job on standard input, never on a command line.
 
-    Args:
-        module: Run as ``python -m module``.
-        job: JSON for rank 0, which sends it to the others; may hold credentials.
-        options: Number of ranks, and their hosts.
+    The job may hold credentials. Rank 0 sends it to the others.
 
     Raises:
         PartitionOpsError: Something is not installed, or a rank failed, which ends all others.
@@ -59,12 +56,7 @@ def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
 
 
 def run_program(arguments: Sequence[str], options: MpiOptions, folder: Path) -> str:
-    """Run a program of the command line on every rank, and return what it prints.
-
-    Args:
-        arguments: The program and its arguments.
-        options: Number of ranks, and their hosts.
-        folder: The folder to start it in; all hosts share it.
+    """Run a program on every rank, in a folder that all hosts share, and return what it prints.
 
     Raises:
         PartitionOpsError: There is no mpirun, or a rank failed, which ends all others.
@@ -121,12 +113,7 @@ def mpirun_command(options: MpiOptions) -> list[str]:
 
 
 def check_paths(options: MpiOptions) -> None:
-    """Raise an error if the hostfile, command or library of the options does not exist, before other work.
-
-    Raises:
-        UsageError: There is no such hostfile.
-        EngineError: There is no such command or library.
-    """
+    """Raise an error if the hostfile, command or library of the options does not exist, before other work."""
     if options.hostfile is not None or options.mpirun is not None:
         mpirun_command(options)
     if options.library.path is not None:
@@ -188,7 +175,10 @@ def _failure(status: int, text: str) -> PartitionOpsError:
     for line in text.splitlines():
         _, mark, described = line.partition(ERROR_MARK)
         if mark:
-            return _own_error(json.loads(described))
+            error = json.loads(described)
+            kind = KINDS.get(error["kind"], EngineError)
+            problem = f"Rank {error['rank']} on {error['host']}: {error['problem']}"
+            return kind(problem, **{key: error.get(key) for key in ("found", "expected", "remedy")})
     lines = [line for line in text.splitlines() if line.strip("- ")]
     return RankDiedError(
         f"A rank of ParMETIS died (mpirun ended with status {status}); it wrote:\n"
@@ -206,13 +196,3 @@ def _program_failure(status: int, text: str) -> PartitionOpsError:
     details = [line.strip() for line in itertools.takewhile(lambda line: line.startswith("  "), lines)]
     kinds = {InvalidInputError.exit_code: InvalidInputError, UsageError.exit_code: UsageError}
     return kinds.get(status, EngineError)(problem, remedy=" ".join(details) or None)
-
-
-def _own_error(described: dict[str, Any]) -> PartitionOpsError:
-    kind = KINDS.get(described["kind"], EngineError)
-    return kind(
-        f"Rank {described['rank']} on {described['host']}: {described['problem']}",
-        found=described.get("found"),
-        expected=described.get("expected"),
-        remedy=described.get("remedy"),
-    )

@@ -101,15 +101,10 @@ class Library:
         self._function.restype = ctypes.c_int
 
     def partition(self, piece: Slice, target: Target, comm: Any) -> npt.NDArray[np.int32]:
-        """Partition a graph; every rank of ``comm`` calls this with its own slice, none of them empty.
-
-        Returns:
-            (nodes,) int32, the partition of the rank's own nodes.
+        """Return (nodes,) int32, partitions of the rank's nodes; every rank calls this with its own slice.
 
         Raises:
             EngineError: The library reported a failure.
-
-        Peak memory: the library's own.
         """
         options = [1, 0, 1 + target.seed % MOST_SEEDS]
         if self.name == PM4GNN:
@@ -121,25 +116,16 @@ class Library:
     def repartition(
         self, piece: Slice, target: Target, homes: npt.NDArray[np.int32], price: int, comm: Any
     ) -> npt.NDArray[np.int32]:
-        """Improve present partitions; every rank of ``comm`` calls this with its own slice.
+        """Improve present partitions, ``homes``; every rank of ``comm`` calls this with its own slice.
 
         Source: ParMETIS manual 4.0, section 5.3, ``ParMETIS_V3_AdaptiveRepart``: it minimises the sum of
-        moved nodes and of cut edges times a ratio.
-
-        Args:
-            piece: The rank's nodes.
-            target: The partitions to make.
-            homes: (nodes,) int32, the present partitions of the rank's nodes.
-            price: Number of cut edges that weigh as much as a moved node.
-            comm: The communicator.
+        moved nodes and of cut edges times a ratio, which is one over the price.
 
         Returns:
             (nodes,) int32, the partition of the rank's own nodes.
 
         Raises:
             EngineError: The library has no such function, or reported a failure.
-
-        Peak memory: the library's own.
         """
         function = getattr(self._library, ADAPTIVE, None)
         if function is None:
@@ -254,11 +240,7 @@ def _check_index_bits(library: Any, path: str, options: LibraryOptions) -> None:
 
 
 def find_library(options: LibraryOptions) -> str:
-    """Return the path or name of the library, without loading it.
-
-    Raises:
-        EngineError: There is none; the remedy is to install it, or to use another engine.
-    """
+    """Return the path or name of the library, without loading it; raise `EngineError` if there is none."""
     if options.path is not None:
         if not Path(options.path).is_file():
             raise EngineError(f"There is no library {options.path}", remedy=REMEDY)
@@ -270,27 +252,15 @@ def find_library(options: LibraryOptions) -> str:
 
 
 def check_installed(options: LibraryOptions) -> None:
-    """Check that everything that a rank needs is installed, without loading it.
-
-    Raises:
-        EngineError: A library is missing.
-        NotInstalledError: mpi4py is missing.
-    """
+    """Raise `EngineError` or `NotInstalledError` if something that a rank needs is missing; load nothing."""
     find_library(options)
     extras.check_installed("The engine parmetis", "mpi4py")
 
 
 def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Sequence[int]) -> None:
-    """Raise an error if the graph is too large for the library's integers, which overflow silently.
+    """Raise `EngineError` if the graph is too large for the library's integers, which overflow silently.
 
-    Args:
-        index_bits: Width of the library's ``idx_t``.
-        nodes: Number of nodes of the whole graph.
-        half_edges: Twice the number of its distinct edges.
-        weight_sums: Sum of each weight over all nodes.
-
-    Raises:
-        EngineError: A number is too large.
+    ``half_edges`` is twice the number of distinct edges; ``weight_sums`` are of each weight, over all nodes.
     """
     most = 2 ** (index_bits - 1) - 1
     numbers = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +17,10 @@ from partition_ops.artifacts.lock import Fence
 from partition_ops.artifacts.parhip import read_parhip_slice
 from partition_ops.stages.partition.engines.parmetis import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import run_rank
-from partition_ops.stages.partition.mpi.parmetis_library import (
-    Library,
-    Slice,
-    Target,
-    check_fits,
-)
+from partition_ops.stages.partition.mpi.parmetis_library import Library, Slice, Target, check_fits
 from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import (
-    Classes,
     Weights,
     can_be_shared,
     class_weights,
@@ -72,29 +65,16 @@ def _rank(comm: Any) -> None:
     os.environ.update(job["environment"])
     settings = StorageSettings(**job["settings"]) if job["settings"] else None
     with open_store(job["uri"], settings) as store:
-        bounds = _bounds(job["nodes"], comm.size)
+        bounds = np.arange(comm.size + 1, dtype=np.int64) * job["nodes"] // comm.size
         config, offsets = _config(job["config"]), tuple(job["node_offsets"])
         work = _Work(comm, config, store, offsets, bounds, job["follows"], job["has_classes"])
         parts = _gather(work, _partition(work))
         if comm.rank == 0:
-            with _fenced(store, job["lock"], settings):
+            with ExitStack() as stack:
+                if job["lock"]:  # write only while the process that started the ranks has its lock
+                    root = stack.enter_context(open_store(job["lock"]["uri"], settings))
+                    store.fence = Fence(root, job["lock"])
                 store.write_array(layout.PARMETIS_PARTS, parts)
-
-
-@contextmanager
-def _fenced(store: Store, lock: dict[str, Any] | None, settings: StorageSettings | None) -> Iterator[None]:
-    """Let the store write only while the process that started the ranks has its lock."""
-    if lock is None:
-        yield
-        return
-    with open_store(lock["uri"], settings) as root:
-        store.fence = Fence(root, lock)
-        yield
-
-
-def _bounds(nodes: int, ranks: int) -> npt.NDArray[np.int64]:
-    """Return (ranks + 1,) int64: consecutive nodes for each rank, as evenly as can be."""
-    return np.arange(ranks + 1, dtype=np.int64) * nodes // ranks
 
 
 def _config(options: dict[str, Any]) -> PartitionConfig:
@@ -123,9 +103,13 @@ def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.floa
     """Return the weights of this rank's nodes, and the tolerance of each weight, the same on every rank."""
     from mpi4py import MPI
 
-    classes = _classes(work)
+    classes, in_degrees = type_classes(work.config, work.node_offsets, work.begin, work.end), None
+    if work.has_classes:
+        classes = _read_array(work, layout.PARMETIS_CLASSES, np.dtype(np.int32))
+    if work.config.balance == "edges":
+        in_degrees = _read_array(work, layout.PREPARED_IN_DEGREES, np.dtype(np.int64))
     count = work.comm.allreduce(int(classes.max(initial=0)), MPI.MAX) + 1
-    columns = class_weights(classes, count, _in_degrees(work) if work.config.balance == "edges" else None)
+    columns = class_weights(classes, count, in_degrees)
     sums = work.comm.allreduce(columns.sum(axis=0), MPI.SUM)
     heaviest = np.max(work.comm.allgather(columns.max(axis=0)), axis=0)
     total = work.comm.allreduce(half_edges, MPI.SUM)
@@ -133,16 +117,6 @@ def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.floa
     bits = work.config.own(MpiOptions).library.index_bits
     check_fits(bits, nodes=int(work.bounds[-1]), half_edges=total, weight_sums=sums[used].tolist())
     return columns[:, used], tolerances(work.config, heaviest[used], sums[used], PARMETIS_TOLERANCE)
-
-
-def _classes(work: _Work) -> Classes:
-    if not work.has_classes:
-        return type_classes(work.config, work.node_offsets, work.begin, work.end)
-    return _read_array(work, layout.PARMETIS_CLASSES, np.dtype(np.int32))
-
-
-def _in_degrees(work: _Work) -> Weights:
-    return _read_array(work, layout.PREPARED_IN_DEGREES, np.dtype(np.int64))
 
 
 def _read_array(work: _Work, key: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

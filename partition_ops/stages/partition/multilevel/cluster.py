@@ -37,7 +37,7 @@ ENTRIES_AT_ONCE = 1 << 22
 def find_clusters(
     graph: Graph, most: int, seed: int, cells: Labels = NO_LABELS, how: Contraction = DEFAULT.over_clusters
 ) -> Labels:
-    """Return the cluster of each node.
+    """Return (nodes,) int32, the cluster of each node, of values below the number of nodes.
 
     Args:
         graph: Weighted or not.
@@ -45,9 +45,6 @@ def find_clusters(
         seed: Decides between labels that are equally good.
         cells: (nodes,) int32; only nodes of the same cell share a cluster. Empty for no such limit.
         how: How often every node may move to another cluster.
-
-    Returns:
-        (nodes,) int32, of values below the number of nodes.
 
     Peak memory: 16 bytes a node, and 200 bytes times the largest degree for each thread.
     """
@@ -124,14 +121,7 @@ def _slot(keys: Integers, key: Any, shift: Any, last: Any) -> Any:
 def _count_labels(
     graph: Graph, v: int, own: int | np.int32, around: Labels, table: Integers
 ) -> tuple[Any, int]:
-    """Sum the weights of the edges to each label around a node in the table.
-
-    Args:
-        graph: The graph.
-        v: The node.
-        own: The label of the node.
-        around: (neighbours,) int32, the labels of its neighbours.
-        table: The hash table: labels, weights, and which slots are used.
+    """Sum the weights of the edges to each label around a node in the table: labels, weights, used slots.
 
     Returns:
         The number of used slots, and the weight of the edges to the node's own label.
@@ -161,17 +151,7 @@ def _best_label(
 
     The size of a cluster is rarely in the cache, so only that of the heaviest label is looked up. If its
     cluster is full, the next one follows, and after `ATTEMPTS` the sizes of all labels: a hub has many full
-    clusters around it.
-
-    Args:
-        own: The label of the node.
-        own_sum: Its weight.
-        count: Number of used slots.
-        table: The hash table.
-        cells: As in `find_clusters`.
-        sizes: (nodes,) int32, of the clusters.
-        most: Size of a cluster that has room.
-        salt: Decides between labels that are equally heavy.
+    clusters around it. A cluster of up to ``most`` has room; ``salt`` decides between equally heavy labels.
     """
     keys, sums, used = table[0], table[1], table[2]
     best = np.int64(own)
@@ -254,14 +234,7 @@ def _enter(
 
 
 class _Piece(NamedTuple):
-    """Some consecutive clusters, and what is found of them.
-
-    Attributes:
-        begin: The first cluster.
-        found: Neighbours of all these clusters, with gaps between the clusters.
-        weights: Weights of the edges to them.
-        sizes: (clusters of the graph,) number of neighbours of each.
-    """
+    """Some consecutive clusters: their neighbours, with gaps in between, weights, and how many of each."""
 
     begin: int
     found: Labels
@@ -270,25 +243,26 @@ class _Piece(NamedTuple):
 
 
 def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
-    """Return the graph whose nodes are the clusters.
+    """Return the graph whose nodes are the clusters, and (nodes,) int32, its node for each node.
 
-    Args:
-        graph: Weighted or not.
-        labels: (nodes,) int32, the cluster of each node, below the number of nodes.
-
-    Returns:
-        The contracted graph, in which an edge weighs as much as all edges between the two clusters, and the
-        node of the contracted graph for each node, (nodes,) int32 from 0 without gaps.
+    An edge weighs as much as all edges between the two clusters.
 
     Peak memory: 12 bytes a node, 12 bytes a half-edge of the contracted graph, 50 MiB, and 12 bytes a
     cluster for each thread.
     """
-    dense, count = _dense(labels)
+    used = np.zeros(len(labels), np.int32)
+    used[labels] = 1
+    numbers = np.cumsum(used, dtype=np.int32) - 1
+    dense, count = numbers[labels], int(numbers[-1]) + 1
+    del used, numbers
     starts, members = _members(dense, count)
     bounds = _bounds(graph.offsets, dense, count)
     sizes = np.zeros(count, np.int64)
     neighbours, edge_weights = np.empty(0, np.int32), np.empty(0, np.int64)
-    ends = _ends(bounds, count)
+    ends = [0]  # of pieces of the clusters
+    while ends[-1] < count:
+        end = int(np.searchsorted(bounds, bounds[ends[-1]] + ENTRIES_AT_ONCE, side="right")) - 1
+        ends.append(min(max(end, ends[-1] + 1), count))
     room = max((int(bounds[end] - bounds[begin]) for begin, end in pairwise(ends)), default=0)
     found, weights = np.empty(room, np.int32), np.empty(room, np.int64)
     with Batches(count) as batches:
@@ -297,8 +271,8 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
             piece = _Piece(begin, found, weights, sizes)
 
             def rows(thread: int, span: slice, piece: _Piece = piece) -> None:
-                first, last = _between(bounds, piece.begin, span)
-                _rows(graph, dense, starts, members, bounds, piece, first, last, sums[thread])
+                first, last = np.searchsorted(bounds, bounds[piece.begin] + np.array([span.start, span.stop]))
+                _rows(graph, dense, starts, members, bounds, piece, int(first), int(last), sums[thread])
 
             batches.share(0, int(bounds[end] - bounds[begin]), rows)
             first = len(neighbours)
@@ -310,22 +284,6 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
     if len(graph.node_weights):
         node_weights = np.bincount(dense, weights=graph.node_weights, minlength=count).astype(np.int64)
     return Graph(offsets, neighbours, edge_weights, node_weights), dense
-
-
-def _ends(bounds: Integers, count: int) -> list[int]:
-    """Return 0, and the end of each piece of the clusters."""
-    ends = [0]
-    while ends[-1] < count:
-        end = int(np.searchsorted(bounds, bounds[ends[-1]] + ENTRIES_AT_ONCE, side="right")) - 1
-        ends.append(min(max(end, ends[-1] + 1), count))
-    return ends
-
-
-def _dense(labels: Labels) -> tuple[Labels, int]:
-    used = np.zeros(len(labels), np.int32)
-    used[labels] = 1
-    numbers = np.cumsum(used, dtype=np.int32) - 1
-    return numbers[labels], int(numbers[-1]) + 1
 
 
 @compiled_with_arrays
@@ -353,13 +311,6 @@ def _bounds(offsets: Integers, labels: Labels, count: int) -> Integers:
     for label in range(count):
         bounds[label + 1] = bounds[label] + min(bounds[label + 1], count - 1)
     return bounds
-
-
-def _between(bounds: Integers, begin: int, span: slice) -> tuple[int, int]:
-    """Return the clusters whose first position is in a span of the positions from ``begin`` on."""
-    places = bounds[begin] + np.array([span.start, span.stop])
-    first, last = np.searchsorted(bounds, places)
-    return int(first), int(last)
 
 
 @compiled

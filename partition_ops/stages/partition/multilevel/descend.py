@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Integers, Labels
-from partition_ops.stages.partition.multilevel.refine import State, add, fits
+from partition_ops.stages.partition.multilevel.refine import Flags, State, add, fits
 from partition_ops.stages.partition.multilevel.tuning import Descent
 from partition_ops.system.compilation import compiled
 from partition_ops.traffic.model import TrafficModel
-from partition_ops.traffic.preferences import NOWHERE, Preferences, preferences
+from partition_ops.traffic.preferences import NOWHERE, preferences
 
 Floats = npt.NDArray[np.float64]
 SHARE_OF_MEAN = 0.1  # of the mean trainer, in the cost: among partitions with equal slowest trainers
@@ -34,14 +34,9 @@ def cost_of(rows: Floats) -> float:
 
 
 def descend(
-    model: TrafficModel,
-    graph: Graph,
-    constraints: Constraints,
-    parts: Labels,
-    how: Descent,
-    most: int,
+    model: TrafficModel, graph: Graph, constraints: Constraints, parts: Labels, how: Descent, most: int
 ) -> Labels:
-    """Move nodes while that lowers `cost_of` the expected traffic.
+    """Return partitions with the same or a lower `cost_of` the expected traffic.
 
     Args:
         model: Model of the traffic, with the IDs of the graph.
@@ -51,9 +46,6 @@ def descend(
         how: How large the steps are.
         most: Evaluations of the model.
 
-    Returns:
-        (nodes,) int32, with the same or a lower cost.
-
     Peak memory: that of `preferences`, and 24 bytes a node.
     """
     count, share, evaluations = len(constraints.most), how.share, 1
@@ -62,12 +54,14 @@ def descend(
     while evaluations < most and rows.any():
         wanted = preferences(model, parts, (rows / rows.mean()) ** how.power)
         evaluations += 2  # takes about as long
-        order = _by_gain(wanted)
+        nodes = np.flatnonzero(wanted.targets != NOWHERE)
+        order: Integers = nodes[np.argsort(-wanted.gains[nodes], kind="stable")]
         lower = False
         while not lower and evaluations < most and share * len(parts) >= how.least:
             moved = parts.copy()
             state = State(graph, constraints, moved, constraints.loads(moved), NO_LABELS, 0.0)
-            _move(state, order, wanted.targets, max(1, int(share * len(parts))))
+            left = np.ones(len(order), np.bool_)
+            _move(state, order, left, wanted.targets, max(1, int(share * len(parts))))
             theirs = remote_rows(model, moved, count)
             evaluations += 1
             lower = cost_of(theirs) < (1 - how.settled) * cost
@@ -81,33 +75,17 @@ def descend(
     return parts
 
 
-def _by_gain(wanted: Preferences) -> Integers:
-    """Return the nodes that should move, the one with the largest gain first."""
-    nodes = np.flatnonzero(wanted.targets != NOWHERE)
-    order: Integers = nodes[np.argsort(-wanted.gains[nodes], kind="stable")]
-    return order
-
-
 @compiled
-def _move(state: State, order: Integers, targets: Labels, most: int) -> int:
+def _move(state: State, order: Integers, left: Flags, targets: Labels, most: int) -> None:
     """Move nodes in order if there is room, again and again because those that leave make room."""
-    moved = 0
-    while True:
+    moved, before = 0, -1
+    while before < moved < most:
         before = moved
         for i in range(len(order)):
             v = order[i]
-            if v < 0 or not fits(state, v, targets[v]):
-                continue
-            add(state, v, state.parts[v], -1)
-            add(state, v, targets[v], 1)
-            state.parts[v] = targets[v]
-            order[i] = -1 - v
-            moved += 1
-            if moved == most:
-                break
-        if moved in (before, most):
-            break
-    for i in range(len(order)):
-        if order[i] < 0:
-            order[i] = -1 - order[i]
-    return moved
+            if moved < most and left[i] and fits(state, v, targets[v]):
+                add(state, v, state.parts[v], -1)
+                add(state, v, targets[v], 1)
+                state.parts[v] = targets[v]
+                left[i] = False
+                moved += 1

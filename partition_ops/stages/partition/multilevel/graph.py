@@ -11,13 +11,7 @@ import numpy.typing as npt
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import add_up_nodes
 from partition_ops.stages.partition.multilevel.tuning import LOOKED_UP, METIS_TOLERANCE
-from partition_ops.stages.partition.problem import (
-    Parts,
-    Problem,
-    most_in_edges,
-    shares,
-    tolerances,
-)
+from partition_ops.stages.partition.problem import Parts, Problem, most_in_edges, shares, tolerances
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 Integers = npt.NDArray[np.int64]
@@ -103,21 +97,12 @@ class Constraints(NamedTuple):
         return columns
 
     def subset(self, nodes: npt.NDArray[Any]) -> Constraints:
-        """Return the constraints on some nodes of the input graph, with the same limits.
-
-        Args:
-            nodes: Their numbers, or (nodes,) bool.
-        """
+        """Return the constraints on some nodes of the input graph, by number or mask; the limits stay."""
         degrees = self.in_degrees[nodes] if len(self.in_degrees) else self.in_degrees
         return self._replace(classes=self.classes[nodes], in_degrees=degrees)
 
     def contracted(self, labels: Labels, count: int) -> Constraints:
-        """Return the constraints on the graph whose nodes are the clusters.
-
-        Args:
-            labels: (nodes,) int32, the cluster of each node.
-            count: Number of clusters.
-        """
+        """Return the constraints on clusters; ``labels`` are (nodes,) int32, the cluster of each node."""
         sums = _sums(self, labels, count)
         return self._replace(classes=NO_LABELS, in_degrees=NOTHING, weights=sums)
 
@@ -181,20 +166,10 @@ def largest_degree(offsets: Integers) -> int:
 
 @compiled_inline
 def look_around(graph: Graph, v: int, numbers: npt.NDArray[Any], around: npt.NDArray[Any], at: int) -> int:
-    """Look up the number of each neighbour of a node.
+    """Write the number of each neighbour of a node to ``around``, from ``at`` on; return where they end.
 
     In a loop that does nothing else, the processor waits for many of them at once instead of one after the
     other: several times as fast if the numbers are not in the cache.
-
-    Args:
-        graph: The graph.
-        v: The node.
-        numbers: (nodes,) integers.
-        around: Output from position ``at`` on, in the order of the neighbours.
-        at: The first position.
-
-    Returns:
-        The position after the last one.
     """
     near = graph.neighbours[graph.offsets[v] : graph.offsets[v + 1]]
     found = around[at : at + len(near)]
@@ -224,12 +199,7 @@ def edge_cut(graph: Graph, parts: Parts) -> EdgeCut:
 
 
 def cut_weight(graph: Graph, parts: Parts) -> int:
-    """Return the weight of the edges that are cut.
-
-    Args:
-        graph: Symmetric, without self-loops.
-        parts: (nodes,) int32, below 65536.
-    """
+    """Return the weight of the edges that are cut; ``parts`` are (nodes,) int32, below 65536."""
     narrow = parts.astype(np.min_scalar_type(parts.max(initial=0)))  # so that more of it is in the cache
     return add_up_nodes(graph.offsets, lambda begin, end: _cut(graph, narrow, begin, end)) // 2
 

@@ -12,19 +12,12 @@ import math
 
 import numpy as np
 
-from partition_ops.stages.partition.multilevel.graph import (
-    NO_LABELS,
-    Constraints,
-    Graph,
-    Integers,
-    Labels,
-)
+from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Integers, Labels
 from partition_ops.stages.partition.multilevel.refine import State, fits, helps, refine
 from partition_ops.stages.partition.multilevel.search import (
     Homes,
     Search,
     border_of,
-    pull_home,
     scratch,
     search_from,
     shift,
@@ -43,32 +36,14 @@ def improve(
     seed: int,
     *,
     homes: Homes | None = None,
-    climbs: bool = True,
     tuning: Tuning = DEFAULT,
-) -> bool:
-    """Restore balance, make moves that pay, and search for moves that pay together, in place.
-
-    Args:
-        graph: Weighted or not.
-        constraints: Constraints on its nodes.
-        parts: (nodes,) int32, changed.
-        seed: Decides the order of the searches.
-        homes: Partitions that nodes should rather stay in; None if nodes move freely.
-        climbs: Whether to search.
-        tuning: How long it goes on.
-
-    Returns:
-        Whether every partition is within its limits.
-
-    Peak memory: that of `refine`, and of `climb`.
-    """
+) -> None:
+    """Restore balance, make moves that pay (`refine`), and moves that pay together (`climb`)."""
     if homes is None:
-        kept = refine(graph, constraints, parts, tuning=tuning)
+        refine(graph, constraints, parts, tuning=tuning)
     else:
-        kept = refine(graph, constraints, parts, homes=homes.of_most(), price=homes.price, tuning=tuning)
-    if climbs:
-        climb(graph, constraints, parts, seed, homes=homes, tuning=tuning)
-    return kept
+        refine(graph, constraints, parts, homes=homes.of_most(), price=homes.price, tuning=tuning)
+    climb(graph, constraints, parts, seed, homes=homes, tuning=tuning)
 
 
 def climb(
@@ -87,14 +62,6 @@ def climb(
     not contracted, nodes change places with those of full partitions, before and after. The result depends on
     the seed only. All threads add up the sums; one thread searches, without the interpreter lock.
 
-    Args:
-        graph: Weighted or not.
-        constraints: Constraints on its nodes; no move exceeds a limit.
-        parts: (nodes,) int32, changed.
-        seed: Decides the order of the searches.
-        homes: Partitions that nodes should rather stay in; None if nodes move freely.
-        tuning: How long searches go on without success.
-
     Returns:
         The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
         0, and nothing moves, in a graph with more sums than `Tuning.most_sums`.
@@ -108,7 +75,7 @@ def climb(
     search = scratch(nodes, count, 1 if homes is None else SCALE)
     cut = sum_up(state, search)
     if homes is not None:
-        pull_home(search.sums, homes)
+        search.sums[:] += homes.pulls()
     random = np.random.default_rng(seed)
     whole = not len(constraints.weights)
     saved = _exchange(state, search, cut, tuning) if whole else 0  # saves most in the least time
@@ -134,39 +101,30 @@ def climb(
 
 
 def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
-    """Let nodes change places, in place, until that saves nothing any more.
-
-    Args:
-        state: The partitions of a graph that is not contracted.
-        search: Its sums, changed.
-        cut: Weight of the edges that are cut.
-        tuning: How long it goes on.
-
-    Returns:
-        The weight of the edges that are no longer cut.
+    """Let nodes change places until that saves little of the cut; return the weight that is no longer cut.
 
     Peak memory: 32 bytes for each node of a class.
     """
-    members = _by_class(state.constraints)
+    classes = state.constraints.classes
+    narrow = classes.astype(np.min_scalar_type(int(classes.max(initial=0))))
+    order = np.argsort(narrow, kind="stable").astype(np.int32)  # a radix sort, up to 16 bits
+    members = np.split(order, np.cumsum(np.bincount(classes, minlength=1))[:-1])
     saved = 0
     for _ in range(tuning.exchange_rounds):
         found = 0
         for part in range(len(state.loads)):
             for column, nodes in enumerate(members):
-                if _is_full(state, part, column):
-                    found += _exchange_class(state, search, nodes, part)
+                if not _is_full(state, part, column):
+                    continue
+                listed, gains = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+                leaving, count = _gains(state, search, nodes, part, listed, gains)
+                leave = np.argsort(-gains[:leaving], kind="stable")
+                enter = np.argsort(-gains[leaving:count], kind="stable") + leaving
+                found += _exchange_sorted(state, search, part, listed, gains, leave, enter)
         saved += found
         if found <= tuning.exchange_settled * (cut - saved):
             break
     return saved
-
-
-def _by_class(constraints: Constraints) -> list[Labels]:
-    """Return the nodes of each class."""
-    narrow = constraints.classes.astype(np.min_scalar_type(int(constraints.classes.max(initial=0))))
-    order = np.argsort(narrow, kind="stable").astype(np.int32)  # a radix sort, up to 16 bits
-    counts = np.bincount(constraints.classes, minlength=1)
-    return np.split(order, np.cumsum(counts)[:-1])
 
 
 def _is_full(state: State, part: int, column: int) -> bool:
@@ -196,15 +154,7 @@ def _way_out(state: State, search: Search, v: int, free: int) -> int:
 def _gains(
     state: State, search: Search, nodes: Labels, part: int, found: Integers, gains: Integers
 ) -> tuple[int, int]:
-    """List the nodes that may leave a partition, then those that may enter it, and what that saves.
-
-    Args:
-        state: The partitions.
-        search: The sums of the nodes.
-        nodes: (nodes,) int32, the nodes of a class.
-        part: The partition.
-        found: (nodes,) int64, filled with nodes.
-        gains: (nodes,) int64, filled with the weight of the edges that each saves.
+    """List the nodes of a class that may leave a partition, then those that may enter it, with their gains.
 
     Returns:
         How many nodes leave, and how many are listed.
@@ -230,17 +180,6 @@ def _gains(
     return leaving, count
 
 
-def _exchange_class(state: State, search: Search, nodes: Labels, part: int) -> int:
-    """Let nodes of a class enter a full partition while others leave it; return the saved weight."""
-    found, gains = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
-    leaving, count = _gains(state, search, nodes, part, found, gains)
-    if leaving in (0, count):
-        return 0
-    leave = np.argsort(-gains[:leaving], kind="stable")
-    enter = np.argsort(-gains[leaving:count], kind="stable") + leaving
-    return _exchange_sorted(state, search, part, found, gains, leave, enter)
-
-
 @compiled
 def _exchange_sorted(
     state: State,
@@ -251,7 +190,7 @@ def _exchange_sorted(
     leave: Integers,
     enter: Integers,
 ) -> int:
-    """Let nodes change places in the given order, as long as that saves something."""
+    """Let nodes enter a full partition while others leave it, in order; return the weight saved."""
     parts, sums = state.parts, search.sums
     saved, i, j = 0, 0, 0
     while i < len(enter) and j < len(leave) and gains[enter[i]] + gains[leave[j]] > 0:

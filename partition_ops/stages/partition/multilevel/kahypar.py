@@ -25,16 +25,9 @@ running: set[subprocess.Popen[bytes]] = set()
 
 
 def cut_by_kahypar(level: Level, seed: int) -> Labels:
-    """Partition a graph with one thread, so that the result depends on the seed only.
+    """Return (nodes,) int32 partitions of a graph with one column of weights; one thread makes them.
 
-    The process ends with this one, even if this one is killed.
-
-    Args:
-        level: A graph with one column of weights.
-        seed: Any number.
-
-    Returns:
-        (nodes,) int32.
+    So the result depends on the seed only. The process ends with this one, even if this one is killed.
 
     Raises:
         EngineError: Mt-KaHyPar refused the graph, or is not installed, which a warning says.

@@ -12,6 +12,7 @@ from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Labels
+from partition_ops.stages.partition.multilevel.search import Homes
 from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, Contraction
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import shares, tolerances
@@ -28,12 +29,14 @@ class Level(NamedTuple):
         constraints: Constraints on its nodes.
         cells: (nodes,) int32; only nodes of the same cell share a cluster. Empty for no such limit.
         labels: (nodes,) int32, the node of the next smaller graph for each node; empty in the smallest.
+        homes: Partitions that nodes should rather stay in; None if nodes move freely.
     """
 
     graph: Graph
     constraints: Constraints
     cells: Labels = NO_LABELS
     labels: Labels = NO_LABELS
+    homes: Homes | None = None
 
 
 def contract_levels(
@@ -59,25 +62,22 @@ def contract_levels(
     worthwhile = worthwhile or (lambda graph, clusters: clusters <= how.shrinking * graph.num_nodes)
     levels = [whole]
     for number in range(how.levels):
-        graph, constraints, cells, _ = levels[-1]
+        graph, constraints, cells, _, homes = levels[-1]
         most = size(graph, number) if graph.num_nodes > how.fewest * len(constraints.most) else 0
         if most == 0:
             break
         labels = find_clusters(graph, most, seed + step * number, cells, how)
-        if not worthwhile(graph, num_clusters(labels)):
+        used = np.zeros(graph.num_nodes, np.bool_)
+        used[labels] = True
+        if not worthwhile(graph, int(np.count_nonzero(used))):
             break
         smaller, numbers = contract(graph, labels)
         levels[-1] = levels[-1]._replace(labels=numbers)
-        theirs = of_clusters(cells, numbers, smaller.num_nodes) if len(cells) else cells
-        levels.append(Level(smaller, constraints.contracted(numbers, smaller.num_nodes), theirs))
+        count = smaller.num_nodes
+        theirs = of_clusters(cells, numbers, count) if len(cells) else cells
+        homes = homes and homes.contracted(numbers, count)
+        levels.append(Level(smaller, constraints.contracted(numbers, count), theirs, homes=homes))
     return levels
-
-
-def num_clusters(labels: Labels) -> int:
-    """Return the number of different labels, which are below the number of nodes."""
-    used = np.zeros(len(labels), np.bool_)
-    used[labels] = True
-    return int(np.count_nonzero(used))
 
 
 def of_clusters(values: Labels, labels: Labels, count: int) -> Labels:
@@ -90,7 +90,7 @@ def of_clusters(values: Labels, labels: Labels, count: int) -> Labels:
 def cut_by_metis(
     config: PartitionConfig, level: Level, seed: int, *, by_limits: bool = False, spare: int = 0
 ) -> Labels:
-    """Partition a graph by METIS; its result may exceed limits.
+    """Return (nodes,) int32: METIS's partitions, which may exceed limits.
 
     Each further constraint makes METIS slower and its cuts worse. It gets loose ones, which most partitions
     keep to, only if its first result does not.
@@ -102,12 +102,6 @@ def cut_by_metis(
         by_limits: Whether METIS gets the limits of the input graph; otherwise `tolerances` of this graph,
             whose nodes may be heavier.
         spare: Number of the last columns whose limits are loose.
-
-    Returns:
-        (nodes,) int32.
-
-    Raises:
-        EngineError: METIS failed.
     """
     graph, limits = level.graph, level.constraints
     columns = limits.columns()

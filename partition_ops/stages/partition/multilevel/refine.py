@@ -59,12 +59,9 @@ class State(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Scratch arrays of one thread.
+    """Scratch arrays of one thread: zeros for each partition, the used ones, and partitions of neighbours.
 
-    Attributes:
-        sums: (parts,) int64, zeros between calls.
-        used: (parts + 1,) int64; the last one is written to, but not read.
-        around: (`LOOKED_UP` or the largest degree,) of the dtype of the partitions.
+    The last one of `used` is written to, but not read.
     """
 
     sums: Integers
@@ -76,10 +73,6 @@ class Room(NamedTuple):
         count = len(state.loads)
         around = np.empty(most_looked_up(state.graph), state.parts.dtype)
         return cls(np.zeros(count, np.int64), np.empty(count + 1, np.int64), around)
-
-    def another(self) -> Room:
-        """Return scratch arrays for another thread."""
-        return Room(np.zeros_like(self.sums), np.empty_like(self.used), np.empty_like(self.around))
 
 
 def refine(
@@ -100,9 +93,8 @@ def refine(
         graph: Weighted or not.
         constraints: Constraints on its nodes.
         parts: (nodes,) int32, changed.
-        homes: (nodes,) int32, the partition that each node should rather stay in, `NOWHERE` for none; empty
-            if no node has one.
-        price: Edges that a node must save to leave its home, for each node of the input graph in it.
+        homes: See `State`, as for the price.
+        price: See `State`.
         active: (nodes,) bool, nodes to process first, changed; the neighbours of nodes that move follow.
             None means all.
         tuning: How often nodes may move.
@@ -115,22 +107,16 @@ def refine(
     """
     narrow = parts.astype(np.int8 if len(constraints.most) <= MOST_NARROW else np.int32)
     state = State(graph, constraints, narrow, constraints.loads(parts), homes, float(price))
-    first = np.ones(graph.num_nodes, np.bool_) if active is None else active
-    kept = _refine(state, first, active is None, tuning)
-    parts[:] = narrow
-    return kept
-
-
-def _refine(state: State, active: Flags, everywhere: bool, tuning: Tuning) -> bool:
+    everywhere = active is None
+    active = np.ones(graph.num_nodes, np.bool_) if active is None else active
     rooms = [Room.of(state)]
     _sweep(state, active, rooms, tuning)
     for _ in range(tuning.times_balanced):
-        if not len(state.too_full):
-            return True
-        if not _balance(state, active, rooms[0]):
-            return False
+        if not len(state.too_full) or not _balance(state, active, rooms[0]):
+            break
         active |= everywhere
         _sweep(state, active, rooms, tuning)
+    parts[:] = narrow
     return not len(state.too_full)
 
 
@@ -138,7 +124,7 @@ def _sweep(state: State, active: Flags, rooms: list[Room], tuning: Tuning) -> No
     nodes = state.graph.num_nodes
     proposed = np.empty(nodes, state.parts.dtype)
     with Batches(nodes) as batches:
-        rooms += [rooms[0].another() for _ in range(len(rooms), batches.threads)]
+        rooms += [Room.of(state) for _ in range(len(rooms), batches.threads)]
 
         def propose(thread: int, span: slice) -> None:
             _propose(state, active, span.start, span.stop, rooms[thread], proposed)
@@ -232,14 +218,8 @@ def _activate(graph: Graph, v: int, active: Flags) -> None:
 def _best(state: State, v: int, around: Parts, room: Room, must_go: bool) -> tuple[np.int64, float]:
     """Return the partition that a node should move to, and the gain; its own and 0 if it should stay.
 
-    The gain is the number of edges that are no longer cut, less the price if the node leaves its home.
-
-    Args:
-        state: The partitions.
-        v: The node.
-        around: (neighbours,) the partitions of its neighbours.
-        room: Scratch of the thread.
-        must_go: Leave at any cost, if necessary to a partition without neighbours of the node.
+    The gain is the weight of the edges that are no longer cut, less the price if the node leaves its home.
+    With ``must_go``, it leaves at any cost, if necessary to a partition without neighbours.
     """
     graph, loads, sums, used = state.graph, state.loads, room.sums, room.used
     own = np.int64(state.parts[v])
@@ -338,13 +318,14 @@ def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64
     """
     losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
-        if helps(state, nodes[i]):
-            best, gain = _best_now(state, nodes[i], room, True)
-            if best != state.parts[nodes[i]]:
-                losses[i] = -gain
-                if len(state.homes) and len(state.constraints.weights):
-                    relief = _relief(state, nodes[i])
-                    losses[i] = losses[i] / relief if losses[i] > 0 else losses[i] * relief
+        if not helps(state, nodes[i]):
+            continue
+        best, gain = _best_now(state, nodes[i], room, True)
+        if best != state.parts[nodes[i]]:
+            losses[i] = -gain
+            if len(state.homes) and len(state.constraints.weights):
+                relief = _relief(state, nodes[i])
+                losses[i] = losses[i] / relief if losses[i] > 0 else losses[i] * relief
     return losses
 
 

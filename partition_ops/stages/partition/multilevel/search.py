@@ -41,17 +41,17 @@ class Homes(NamedTuple):
     nodes: Sums
     price: float
 
+    def pulls(self) -> Sums:
+        """Return (nodes, parts) int32, for the sums of each node: like an edge that stays at its home."""
+        pulls: Sums = np.round(np.minimum(self.nodes * (self.price * SCALE), MOST_PULL)).astype(np.int32)
+        return pulls
+
     def of_most(self) -> Labels:
         """Return (nodes,) int32, the home of most nodes of the input graph in each node, or `NOWHERE`."""
         return np.where(self.nodes.any(axis=1), self.nodes.argmax(axis=1), NOWHERE).astype(np.int32)
 
     def contracted(self, labels: Labels, count: int) -> Homes:
-        """Return the homes of clusters.
-
-        Args:
-            labels: (nodes,) int32, the cluster of each node.
-            count: Number of clusters.
-        """
+        """Return the homes of ``count`` clusters; ``labels`` are (nodes,) int32, the cluster of each node."""
         nodes = np.zeros((count, self.nodes.shape[1]), np.int32)
         for part in range(nodes.shape[1]):
             nodes[:, part] = np.bincount(labels, weights=self.nodes[:, part], minlength=count)
@@ -81,11 +81,6 @@ class Search(NamedTuple):
     locked: npt.NDArray[np.bool_]
     moved: Labels
     origins: Labels
-
-
-def pull_home(sums: Sums, homes: Homes) -> None:
-    """Add the price of leaving its home to the sums of each node, like an edge that stays there."""
-    sums += np.round(np.minimum(homes.nodes * (homes.price * SCALE), MOST_PULL)).astype(np.int32)
 
 
 def scratch(nodes: int, count: int, scale: int) -> Search:
@@ -296,17 +291,14 @@ def search_from(state: State, search: Search, border: Labels, patience: float, c
 
 
 def fill_up(graph: Graph, constraints: Constraints, parts: Labels, least: Integers, price: float) -> Labels:
-    """Move nodes into partitions that hold too few, those first whose move cuts the fewest edges.
+    """Return partitions with more nodes in those that hold too few; moves that cut the fewest edges go first.
 
     Args:
-        graph: Without weights.
+        graph: The graph.
         constraints: Constraints on its nodes; no move exceeds a limit.
         parts: (nodes,) int32.
         least: (parts,) int64, nodes that a partition should hold; no partition is emptied below that.
         price: Share of the cut that all moves together may add.
-
-    Returns:
-        (nodes,) int32, the same partitions if filling them costs more.
 
     Peak memory: 4 bytes for each node and partition if one holds too few.
     """

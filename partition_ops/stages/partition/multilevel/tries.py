@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import combinations, pairwise
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -40,7 +39,6 @@ from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.parallel import cores
 
 UNITS = 1000
-Ranked = tuple[bool, int, Labels]  # whether a limit is exceeded, the cut, and (nodes,) int32, the partitions
 
 
 class Candidate(NamedTuple):
@@ -49,8 +47,7 @@ class Candidate(NamedTuple):
     Attributes:
         broken: Whether a partition exceeds a limit, or another condition does not hold.
         cut: Weight of the edges that it cuts, or its expected traffic in `UNITS` a row.
-        order: Decides between equal cuts, so that the order is the same in every run: the number of its try,
-            or how many old nodes moved.
+        order: Decides between equal cuts: the number of its try, or how many old nodes moved.
         parts: (nodes,) int32.
     """
 
@@ -83,10 +80,6 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
     first start. `Problem.notes` says how often the graph was partitioned. With a model of the traffic, that
     says which partition is the best, and lowers the traffic of the best ones further.
 
-    Args:
-        problem: The graph, and how to partition it.
-        plan: How often.
-
     Returns:
         (nodes,) int32, the same on any number of cores.
 
@@ -97,7 +90,7 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         graph of clusters, and 4 bytes for each node and partition; METIS on the whole graph takes 100 bytes
         a half-edge. 4 bytes a half-edge if more than a few nodes have no neighbours.
     """
-    tuning, seed = problem.tuning, problem.config.seed * 1009
+    tuning = problem.tuning
     with Tries(problem) as tries:
         starts = plan.starts
         if not tries.has_clusters():
@@ -109,13 +102,7 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         found = tries.do_all(works)
         problem.notes["chosen"] = tries.chosen if tries.alone else f"best of {len(works)}"
         first = found[0]  # the only one with a lower effort, which must not cut less in the end
-        best = tries.combine(
-            found,
-            plan.rounds,
-            lambda better, cells, rank: tries.cycle(better, cells, seed + rank, metis=tuning.thorough),
-            most=plan.combined,
-            while_better=True,
-        )
+        best = tries.combine(found, plan.rounds, plan.combined)
     chosen = [best] if best is first else [best, first]
     if problem.traffic is not None:
         chosen = ranked([*found, best])[: tuning.descents]
@@ -128,22 +115,18 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
 class Tries:
     """Partitions of one graph, made in the threads of a pool, all of them kept in memory.
 
-    Args:
-        problem: The graph, and how to partition it. Nodes without neighbours are left out if there are many.
-        limits: Constraints on its nodes; those of the problem if omitted.
-
     Attributes:
         whole: The whole graph.
-        limits: Constraints on its nodes.
+        limits: Constraints on its nodes; those of the problem by default.
         count: Number of partitions.
         chosen: How the last start made its partition.
         alone: Whether there is one partition only.
-        pool: A thread for each core, in a ``with`` block; an error there kills the processes of libraries.
     """
 
     def __init__(self, problem: Problem, limits: Constraints | None = None) -> None:
         self.problem = problem
         self.tuning = problem.tuning
+        self.seed = problem.config.seed * 1009
         self.whole = Graph.of_input(problem.graph, problem.edge_weights)
         self.limits = constraints_of(problem) if limits is None else limits
         self.count = problem.num_parts
@@ -154,9 +137,7 @@ class Tries:
         self.pool = ThreadPoolExecutor(cores())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             kill_children()
             for process in [*running]:
@@ -242,13 +223,11 @@ class Tries:
         if self.alone:
             return Candidate(False, 0, number, parts)
         broken = not self.level.constraints.kept_by(parts)
-        if self.problem.traffic is not None:
-            everywhere = (
-                np.arange(self.whole.num_nodes, dtype=np.int32) % self.count
-            )  # nothing reads the others
-            everywhere[self.connected] = parts
-            return Candidate(broken, self.cost(everywhere), number, parts)
-        return Candidate(broken, cut_weight(self.level.graph, parts), number, parts)
+        if self.problem.traffic is None:
+            return Candidate(broken, cut_weight(self.level.graph, parts), number, parts)
+        everywhere = np.arange(self.whole.num_nodes, dtype=np.int32) % self.count  # nothing reads the others
+        everywhere[self.connected] = parts
+        return Candidate(broken, self.cost(everywhere), number, parts)
 
     def cost(self, parts: Parts) -> int:
         """Return what decides between partitions of all nodes: their cut, or their expected traffic."""
@@ -256,89 +235,79 @@ class Tries:
             return cut_weight(self.whole, parts)
         return int(UNITS * cost_of(remote_rows(self.problem.traffic, parts, self.count)))
 
-    def combine(
-        self,
-        found: list[Candidate],
-        rounds: int,
-        search: Callable[[Labels, Labels, int], Labels],
-        *,
-        most: int | None = None,
-        while_better: bool = False,
-    ) -> Candidate:
-        """Combine every two of the best candidates, in rounds, and return the best of all.
+    def combine(self, found: list[Candidate], rounds: int, most: int) -> Candidate:
+        """Combine every two of the ``most`` best candidates, in rounds, and return the best of all.
 
-        Args:
-            found: Candidates; the new ones are added.
-            rounds: Most rounds; none follows if the best are combined already.
-            search: Takes the better partition, the cells in which both put the same nodes together, and a
-                number for its seed; returns a partition.
-            most: So many of the best are combined; `Tuning.combined` if omitted.
-            while_better: Whether a round that finds nothing better is the last one.
+        The new candidates are added to ``found``. A round that finds nothing better is the last one.
         """
         combined: set[frozenset[int]] = set()
-        best, most = ranked(found)[0], self.tuning.combined if most is None else most
+        best = ranked(found)[0]
         for number in range(rounds):
             works = []
             for (rank, better), (lower, other) in combinations(enumerate(ranked(found)[:most]), 2):
                 pair = frozenset((id(better.parts), id(other.parts)))
                 if pair not in combined:
                     combined.add(pair)
-                    seed = 1000 * number + 100 * rank + lower
-                    works.append(partial(_combine, search, better.parts, other.parts, seed))
+                    seed = self.seed + 1000 * number + 100 * rank + lower
+                    works.append(partial(self.combined, better.parts, other.parts, seed))
             if not works:
                 break
             found += self.do_all(works)
             before, best = best, ranked(found)[0]
-            if while_better and best is before:
+            if best is before:
                 break
         return best
+
+    def combined(self, better: Labels, other: Labels, seed: int) -> Labels:
+        """Search from the better of two partitions, without separating what both put together."""
+        return self.cycle(better, overlay(better, other), seed, metis=self.tuning.thorough)
 
     def has_clusters(self) -> bool:
         """Return whether the graph has hubs or communities, so that it should be contracted."""
         graph, tuning = self.level.graph, self.tuning
         if largest_degree(graph.offsets) * graph.num_nodes >= tuning.skewed * graph.num_half_edges:
             return True
-        first = self.contracted(tuning.starts[0], self.problem.config.seed * 1009)
+        first = self.contracted(tuning.starts[0], self.seed)
         return len(first) == 1 or first[1].graph.num_nodes <= tuning.clustered * graph.num_nodes
 
     def start(self, number: int, clusters: int, *, weighted: bool = True) -> Labels:
         """Partition a graph of clusters or the whole graph, and improve that on every level.
 
-        With one balance constraint, Mt-KaHyPar partitions the graph of clusters of the first start, and the
-        whole graph; METIS does it otherwise.
+        Mt-KaHyPar, if it can, partitions the graph of clusters of the first start, and the whole graph; METIS
+        does it otherwise.
 
         Args:
             number: Number of the start, for its seed.
             clusters: So many of the largest size make a partition; 0 for none.
             weighted: Whether edges have the weights of the problem.
         """
-        seed = self.problem.config.seed * 1009 + number
+        seed = self.seed + number
         levels = self.contracted(clusters, seed, weighted=weighted)
-        kahypar = self._kahypar(levels[-1], seed) if number == 0 or not levels[1:] else None
         names = ("two-level", "two-level with Mt-KaHyPar") if levels[1:] else ("metis", "Mt-KaHyPar")
-        self.chosen = names[kahypar is not None]
-        parts = (kahypar or self._metis(levels[-1], seed))[2]
-        for graph, constraints, _, labels in reversed(levels[:-1]):
-            parts = parts[labels]
-            improve(graph, constraints, parts, seed, tuning=self.tuning)
+        parts = self._kahypar(levels[-1], seed) if number == 0 or not levels[1:] else None
+        self.chosen = names[parts is not None]
+        parts = self._metis(levels[-1], seed) if parts is None else parts
+        for level in reversed(levels):
+            parts = parts[level.labels] if level is not levels[-1] else parts
+            improve(*level[:2], parts, seed, tuning=self.tuning)
         return self.cycle(parts, parts, seed) if self.tuning.thorough else parts
 
-    def contracted(self, clusters: int, seed: int, *, weighted: bool = True) -> list[Level]:
+    def contracted(
+        self, clusters: int, seed: int, *, weighted: bool = True, homes: Homes | None = None
+    ) -> list[Level]:
         """Return graphs of clusters, of which so many of the largest size make a partition; 0 for none."""
-        level = self.level
+        level = self.level._replace(homes=homes)
         most = max(2, level.graph.num_nodes // (max(clusters, 1) * self.count))
         if not weighted:
             level = level._replace(graph=level.graph._replace(edge_weights=NOTHING))
         return contract_levels(level, self.tuning.to_metis, lambda *_: most if clusters else 0, seed)
 
-    def _metis(self, level: Level, seed: int) -> Ranked:
-        """Return a partition by METIS, improved."""
+    def _metis(self, level: Level, seed: int) -> Labels:
         spare = self.problem.limits_in_edges
-        parts = cut_by_metis(self.problem.config, level, seed, by_limits=True, spare=spare)
-        return self._improved(level, parts, seed)
+        return cut_by_metis(self.problem.config, level, seed, by_limits=True, spare=spare)
 
-    def _kahypar(self, level: Level, seed: int) -> Ranked | None:
-        """Return a partition by Mt-KaHyPar, improved, or None.
+    def _kahypar(self, level: Level, seed: int) -> Labels | None:
+        """Return a partition by Mt-KaHyPar, or None.
 
         That is if there are several strict constraints, if Mt-KaHyPar fails, or if a partition has too many
         in-edges, which METIS can limit too.
@@ -353,52 +322,35 @@ class Tries:
             raise
         except EngineError:
             return None
-        if (constraints.loads(parts)[:, 1:] > constraints.most[:, 1:]).any():
-            return None
-        return self._improved(level, parts, seed)
-
-    def _improved(self, level: Level, parts: Labels, seed: int) -> Ranked:
-        """Improve a partition; return whether a limit is exceeded, the cut, and the partition."""
-        kept = improve(*level[:2], parts, seed, tuning=self.tuning)
-        return not kept, cut_weight(level.graph, parts), parts
+        return None if (constraints.loads(parts)[:, 1:] > constraints.most[:, 1:]).any() else parts
 
     def cycle(
         self, parts: Labels, cells: Labels, seed: int, homes: Homes | None = None, *, metis: bool = False
     ) -> Labels:
         """Contract clusters of nodes of the same cell, and search on every level, the smallest first.
 
-        Args:
-            parts: (nodes,) int32, the partitions to begin with.
-            cells: (nodes,) int32; nodes of the same cell are in the same partition.
-            seed: For clusters and searches.
-            homes: Partitions that nodes should rather stay in; None if nodes move freely.
-            metis: Whether METIS also partitions the smallest graph, and the best of all goes on.
+        Nodes of the same of the (nodes,) ``cells`` are in the same partition to begin with. With ``metis``,
+        METIS also partitions the smallest graph, and the best of all goes on.
         """
         how = self.tuning.combination if metis else self.tuning.cycle
         largest = max(2, self.level.graph.num_nodes // (how.clusters[0] * self.count))
+        level = self.level._replace(cells=cells, homes=homes)
         levels = contract_levels(
-            self.level._replace(cells=cells),
-            how,
-            lambda _, number: min(largest, self.tuning.growth ** (number + 1)),
-            seed * 17,
+            level, how, lambda _, number: min(largest, self.tuning.growth ** (number + 1)), seed * 17
         )
-        theirs = [homes]
         for level, smaller in pairwise(levels):
             parts = of_clusters(parts, level.labels, smaller.graph.num_nodes)
-            theirs.append(homes and homes.contracted(level.labels, smaller.graph.num_nodes))
-            homes = theirs[-1]
         parts = parts.copy()
-        climb(*levels[-1][:2], parts, seed, homes=homes, tuning=self.tuning)
-        if metis:
-            parts = self._best_of(levels[-1], parts, seed)
-        for level, homes in zip(reversed(levels[:-1]), reversed(theirs[:-1]), strict=True):
-            parts = parts[level.labels]
-            climb(*level[:2], parts, seed, homes=homes, tuning=self.tuning)
+        for level in reversed(levels):
+            parts = parts[level.labels] if level is not levels[-1] else parts
+            climb(*level[:2], parts, seed, homes=level.homes, tuning=self.tuning)
+            if metis and level is levels[-1]:
+                parts = self._best_of(level, parts, seed)
         return parts
 
     def _best_of(self, level: Level, parts: Labels, seed: int) -> Labels:
         """Return the best of some partitions and of those that METIS makes of the same graph."""
-        tried = [(not level.constraints.kept_by(parts), cut_weight(level.graph, parts), parts)]
+        tried = [parts]
         for number in range(self.tuning.combined_seeds):
             try:
                 tried.append(self._metis(level, seed + NEXT_SEED * number))
@@ -406,7 +358,8 @@ class Tries:
                 raise
             except EngineError:
                 break  # the partitions that are there are enough
-        return min(tried, key=lambda one: one[:2])[2]
+            improve(*level[:2], tried[-1], seed + NEXT_SEED * number, tuning=self.tuning)
+        return min(tried, key=lambda one: (not level.constraints.kept_by(one), cut_weight(level.graph, one)))
 
 
 def ranked(found: Sequence[Candidate]) -> list[Candidate]:
@@ -424,12 +377,6 @@ def overlay(one: Labels, other: Labels) -> Labels:
     return cells
 
 
-def _combine(
-    search: Callable[[Labels, Labels, int], Labels], better: Labels, other: Labels, seed: int
-) -> Labels:
-    return search(better, overlay(better, other), seed)
-
-
 def _alone(work: Callable[[], Labels]) -> Labels:
     with one_thread():
         return work()
@@ -438,10 +385,7 @@ def _alone(work: Callable[[], Labels]) -> Labels:
 def _deal(room: Integers, excess: npt.NDArray[np.float64], count: int) -> Labels:
     """Return (count,) int32: partitions for nodes, always the one with most room over its share.
 
-    Args:
-        room: (parts,) nodes that each partition can still take.
-        excess: (parts,) nodes that each partition may hold over its share.
-        count: Number of nodes.
+    ``room`` says how many nodes each partition can still take, ``excess`` how many over its share it may.
     """
     free = room.clip(0)
     owners = np.repeat(np.arange(len(room), dtype=np.int32), free)

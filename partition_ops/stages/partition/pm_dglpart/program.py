@@ -52,14 +52,9 @@ class Numbering:
 def dglpart(config: PartitionConfig, folder: Path, comm: Any) -> dict[str, int]:
     """Partition ``<graph>_{nodes,edges,stats}.txt`` into ``p<i>-<graph>_{nodes,edges,stats}.txt``.
 
-    Every rank calls this; the number of partitions is a multiple of that of the ranks. Rows of a
-    node file are in the order of new IDs. Duplicate edges and self-loops
-    are written too, but ParMETIS does not get them.
-
-    Args:
-        config: The graph's name, partitions, tolerance, seed and library.
-        folder: Folder of the input and the output; all hosts share it.
-        comm: The communicator of all ranks.
+    Every rank calls this; the number of partitions is a multiple of that of the ranks. All hosts share the
+    folder. Rows of a node file are in the order of new IDs. Duplicate edges and self-loops are written too,
+    but ParMETIS does not get them.
 
     Returns:
         Numbers of nodes, edges, partitions, and edges between partitions.
@@ -139,7 +134,10 @@ class _Writer:
                 pieces[part].append((keys, received))
         for part, of_part in pieces.items():
             with self._partial(part, parmetis.nodes_file).open("wb") as stream:
-                _write_sorted(stream, of_part)
+                if of_part:
+                    order = np.argsort(np.concatenate([keys for keys, _ in of_part]))
+                    received = pa.chunked_array([lines for _, lines in of_part]).combine_chunks()
+                    _write(stream, received.take(pa.array(order)))
         return {part: sum(len(keys) for keys, _ in of_part) for part, of_part in pieces.items()}
 
     def _write_edges(self, text: TextGraph) -> tuple[dict[int, int], int]:
@@ -179,14 +177,6 @@ def _lines(ids: Sequence[Ids], text: pa.Array | None) -> pa.Array:
         return pa.array([], pa.large_binary())
     numbers = [pc.cast(pc.cast(pa.array(values), pa.large_string()), pa.large_binary()) for values in ids]
     return pc.binary_join_element_wise(*numbers, text, pa.scalar(b" ", pa.large_binary()))
-
-
-def _write_sorted(stream: BinaryIO, pieces: list[tuple[Ids, pa.Array]]) -> None:
-    if pieces:
-        order = np.argsort(np.concatenate([keys for keys, _ in pieces]))
-        _write(
-            stream, pa.chunked_array([lines for _, lines in pieces]).combine_chunks().take(pa.array(order))
-        )
 
 
 def _write(stream: BinaryIO, lines: pa.Array) -> None:

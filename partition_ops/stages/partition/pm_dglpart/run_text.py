@@ -35,14 +35,8 @@ def partition_text(
 ) -> StageResult:
     """Partition ``prepare/<graph>_{nodes,edges,stats}.txt`` into ``prepare/p<i>-<graph>_….txt``.
 
-    The ranks run in that folder, or, if the run is on S3, in a temporary folder of this machine.
-
-    Args:
-        config: Number of partitions, tolerance, seed, ranks, hosts and library.
-        graph_name: Name of the graph.
-        destination: Root of the run, where the text has been written.
-        use_program: Run the ``pm_dglpart`` of the ParMETIS project that is on the PATH.
-        progress: Shows that the ranks work.
+    The ranks run in that folder, or, if the run is on S3, in a temporary folder of this machine. With
+    ``use_program``, they run the ``pm_dglpart`` of the ParMETIS project that is on the PATH.
 
     Returns:
         Numbers of partitions, nodes and edges.

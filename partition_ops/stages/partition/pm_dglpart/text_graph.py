@@ -34,13 +34,7 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TextGraph:
-    """The text files as one rank sees them.
-
-    Attributes:
-        nodes: Lines of this rank's nodes.
-        edges: Lines of this rank's share of the edges, which may join any nodes.
-        stats: Numbers of nodes, edges and node weights.
-    """
+    """The text files as one rank sees them: its share of the lines, and nodes, edges and weights in all."""
 
     nodes: TextTable
     edges: TextTable
@@ -191,15 +185,14 @@ def _partition_tiny(
     if comm.rank == 0:
         degrees, neighbours, weights = (np.concatenate(values) for values in zip(*pieces, strict=True))
         whole = ParhipGraph(np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)]), neighbours)
-        parts = np.split(_tiny(config, whole, weights), nodes.bounds[1:-1])
+        if config.num_parts == 1 or whole.num_half_edges == 0 or whole.num_nodes <= config.num_parts:
+            found = (np.arange(whole.num_nodes) % config.num_parts).astype(np.int32)  # nothing to cut
+        else:
+            used = weights.any(axis=0)
+            weights = np.ascontiguousarray(weights[:, used]) if used.any() else np.ones_like(weights[:, :1])
+            found = cut_graph(config, whole, weights)
+            if weights.max() <= 1 and (weights.sum(axis=1) == 1).all():  # they are classes
+                found = even_out(config, whole, weights.argmax(axis=1), found)
+        parts = np.split(found, nodes.bounds[1:-1])
     mine: npt.NDArray[np.int32] = comm.scatter(parts)
     return mine
-
-
-def _tiny(config: PartitionConfig, graph: ParhipGraph, weights: Weights) -> npt.NDArray[np.int32]:
-    if config.num_parts == 1 or graph.num_half_edges == 0 or graph.num_nodes <= config.num_parts:
-        return (np.arange(graph.num_nodes) % config.num_parts).astype(np.int32)  # nothing to cut
-    used = weights.any(axis=0)
-    weights = weights[:, used] if used.any() else np.ones((graph.num_nodes, 1), np.int64)
-    weights = np.ascontiguousarray(weights)
-    return even_out(config, graph, weights, cut_graph(config, graph, weights))
