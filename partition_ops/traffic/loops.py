@@ -84,20 +84,14 @@ def write_messages(
     """Write -log(1 - q) of some groups, q being the chance that an edge of it is sampled up to a layer.
 
     A node that enters the batch in layer j is sampled in each later one: it misses an edge with probability
-    prod(1 - y) over the layers from j + 1 on, y = min(1, fan-out / size).
+    prod(1 - y) over the layers from j + 1 on, y = min(1, fan-out / size). Layers count from 1; the first
+    arguments are attributes of `SampledEdges`.
 
     Args:
-        group_nodes: See `SampledEdges`.
-        group_sizes: See `SampledEdges`.
-        joined: See `SampledEdges`.
-        batches: The columns.
         entered: (layers - 1, nodes, WIDTH) float32, chance that a node enters in layer 1, 2 and so on.
-        layer: The layer, from 1.
         messages: (groups, WIDTH) float32, output; or (groups, 2 WIDTH), if the expected number of times that
             an edge is sampled up to this layer is wanted behind.
         room: (2, layers) float64, overwritten.
-        begin: First group.
-        end: Last group, excluded.
     """
     reached, times = room[0], room[1]  # by layer of entry
     real = len(group_nodes) - len(joined)
@@ -138,18 +132,7 @@ def enter(
     begin: int,
     end: int,
 ) -> None:
-    """Write ``entered[layer - 1]`` of some nodes: the chance that each enters in a layer.
-
-    Args:
-        first: See `SampledEdges`.
-        groups: See `SampledEdges`.
-        batches: The columns.
-        messages: (groups, WIDTH) float32, of this layer.
-        entered: (layers - 1, nodes, WIDTH) float32; see `write_messages`.
-        layer: The layer, from 1.
-        begin: First node.
-        end: Last node, excluded.
-    """
+    """Write ``entered[layer - 1]`` of some nodes; see `write_messages`."""
     for node in range(begin, end):
         a = b = c = d = 0.0
         for i in range(first[node], first[node + 1]):
@@ -182,16 +165,11 @@ def add_rows(
     """Add up what batches read of some nodes, after the last layer.
 
     Args:
-        first: See `SampledEdges`.
-        groups: See `SampledEdges`.
-        batches: The columns.
         messages: (groups, 2 WIDTH) float32, of the last layer.
         rows: (WIDTH, parts) float64, increased by the expected rows that a batch reads from each partition.
         neighbours: (WIDTH, 2) float64, increased by the expected sampled edges whose source is in the
             partition of the trainer, and by the others.
         reads: (nodes, WIDTH) float32, output: the chance that a batch reads each row; or (0, WIDTH).
-        begin: First node.
-        end: Last node, excluded.
     """
     for node in range(begin, end):
         part = batches.parts[unsigned(node)]
@@ -222,19 +200,10 @@ def add_rows(
 def weigh_edges(
     first: Counts, groups: Ids, messages: Singles, cost: float, weights: Singles, begin: int, end: int
 ) -> None:
-    """Write the expected rows that a batch reads over each out-edge of some nodes.
+    """Write the expected rows, times a cost, that a batch reads over each out-edge of some nodes.
 
-    A row is read with probability 1 - exp(-m), m being the sum of the messages of its edges; each edge gets
-    its share of m.
-
-    Args:
-        first: See `SampledEdges`.
-        groups: See `SampledEdges`.
-        messages: (groups, WIDTH) float32, of the last layer; only the first column is read.
-        cost: Cost of a row.
-        weights: (edges,) float32, output.
-        begin: First node.
-        end: Last node, excluded.
+    A row is read with probability 1 - exp(-m), m being the sum of the messages of its edges, in the first
+    column; each edge gets its share of m.
     """
     for node in range(begin, end):
         total = 0.0

@@ -10,25 +10,39 @@ if that one cannot be written.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, unsigned
+from partition_ops.system.parallel import cores, map_in_threads
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
+MOST_READERS = 4  # threads; each has 8 bytes a node
 NONE = -1
+
+
+def has_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> bool:
+    """Return whether two edges have the same ends; the arguments are attributes of `SampledEdges`.
+
+    Peak memory: 8 bytes a node for each core, up to four.
+    """
+    nodes = len(first) - 1
+    bounds = np.linspace(0, nodes, min(cores(), MOST_READERS) + 1).astype(np.int64)
+
+    def find(ends: tuple[int, int]) -> bool:
+        return bool(_is_parallel(first, groups, group_nodes, np.full(nodes, NONE, np.int64), *ends))
+
+    return any([*map_in_threads(find, pairwise(bounds.tolist()))])
 
 
 def join_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> tuple[Ids, Ids]:
     """Replace parallel edges by one edge, in place: the others move up.
 
-    Args:
-        first: See `SampledEdges`; changed.
-        groups: See `SampledEdges`; the first ``first[-1]`` are the edges afterwards.
-        group_nodes: See `SampledEdges`.
+    The first ``first[-1]`` groups are the edges afterwards.
 
     Returns:
         The groups, of a dtype that has room for the joined ones, and `SampledEdges.joined`.
@@ -48,6 +62,18 @@ def join_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> tuple[I
         _join(begins, groups, group_nodes, seen, newest, joined, first, state)
     first[nodes] = state[1]
     return groups, joined[: state[2], :2].copy()
+
+
+@compiled
+def _is_parallel(first: Ids, groups: Ids, group_nodes: Ids, seen: Counts, begin: int, end: int) -> bool:
+    """Return whether a source from ``begin`` to ``end`` has two edges to a node; ``seen`` is changed."""
+    for u in range(begin, end):
+        for e in range(first[u], first[u + 1]):
+            v = unsigned(group_nodes[unsigned(groups[unsigned(e)])])
+            if seen[v] >= first[u]:
+                return True
+            seen[v] = e
+    return False
 
 
 @compiled

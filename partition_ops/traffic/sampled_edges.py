@@ -22,7 +22,7 @@ from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
 from partition_ops.system.parallel import cores, map_in_threads
-from partition_ops.traffic.parallel_edges import join_parallel_edges
+from partition_ops.traffic.parallel_edges import has_parallel_edges, join_parallel_edges
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -147,9 +147,9 @@ class EdgeCollector:
 def _joined(edges: SampledEdges) -> SampledEdges:
     """Return the edges with parallel ones joined; their arrays are changed."""
     first, nodes, sizes = edges.first, edges.group_nodes, edges.group_sizes
-    groups, joined = join_parallel_edges(first, edges.groups, nodes)
-    if not len(joined):
+    if not has_parallel_edges(first, edges.groups, nodes):  # in threads, which joining is not
         return edges
+    groups, joined = join_parallel_edges(first, edges.groups, nodes)
     samples = 1 / np.concatenate([sizes, np.ones(len(joined))])  # of an edge, with fan-out 1
     nodes = np.concatenate([nodes, nodes[joined[:, 1]]])
     _add_samples(samples, joined)

@@ -10,22 +10,23 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem, Weights
 
 TRAIN, CUT = "train", "cut"
 MASK = "train_mask"
-DEFAULT_OF = "auto"  # the engine whose default it is, for a graph with masks
 USUAL = 100  # weight of an edge in the middle, so that edges that nobody samples still count a little
 HEAVIEST = (1 << 27) - 1  # sum of the weights at a node; searches multiply it by 8, in 32 bits
 
 
 def objective_of(config: PartitionConfig, metadata: GraphMetadata) -> str:
-    """Return the objective: that of the options, or the default for the engine and the graph."""
+    """Return the objective: that of the options, or for a graph with masks `TRAIN` if the engine has it."""
     if config.objective is not None:
         return config.objective
     masked = any(feature.name == MASK for feature in metadata.node_features)
-    return TRAIN if masked and config.engine == DEFAULT_OF and config.all_parts > 1 else CUT
+    trains = masked and config.all_parts > 1 and TRAIN in find_engine(config.engine).objectives
+    return TRAIN if trains else CUT
 
 
 def with_traffic(problem: Problem) -> Problem:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from partition_ops.stages.partition.incremental.near_home import search_near_hom
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.incremental.regroup import regroup
-from partition_ops.stages.partition.multilevel.tries import Plan, best_of
+from partition_ops.stages.partition.multilevel.tries import Tries, ranked
 from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
@@ -35,6 +37,22 @@ READING = 0.08e-6  # of an edge, for the model of the traffic
 EVALUATION = 0.002, 0.02e-6  # of that model; the factor is of edges, layers and each four partitions
 COMBINATION = 0.05, 0.15e-6, 0.015e-6
 HALF_EDGE_BYTES = 6  # of the graph, in the graphs of clusters
+
+
+class Plan(NamedTuple):
+    """How often a graph is partitioned.
+
+    Attributes:
+        starts: For each start, how many clusters of the largest size make a partition; 0 for no clusters.
+        combined: So many of the best partitions are combined, each with every other.
+        rounds: Most rounds of combinations.
+        evaluations: Of the model of the traffic, to lower that of each of the best partitions.
+    """
+
+    starts: tuple[int, ...]
+    combined: int
+    rounds: int
+    evaluations: int = 0
 
 
 class Auto(Engine):
@@ -104,6 +122,45 @@ class Auto(Engine):
             f" {memory / 2**30:.1f} GiB: more than this machine has"
         )
         return replace(found, warnings=(warning,))
+
+
+def best_of(problem: Problem, plan: Plan) -> Parts:
+    """Partition a graph several times, combine the best of these partitions, and return the best of all.
+
+    METIS partitions a graph without hubs and communities, such as a grid or roads, as a whole instead of the
+    first start. `Problem.notes` says how often the graph was partitioned. With a model of the traffic, that
+    says which partition is the best, and lowers the traffic of the best ones further.
+
+    Returns:
+        (nodes,) int32, the same on any number of cores.
+
+    Raises:
+        EngineError: The libraries failed in every start, or a process of theirs died.
+
+    Peak memory: for each core, or once with one start, 60 bytes a node, 100 bytes a half-edge of the first
+        graph of clusters, and 4 bytes for each node and partition; METIS on the whole graph takes 100 bytes
+        a half-edge. 4 bytes a half-edge if more than a few nodes have no neighbours.
+    """
+    tuning = problem.tuning
+    with Tries(problem) as tries:
+        starts = plan.starts
+        if not tries.has_clusters():
+            starts = (0, *(clusters for clusters in starts[1:] if clusters))
+        works = [partial(tries.start, *one) for one in enumerate(starts)]
+        if problem.traffic is not None and len(starts) > 1:  # neither weights nor their absence always win
+            works.append(partial(tries.start, len(starts), starts[0], weighted=False))
+        tries.alone = len(works) == 1
+        found = tries.do_all(works)
+        problem.notes["chosen"] = tries.chosen if tries.alone else f"best of {len(works)}"
+        first = found[0]  # the only one with a lower effort, which must not cut less in the end
+        best = tries.combine(found, plan.rounds, plan.combined)
+    chosen = [best] if best is first else [best, first]
+    if problem.traffic is not None:
+        chosen = ranked([*found, best])[: tuning.descents]
+    done = [tries.finished(one.parts, plan.evaluations) for one in chosen]
+    if len(done) == 1:
+        return done[0]
+    return min(done, key=lambda parts: (not tries.limits.kept_by(parts), tries.cost(parts)))
 
 
 def plan_for(problem: Problem) -> Plan:

@@ -26,8 +26,6 @@ from partition_ops.stages.partition.multilevel.search import (
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT, SCALE, Tuning
 from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
-NEARLY_FULL = 0.9  # of the in-edges that a partition may have
-
 
 def improve(
     graph: Graph,
@@ -114,7 +112,7 @@ def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
         found = 0
         for part in range(len(state.loads)):
             for column, nodes in enumerate(members):
-                if not _is_full(state, part, column):
+                if not _is_full(state, part, column, tuning.nearly_full):
                     continue
                 listed, gains = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
                 leaving, count = _gains(state, search, nodes, part, listed, gains)
@@ -127,13 +125,13 @@ def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
     return saved
 
 
-def _is_full(state: State, part: int, column: int) -> bool:
+def _is_full(state: State, part: int, column: int, nearly: float) -> bool:
     """Return whether a partition may have no room for a node of a class."""
     loads, most = state.loads[part], state.constraints.most[part]
     full = loads[column] >= most[column]
     if len(state.constraints.in_degrees):  # a node of a large in-degree may not fit where a small one does
         column = state.constraints.degree_columns[column]
-        full |= loads[column] >= NEARLY_FULL * most[column]
+        full |= loads[column] >= nearly * most[column]
     return bool(full)
 
 

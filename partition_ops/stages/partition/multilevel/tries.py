@@ -57,61 +57,6 @@ class Candidate(NamedTuple):
     parts: Labels
 
 
-class Plan(NamedTuple):
-    """How often a graph is partitioned.
-
-    Attributes:
-        starts: For each start, how many clusters of the largest size make a partition; 0 for no clusters.
-        combined: So many of the best partitions are combined, each with every other.
-        rounds: Most rounds of combinations.
-        evaluations: Of the model of the traffic, to lower that of each of the best partitions.
-    """
-
-    starts: tuple[int, ...]
-    combined: int
-    rounds: int
-    evaluations: int = 0
-
-
-def best_of(problem: Problem, plan: Plan) -> Parts:
-    """Partition a graph several times, combine the best of these partitions, and return the best of all.
-
-    METIS partitions a graph without hubs and communities, such as a grid or roads, as a whole instead of the
-    first start. `Problem.notes` says how often the graph was partitioned. With a model of the traffic, that
-    says which partition is the best, and lowers the traffic of the best ones further.
-
-    Returns:
-        (nodes,) int32, the same on any number of cores.
-
-    Raises:
-        EngineError: The libraries failed in every start, or a process of theirs died.
-
-    Peak memory: for each core, or once with one start, 60 bytes a node, 100 bytes a half-edge of the first
-        graph of clusters, and 4 bytes for each node and partition; METIS on the whole graph takes 100 bytes
-        a half-edge. 4 bytes a half-edge if more than a few nodes have no neighbours.
-    """
-    tuning = problem.tuning
-    with Tries(problem) as tries:
-        starts = plan.starts
-        if not tries.has_clusters():
-            starts = (0, *(clusters for clusters in starts[1:] if clusters))
-        works = [partial(tries.start, *one) for one in enumerate(starts)]
-        if problem.traffic is not None and len(starts) > 1:  # neither weights nor their absence always win
-            works.append(partial(tries.start, len(starts), starts[0], weighted=False))
-        tries.alone = len(works) == 1
-        found = tries.do_all(works)
-        problem.notes["chosen"] = tries.chosen if tries.alone else f"best of {len(works)}"
-        first = found[0]  # the only one with a lower effort, which must not cut less in the end
-        best = tries.combine(found, plan.rounds, plan.combined)
-    chosen = [best] if best is first else [best, first]
-    if problem.traffic is not None:
-        chosen = ranked([*found, best])[: tuning.descents]
-    done = [tries.finished(one.parts, plan.evaluations) for one in chosen]
-    if len(done) == 1:
-        return done[0]
-    return min(done, key=lambda parts: (not tries.limits.kept_by(parts), tries.cost(parts)))
-
-
 class Tries:
     """Partitions of one graph, made in the threads of a pool, all of them kept in memory.
 

@@ -110,6 +110,7 @@ class Tuning:
     patience: float = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
     exchanges: int = 3  # so often at most, nodes change places and searches follow
     exchange_rounds: int = 10  # over all partitions
+    nearly_full: float = 0.9  # of the in-edges that a partition may have: nodes change places with it
     exchange_settled: float = 1e-3  # share of the cut; after a round that saves less, no other follows
 
     # the expected traffic of training
