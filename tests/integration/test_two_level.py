@@ -17,6 +17,7 @@ from partition_ops.stages.partition.engines import auto, metis, two_level
 from partition_ops.stages.partition.multilevel import batches, cluster, improve
 from partition_ops.stages.partition.multilevel.cluster import find_clusters
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph, Labels
+from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
 from partition_ops.stages.partition.multilevel.graph import edge_cut as counted_cut
 from partition_ops.stages.partition.multilevel.refine import State, refine
 from partition_ops.stages.partition.multilevel.search import border_of
@@ -222,8 +223,15 @@ def edge_cut(task: Problem, parts: np.ndarray) -> float:
     return float((parts[rows] != parts[task.graph.neighbours]).mean())
 
 
+def loads_of(task: Problem, parts: np.ndarray) -> np.ndarray:
+    """What each partition holds of all that is to be balanced evenly."""
+    even = replace(task, config=replace(task.config, edge_tolerance="none"))
+    found = limits_of(even).loads(parts)
+    return found[:, found.any(axis=0)]
+
+
 def imbalance(task: Problem, parts: np.ndarray) -> float:
-    per_part = np.stack([task.weights[parts == part].sum(axis=0) for part in range(task.num_parts)])
+    per_part = loads_of(task, parts)
     return float((per_part.max(axis=0) * task.num_parts / per_part.sum(axis=0)).max())
 
 
@@ -298,7 +306,7 @@ def test_shares_a_seed_and_trainers_are_kept(tmp_path: Path) -> None:
     options = {"num_parts": 2, "target_shares": (3.0, 1.0), "num_trainers_per_machine": 2, "seed": 5}
     task = problem(graph, tmp_path, SMALL_LEVELS, **options)
     parts = two_level.ENGINE.partition(task)
-    sizes = np.stack([task.weights[parts == part].sum(axis=0) for part in range(4)])
+    sizes = loads_of(task, parts)
     expected = np.repeat([[0.375], [0.125]], 2, axis=0) * np.ones(3)
     assert (sizes / sizes.sum(axis=0) <= 1.035 * expected).all()
     np.testing.assert_array_equal(parts, two_level.ENGINE.partition(task))
