@@ -151,6 +151,8 @@ def _settings(folders: Folders, port: int) -> dict[str, str]:
         "logging__base_log_folder": str(folders.airflow / "logs"),
         "scheduler__scheduler_idle_sleep_time": "0.1",
         "usage_data_collection__enabled": "False",
+        # a task fails if the API server, on the same cores, takes longer to answer; the default is 5 s
+        "workers__execution_api_timeout": "60",
         # a worker may miss the end of a task, and looks again after this time
         "workers__min_heartbeat_interval": "1",
     }
