@@ -67,10 +67,11 @@ def test_every_block_of_the_page_runs(
     run_blocks(DOCS / f"{name}.md", called)
 
 
-# what stands for something of the reader's, and what it is here; ROOT is a place on S3
+# what stands for something of the reader's, and what it is here; ROOT is a place on S3. The memory is that
+# of this process, which earlier tests have filled
 PLACEHOLDERS = {
     "INPUT [--output DIR] [--on-defect [CHECK=]ACTION]... [--memory SIZE]": (
-        "graphs/damaged --output out --on-defect self_loop_edges=drop --on-defect warn --memory 1G"
+        "graphs/damaged --output out --on-defect self_loop_edges=drop --on-defect warn --memory 8G"
     ),
     "INPUT OUTPUT": "graphs/mag out/mag",
     "s3://": "ROOT/",
