@@ -17,7 +17,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from partition_ops.errors import UsageError
+from partition_ops.errors import StorageError, UsageError
 from partition_ops.system.signals import register_cleanup
 
 logger = logging.getLogger("partition_ops")
@@ -93,6 +93,18 @@ def check_tmpdir() -> None:
             expected="a writable folder with room for temporary files",
             remedy=f"{'Free some space' if full else 'Create the folder'}, or set TMPDIR to another folder.",
         ) from error
+
+
+def full_disk(error: Exception) -> StorageError | None:
+    """Return the error about a full disk for temporary files, if that is what a library's error says."""
+    if not any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
+        return None
+    return StorageError(
+        "The disk for temporary files is full",
+        found=str(error).splitlines()[0],
+        remedy=f"Free some space in {tempfile.gettempdir()}, or set TMPDIR to another folder, and run the"
+        " command again.",
+    )
 
 
 def _parent() -> Path:

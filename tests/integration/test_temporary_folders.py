@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from partition_ops.cli import main
@@ -24,6 +25,8 @@ from partition_ops.system.temporary_folders import (
     remove_own,
     temporary_folder,
 )
+from tests.campaign.faults import no_mounts, small_disk
+from tests.command_line import Called
 
 MAKE = """
 from partition_ops.system.temporary_folders import new_folder
@@ -153,3 +156,30 @@ def test_own_folders_are_removed_in_every_parent(below: Path, monkeypatch: pytes
         (new_folder() / "file").write_text("x")
     remove_own()
     assert [path.name for path in sorted(below.rglob("*"))] == ["one", "other"]
+
+
+@pytest.mark.parametrize("table", ["u.csv", "u.parquet", "{sql: SELECT * FROM t, database: u.duckdb}"])
+@pytest.mark.parametrize("size", [64, 1024])
+def test_ingest_names_a_full_disk_for_temporary_files(
+    table: str, size: int, tmp_path: Path, below: Path, called: Called
+) -> None:
+    """64 KiB are too little to begin, and 1 MiB to keep a table of 500,000 rows."""
+    if (reason := no_mounts()) is not None:
+        pytest.skip(reason)
+    with duckdb.connect(str(tmp_path / "u.duckdb")) as database:
+        database.execute("CREATE TABLE t AS SELECT range AS k, hash(range) AS x FROM range(500000)")
+        for suffix in ("csv", "parquet"):
+            database.execute(f"COPY t TO '{tmp_path}/u.{suffix}'")
+    graph = tmp_path / "graph.yaml"
+    graph.write_text(
+        f"graph_name: g\nnodes: {{u: {{table: {table}, key: k}}}}\n"
+        "edges: {'u:r:u': {table: u.csv, src: k, dst: k}}\n"
+    )
+    below.rmdir()
+    with small_disk(below, size):
+        done = called("ingest", graph, tmp_path / "out")
+    assert done.returncode == 1, done.stderr
+    assert (
+        "The disk for temporary files is full" in done.stderr and f"Free some space in {below}" in done.stderr
+    )
+    assert called("ingest", graph, tmp_path / "out").returncode == 0

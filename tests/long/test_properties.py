@@ -24,6 +24,7 @@ from tests.mpi import needs_parmetis
 from tests.strategies import graphs
 
 ENGINES = [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engine_names()]
+OTHERS = [(param.values[0], param.marks) for param in ENGINES if param.values[0] != "random"]
 BALANCES = ("node-types", "edges", "none")
 
 
@@ -38,18 +39,34 @@ def run_and_verify(graph: SmallGraph, config: RunConfig) -> None:
 
 
 @pytest.mark.parametrize(("engine", "balance"), [("random", "none"), *product(["metis"], BALANCES)])
-@pytest.mark.parametrize(
-    ("shape", "num_parts"),
-    [(name, parts) for name, graph in SHAPES.items() for parts in sorted({1, graph.parts(4)})],
-)
-def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str, num_parts: int) -> None:
-    config = RunConfig(num_parts=num_parts, engine=engine, balance=balance, on_defect="warn")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_graph_of_awkward_shape(shape: str, engine: str, balance: str) -> None:
+    config = RunConfig(num_parts=SHAPES[shape].parts(4), engine=engine, balance=balance, on_defect="warn")
     run_and_verify(SHAPES[shape], config)
 
 
+@pytest.mark.parametrize("engine", ["random", "metis"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_awkward_shape_in_one_partition(shape: str, engine: str) -> None:
+    run_and_verify(SHAPES[shape], RunConfig(num_parts=1, engine=engine, on_defect="warn"))
+
+
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_choice_about_defects(choice: dict[str, str], engine: str) -> None:
+def test_every_choice_about_defects(choice: dict[str, str]) -> None:
+    config = RunConfig(num_parts=3, engine="random", balance="edges", on_defect=choice)
+    run_and_verify(with_defects(library()), config)
+
+
+@pytest.mark.parametrize(
+    ("engine", "choice"),
+    # each engine with every action for each of the two checks, in other pairs than the engine before
+    [
+        pytest.param(engine, choice, marks=marks, id="-".join([engine, *choice.values()]))
+        for number, (engine, marks) in enumerate(OTHERS)
+        for choice in (CHOICES[3 * first + (first + number) % 3] for first in range(3))
+    ],
+)
+def test_engines_with_choices_about_defects(engine: str, choice: dict[str, str]) -> None:
     config = RunConfig(num_parts=3, engine=engine, balance="edges", on_defect=choice)
     run_and_verify(with_defects(library()), config)
 

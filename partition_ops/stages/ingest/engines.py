@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError, UsageError
 from partition_ops.stages.ingest.patterns import escaped, is_pattern
 from partition_ops.system.memory import memory_limit
+from partition_ops.system.temporary_folders import full_disk
 
 BATCH = 1 << 14  # rows
 TYPES = {  # of graph.yaml, in DuckDB's words
@@ -142,18 +143,17 @@ class DuckDB(TableEngine):
         self.errors = duckdb.Error
         self.defects = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)  # of queries
         self._duckdb = duckdb
-        self.connection = duckdb.connect(
-            str(scratch / "tables.duckdb"),
-            config={
-                "memory_limit": f"{memory.engine >> 20}MiB",
-                "temp_directory": str(scratch / "spilled"),
-                "threads": memory.threads,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-            },
-        )
-        self.connection.execute("SET TimeZone = 'UTC'")
-        self.connection.execute("SET preserve_insertion_order = false")
+        config = {
+            "memory_limit": f"{memory.engine >> 20}MiB",
+            "temp_directory": str(scratch / "spilled"),
+            "threads": memory.threads,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        with self._explained():
+            self.connection = duckdb.connect(str(scratch / "tables.duckdb"), config=config)
+            self.connection.execute("SET TimeZone = 'UTC'")
+            self.connection.execute("SET preserve_insertion_order = false")
 
     def _register(self, name: str, files: Sequence[Path]) -> None:
         self.connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT * FROM {parquet(files)}")
@@ -195,10 +195,12 @@ class DuckDB(TableEngine):
         """Replace errors for want of memory or disk."""
         try:
             yield
-        except (self._duckdb.OutOfMemoryException, OSError) as error:
+        except (self._duckdb.OutOfMemoryException, self._duckdb.IOException, OSError) as error:
+            if (full := full_disk(error)) is not None:
+                raise full from error
             text = str(error)
-            if isinstance(error, OSError) and "Out of Memory Error" not in text:  # through Arrow's stream
-                raise
+            if not isinstance(error, self._duckdb.OutOfMemoryException) and "Out of Memory Error" not in text:
+                raise  # through Arrow's stream, an OSError may be about memory
             memory, disk = self.memory.total >> 20, "temp_directory" in text
             raise StorageError(
                 f"{'Temporary disk space' if disk else 'Memory'} for joining and sorting the tables ran out",

@@ -28,7 +28,9 @@ def one_statement(sql: str, where: str) -> str:
             continue
         if ended:
             raise InvalidInputError(
-                f"{where}: 'sql' has several statements", found=token[0][:40], expected="one SELECT"
+                f"{where}: 'sql' has several statements",
+                found=f"after the first one, {sql[token.start() :][:40]!r}",
+                expected="one SELECT",
             )
         end = token.end()
     if not end:

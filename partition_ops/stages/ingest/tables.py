@@ -23,6 +23,7 @@ from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
 from partition_ops.stages.ingest.table_source import ROWS, FoundFile, OpenRoot, Place, TableSource
 from partition_ops.storage import Store
+from partition_ops.system.temporary_folders import full_disk
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,8 @@ def _explained(source: TableSource) -> Iterator[None]:
     try:
         yield
     except (source.duckdb.errors, pa.ArrowException, OSError, *source.errors) as raised:
+        if (full := full_disk(raised)) is not None:
+            raise full from raised
         error = source.explain(raised)
         raise InvalidInputError(
             f"{source.about}{source.spec.name} cannot be read",

@@ -47,7 +47,7 @@ from partition_ops.storage import Store, open_store
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import NoProgress, Progress
-from partition_ops.system.temporary_folders import temporary_folder
+from partition_ops.system.temporary_folders import full_disk, temporary_folder
 
 GRAPH_FILE = "graph.yaml"
 VERSION = 1
@@ -161,6 +161,8 @@ class _Ingestion:
             of_system = isinstance(error, OSError) and error.errno is not None  # pyarrow's errors have none
             if of_system or isinstance(error, self.duckdb.defects):
                 raise
+            if (full := full_disk(error)) is not None:
+                raise full from error
             raise InvalidInputError(
                 f"{self.graph.where}: a table cannot be read",
                 found=first_sentence(error),

@@ -113,7 +113,8 @@ def test_what_follows_a_query_is_left_out(sql: str, end: str) -> None:
     "sql", [";", "-- nothing", "", "/* open", "SELECT 1; SELECT 2", "SELECT 1;;DROP TABLE x"]
 )
 def test_other_numbers_of_statements_are_rejected(sql: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"no statement|several statements"):
+    several = r"several statements.*after the first one, '(SELECT 2|DROP TABLE x)'"
+    with pytest.raises(InvalidInputError, match=rf"no statement|{several}"):
         one_statement(sql, "x")
 
 
