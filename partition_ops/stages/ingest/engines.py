@@ -143,7 +143,7 @@ class DuckDB(TableEngine):
         self.errors = duckdb.Error
         self.defects = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)  # of queries
         self._duckdb = duckdb
-        config = {
+        config: dict[str, Any] = {
             "memory_limit": f"{memory.engine >> 20}MiB",
             "temp_directory": str(scratch / "spilled"),
             "threads": memory.threads,
