@@ -49,8 +49,8 @@ campaign: $(READY) ## Kill, suspend and damage runs, for at most an hour, and pr
 env: ## Write .env, the settings of docker-compose.yaml, with generated secrets
 	@python3 -m local_stack.env_file
 
-bench: $(READY) ## Compare the whole job with DGL and other tools (about an hour, 30 GB of disk)
-	@$(PYTHON) -m benchmarks.jobs --tenfold --s3 --rounds 3
+bench: $(READY) ## Compare the whole job with DGL's over sizes (about 25 minutes, 12 GB of disk)
+	@$(PYTHON) -m benchmarks.jobs --tenfold --s3
 
 bench-billion: $(READY) ## Prepare and partition graphs of up to 1.1 billion edges (20 GB of memory, 36 GB of disk)
 	@$(PYTHON) -m benchmarks.billion

@@ -1,14 +1,19 @@
-"""Compare the whole job with DGL's, and the partitioning alone with METIS and KaMinPar.
+"""Compare the whole job with DGL's over sizes of a graph: time, memory and share of edges cut.
 
     make bench
-    python -m benchmarks.jobs [--scales 0.1,1] [--tenfold] [--s3] [--rounds 1] [--folder DIR]
+    python -m benchmarks.jobs [--cases 0.03/4,0.2/64] [--rounds 3] [--tenfold] [--s3] [--folder DIR]
+    python -m benchmarks.jobs_page        renew README, the pages and the pictures from the results
 
-Ours is ``partition-ops run`` on a local folder, validation included; theirs is loading the same files and
-`dgl.distributed.partition_graph`, see `benchmarks.partition_graph`. Each runs in its own process, cold start
-included, one after the other in every round, so that other load affects all of them; figures are medians.
-Every output of ours must pass ``partition-ops verify``. The graphs are those of `benchmarks.mag_graph`, 4
-parts, one constraint a node type; ``--tenfold`` adds ours alone at scale 10, Parquet, 8 and 4 parts, and
-``--s3`` the job from S3 to S3 on a local server. Results go to ``benchmarks/results/jobs.json`` and ``.md``.
+Ours is ``partition-ops run`` from and to a local folder, validation included, by default and with ``--effort
+fast``; theirs is loading the same files and `dgl.distributed.partition_graph`, see
+`benchmarks.partition_graph`. Each runs in its own process, cold start included, one after the other in
+every round, so that other load affects all of them; figures are medians. In the first round, every output of
+ours must pass ``partition-ops verify``, and the cut of theirs is counted. The graphs are those of
+`benchmarks.mag_graph`; a case is a scale and a number of partitions, with one constraint a node type.
+
+``--tenfold`` adds ours alone at scale 10, Parquet, 8 parts, in one round, and ``--s3`` the job of scale 1
+from S3 to S3 on a local server. Results go to ``benchmarks/results/jobs.json`` after every case; what a call
+does not measure stays there. At the end, the call does what `benchmarks.jobs_page` does, if it wrote there.
 """
 
 from __future__ import annotations
@@ -18,19 +23,21 @@ import json
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs_page import chart, page
+from benchmarks import jobs_page
 from benchmarks.mag_graph import Shape, write_graph
 from benchmarks.processes import Cost, machine, measure, median
 from benchmarks.s3_jobs import BUCKET, SOURCE, s3_copy
 
-ENGINES = ("auto", "metis", "random")
-PARTS, TENFOLD, TENFOLD_PARTS = 4, 10.0, 8
-ALONE = ("two-level", "metis", "kaminpar fast 1", "kaminpar fast 2", "kaminpar default 2")
+CASES = "0.03/4,0.1/4,0.3/4,0.45/4,1/4,0.2/16,0.2/64"
+TENFOLD, TENFOLD_PARTS = 10.0, 8
 CLI = [sys.executable, "-m", "partition_ops.cli"]
+Result = dict[str, Any]
+Contestants = dict[str, Callable[[bool], Result]]
 
 
 def graph_at(folder: Path, scale: float, file_format: str) -> Path:
@@ -44,12 +51,21 @@ def graph_at(folder: Path, scale: float, file_format: str) -> Path:
 
 
 def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-def ours(graph: str, output: str, engine: str, num_parts: int, environment: Any = None) -> dict[str, Any]:
-    """Run ``partition-ops run``; return its stages and the quality."""
-    options = ["--num-parts", str(num_parts), "--engine", engine, "--json"]
+def our_job(graph: Path, num_parts: int, first: bool, *more: str) -> Result:
+    """Run ``partition-ops run``; the first output is verified."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "out"
+        result = run(str(graph), str(output), num_parts, *more)
+        if first:  # all rounds write the same bytes
+            verify(graph, output)
+        return {**result, **quality(output)}
+
+
+def run(graph: str, output: str, num_parts: int, *more: str, environment: Any = None) -> Result:
+    options = ["--num-parts", str(num_parts), "--json", *more]
     cost = measure([*CLI, "run", graph, output, *options], environment)
     return {"cost": cost, "stages": stages(json.loads(cost.output)["tasks"])}
 
@@ -76,110 +92,96 @@ def verify(graph: Path, output: Path) -> None:
     measure([*CLI, "verify", str(graph), str(output)])
 
 
-verified: set[tuple[Path, str, int]] = set()
-
-
-def our_job(graph: Path, engine: str, num_parts: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "out"
-        result = ours(str(graph), str(output), engine, num_parts)
-        if (graph, engine, num_parts) not in verified:  # all rounds write the same bytes
-            verify(graph, output)
-            verified.add((graph, engine, num_parts))
-        return {**result, **quality(output)}
-
-
-def their_job(graph: Path, num_parts: int) -> dict[str, Any]:
+def their_job(graph: Path, num_parts: int, first: bool) -> Result:
+    """Run `benchmarks.partition_graph`; the cut of the first output is counted."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.partition_graph", str(graph), folder]
         cost = measure([*command, "--num-parts", str(num_parts)])
-        looked = json.loads(measure([*command, "--look"]).output.splitlines()[-1])
-        return {"cost": cost, **looked}
+        seen = json.loads(measure([*command, "--look"]).output.splitlines()[-1]) if first else {}
+        return {"cost": cost, **seen}
 
 
-def s3_job(graph: Path, num_parts: int) -> dict[str, Any]:
+def s3_job(graph: Path, num_parts: int, first: bool) -> Result:
     """Run the job from S3 to S3 on a server of this machine; the upload of the graph is not timed."""
     with tempfile.TemporaryDirectory() as name, s3_copy(graph, Path(name)) as environment:
-        result = ours(SOURCE, f"s3://{BUCKET}/out", "auto", num_parts, environment)
+        result = run(SOURCE, f"s3://{BUCKET}/out", num_parts, environment=environment)
         output = Path(name) / "data" / BUCKET / "out"
-        verify(graph, output)
+        if first:
+            verify(graph, output)
         return {**result, **quality(output)}
 
 
-def alone(graph: Path, num_parts: int) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Run the partitioning alone, each in its own process, on the prepared graph."""
-
-    def run(name: str) -> dict[str, Any]:
-        command = [sys.executable, "-m", "benchmarks.partitioning", str(graph), name, str(num_parts)]
-        cost = measure(command)
-        return {"cost": cost, **json.loads(cost.output.splitlines()[-1])}
-
-    return {name: (lambda name=name: run(name)) for name in ALONE}  # type: ignore[misc]
-
-
-def repeat(contestants: dict[str, Callable[[], dict[str, Any]]], rounds: int) -> dict[str, dict[str, Any]]:
+def repeat(contestants: Contestants, rounds: int) -> dict[str, Result]:
     """Run every contestant once a round; return the last result of each with the medians of its costs."""
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in contestants}
+    found: dict[str, list[Result]] = {name: [] for name in contestants}
     for number in range(rounds):
-        for name, run in contestants.items():
-            say(f"round {number + 1} of {rounds}: {name}")
-            found[name].append(run())
+        for name, contestant in contestants.items():
+            found[name].append(contestant(number == 0))
+            cost: Cost = found[name][-1]["cost"]
+            say(f"  round {number + 1} of {rounds}, {name}: {cost.wall:.1f} s, {cost.peak / 1e9:.2f} GB")
     return {name: summary(results) for name, results in found.items()}
 
 
-def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(results: list[Result]) -> Result:
     costs: list[Cost] = [result["cost"] for result in results]
     rounds = [cost.to_json() for cost in costs]
-    seconds = [result["seconds"] for result in results if "seconds" in result]
-    more = {"seconds": sorted(seconds)[len(seconds) // 2]} if seconds else {}
-    return {**results[-1], **more, "cost": median(costs).to_json(), "rounds": rounds}
+    return {**results[-1], **results[0], "cost": median(costs).to_json(), "rounds": rounds}
 
 
-def at_scale(args: argparse.Namespace, scale: float) -> dict[str, Any]:
-    graph = graph_at(args.folder, scale, "csv")
-    jobs: dict[str, Callable[[], dict[str, Any]]] = {
-        "dgl partition_graph": lambda: their_job(graph, PARTS),
-        **{f"partition-ops {name}": (lambda name=name: our_job(graph, name, PARTS)) for name in ENGINES},  # type: ignore[misc]
+def contestants_at(graph: Path, num_parts: int, *, s3: bool) -> Contestants:
+    more: Contestants = {jobs_page.S3: lambda first: s3_job(graph, num_parts, first)} if s3 else {}
+    return {
+        jobs_page.THEIRS: lambda first: their_job(graph, num_parts, first),
+        jobs_page.OURS: lambda first: our_job(graph, num_parts, first),
+        jobs_page.FAST: lambda first: our_job(graph, num_parts, first, "--effort", "fast"),
+        **more,
     }
-    if args.s3 and scale == 1:
-        jobs["partition-ops auto, S3 to S3"] = lambda: s3_job(graph, PARTS)
-    found: dict[str, Any] = {"parts": PARTS, "jobs": repeat(jobs, args.rounds)}
-    with tempfile.TemporaryDirectory() as folder:
-        measure([*CLI, "prepare", str(graph), "--output", folder])
-        shutil.copy(graph / "metadata.json", folder)
-        found["partitioning"] = repeat(alone(Path(folder), PARTS), args.rounds)
-    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--scales", default="0.1,1")
+    parser.add_argument("--cases", default=CASES, help=f"scales and numbers of partitions (default: {CASES})")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tenfold", action="store_true")
     parser.add_argument("--s3", action="store_true")
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--note", default="", help="what to say about the machine")
     parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="folder of the graphs")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--output", type=Path, default=jobs_page.RESULTS)
     args = parser.parse_args()
-    results: dict[str, Any] = {
-        "command": "python -m benchmarks.jobs " + " ".join(argument for argument in sys.argv[1:]),
-        "machine": machine(),
-        "rounds": args.rounds,
-        "scales": {scale: at_scale(args, float(scale)) for scale in args.scales.split(",") if scale},
-    }
-    if args.tenfold:
-        graph = graph_at(args.folder, TENFOLD, "parquet")
-        jobs = {
-            "partition-ops auto": lambda: our_job(graph, "auto", TENFOLD_PARTS),
-            f"partition-ops auto, {PARTS} parts": lambda: our_job(graph, "auto", PARTS),
-        }
-        results["scales"]["10"] = {"parts": TENFOLD_PARTS, "jobs": repeat(jobs, args.rounds)}
+    split = (case.split("/") for case in args.cases.split(",") if case)
+    cases = [(float(scale), int(parts)) for scale, parts in split]
+    graphs = {scale: graph_at(args.folder, scale, "csv") for scale, _ in cases}
+    tenfold = graph_at(args.folder, TENFOLD, "parquet") if args.tenfold else None
+    measure([*CLI, "compile"])  # as `make install` does
     args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "jobs.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
-    (args.output / "jobs.md").write_text(page(results))
-    chart(results, args.output / "jobs.svg")
-    print(page(results), end="")
+    file = args.output / jobs_page.FILE
+    results = json.loads(file.read_text()) if file.exists() else {"cases": {}}
+    measured = {
+        "command": " ".join(["python -m benchmarks.jobs", *sys.argv[1:]]),
+        "machine": machine(),
+        "note": args.note,
+    }
+
+    def keep(graph: Path, scale: float, parts: int, jobs: dict[str, Result]) -> None:
+        edges = sum(map(sum, json.loads((graph / "metadata.json").read_text())["num_edges_per_chunk"]))
+        found = {"scale": scale, "parts": parts, "edges": edges, **measured, "jobs": jobs}
+        results["cases"][f"{scale:g}/{parts}"] = found
+        file.write_text(json.dumps(results, indent=1, default=str) + "\n")
+
+    for scale, parts in cases:
+        say(f"scale {scale:g}, {parts} parts")
+        graph = graphs[scale]
+        jobs = repeat(contestants_at(graph, parts, s3=args.s3 and scale == 1), args.rounds)
+        keep(graph, scale, parts, jobs)
+    if tenfold:
+        say(f"scale {TENFOLD:g}, {TENFOLD_PARTS} parts")
+        alone: Contestants = {jobs_page.OURS: lambda first: our_job(tenfold, TENFOLD_PARTS, first)}
+        keep(tenfold, TENFOLD, TENFOLD_PARTS, repeat(alone, 1))
+    if args.output == jobs_page.RESULTS:
+        jobs_page.renew(results)
+    print(jobs_page.page(results), end="")
 
 
 if __name__ == "__main__":

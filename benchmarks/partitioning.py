@@ -1,4 +1,4 @@
-"""Run one partitioner on a graph of ``prepare``, for `benchmarks.jobs`.
+"""Run one partitioner on a graph of ``prepare``.
 
     python -m benchmarks.partitioning FOLDER two-level|metis|"kaminpar PRESET THREADS" PARTS
 
