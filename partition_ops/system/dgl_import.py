@@ -5,7 +5,7 @@ environment variable names the backend. The import takes seconds, so call `impor
 that needs it, not at the top of a module.
 
 If the distribution ``packaging`` is not installed, dgl 1.1.3 imports it from setuptools, which has not
-contained it since version 71. Therefore the extra ``dgl`` has it.
+contained it since version 71. Therefore this project requires it.
 """
 
 from __future__ import annotations

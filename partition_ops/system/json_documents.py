@@ -6,27 +6,19 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from partition_ops.errors import InvalidInputError
-
-_INSTALLED = Path(__file__).parents[1] / "_schemas"
-_CHECKOUT = Path(__file__).parents[2] / "schemas"
-
-
-def schema_folder() -> Path:
-    """Return the folder of the JSON Schemas: in the installed package, or ``schemas/`` of a checkout."""
-    return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
+from partition_ops.system.shipped_files import shipped_folder
 
 
 @cache
 def schema_document(name: str) -> dict[str, Any]:
     """Return the JSON Schema ``schemas/<name>.schema.json``."""
-    document: dict[str, Any] = json.loads((schema_folder() / f"{name}.schema.json").read_text())
+    document: dict[str, Any] = json.loads((shipped_folder("schemas") / f"{name}.schema.json").read_text())
     return document
 
 

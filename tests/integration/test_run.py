@@ -17,7 +17,8 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
-from partition_ops.system.json_documents import check_document, schema_folder
+from partition_ops.system.json_documents import check_document
+from partition_ops.system.shipped_files import shipped_folder
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import library
 
@@ -173,9 +174,9 @@ def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -
     alike = {key for key in written if key.startswith(("records/", "partitions/part"))}
     assert written - alike == set(SCHEMAS) - alike
     assert described | ELSEWHERE == {
-        path.name.removesuffix(".schema.json") for path in schema_folder().glob("*.schema.json")
+        path.name.removesuffix(".schema.json") for path in shipped_folder("schemas").glob("*.schema.json")
     }
-    for path in schema_folder().glob("*.schema.json"):
+    for path in shipped_folder("schemas").glob("*.schema.json"):
         assert json.loads(path.read_text())["title"]
 
 

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
-import croniter  # noqa: F401 (its first import, by Airflow, starts a process)
 import pytest
 import urllib3  # noqa: F401 (its first import binds a socket)
 
 import tests.airflow_home  # noqa: F401 (a home for Airflow's configuration that is not the user's own)
+from partition_ops.system.extras import is_installed
+
+with suppress(ImportError):  # not in the base installation
+    import croniter  # noqa: F401 (its first import, by Airflow, starts a process)
 
 FOLDER = Path(__file__).parent
+NEEDED = {  # by folder or file, the module that it needs beyond the base installation
+    "dags": "airflow",
+    "jobs/test_run_previous.py": "airflow",
+    "options/test_options_page.py": "airflow",
+    "plugins": "airflow",
+    "project": "airflow",
+    "stages/ingest": "ibis",
+    "stages/validate/test_ingest.py": "ibis",
+    "storage/test_uris.py": "airflow",
+}
+collect_ignore = [folder for folder, module in NEEDED.items() if not is_installed(module)]
 FORBIDDEN = {
     "os.exec",
     "os.fork",
@@ -27,6 +42,11 @@ FORBIDDEN = {
     "subprocess.Popen",
 }
 _violations: list[str] | None = None  # of the current unit test; None between unit tests
+
+
+def pytest_report_header() -> str:
+    """Name the folders whose tests need packages that are not installed."""
+    return f"left out, because a package is not installed: {', '.join(collect_ignore) or 'nothing'}"
 
 
 def _check(event: str, arguments: tuple[Any, ...]) -> None:

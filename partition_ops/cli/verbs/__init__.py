@@ -6,6 +6,7 @@ from partition_ops.cli.verbs import (
     compile,
     convert,
     convert_partition,
+    dags,
     estimate,
     fetch,
     idmap,
@@ -30,6 +31,8 @@ VERBS = (
     retain.VERB,
     fetch.VERB,
     compile.VERB,
+    dags.VERB,
+    dags.EXAMPLES,
     pm_dglpart.VERB,
     convert_partition.VERB,
 )

@@ -1,0 +1,49 @@
+"""``partition-ops dags`` and ``partition-ops examples``."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from partition_ops.cli.console import Console
+from partition_ops.cli.verb import Verb
+
+
+def add_arguments(what: str, parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--to",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help=f"Folder that takes {what}; it is created. Files that are there already must not differ.",
+    )
+
+
+def execute(kind: str, arguments: argparse.Namespace, console: Console) -> Any:
+    from partition_ops.system.shipped_files import copy_shipped
+
+    written = copy_shipped(kind, arguments.to)
+    console.line(f"{len(written)} files in {arguments.to}")
+    return {"files": [str(path) for path in written]}
+
+
+VERB = Verb(
+    name="dags",
+    summary="write the DAGs of this package into a folder of Airflow",
+    description="""\
+Write the files of the DAGs into a folder, such as Airflow's folder of DAGs. Operators, hook and the page of
+graphs are in the package: install the extra airflow where DAGs are parsed and where tasks run.""",
+    add_arguments=partial(add_arguments, "the files of the DAGs"),
+    execute=partial(execute, "dags"),
+)
+EXAMPLES = Verb(
+    name="examples",
+    summary="write examples into a folder: tables, a graph of this Python environment, training, a DAG",
+    description="""\
+Write the package 'examples' into a folder. In that folder, python -m examples.python_environment my-graph
+writes the Python environment as a graph, which partition-ops run takes as its input.""",
+    add_arguments=partial(add_arguments, "the folder examples"),
+    execute=partial(execute, "examples"),
+)
