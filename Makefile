@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long release-check test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
+.PHONY: help install demo up down status test test-long release release-check test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -33,6 +33,9 @@ test: $(READY) ## Run the tests, all but the long ones (target: ten minutes on t
 
 test-long: $(READY) ## Run the long tests: over many graphs, and with servers that train
 	@$(PYTHON) -m pytest -n 2 -m long tests/long tests/e2e tests/guide tests/integration
+
+release: $(READY) ## Build and check the source distribution and the wheel in dist/, with notes; uploads nothing
+	@sh local_stack/release.sh
 
 release-check: docs ## Check Korean pages, error messages, and the site and Airflow's pages in Chromium
 	@$(PYTHON) -m pytest tests/release

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, best_match
+from typing import TYPE_CHECKING, Any
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.system.shipped_files import shipped_folder
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 
 @cache
@@ -24,6 +25,8 @@ def schema_document(name: str) -> dict[str, Any]:
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator
+
     return Draft202012Validator(schema_document(name))
 
 
@@ -41,6 +44,9 @@ def check_document(
     Raises:
         InvalidInputError: The document violates the schema; the message has the path inside the document.
     """
+    from jsonschema import Draft202012Validator  # takes a while to import, and --help never needs it
+    from jsonschema.exceptions import best_match
+
     validator = _validator(schema) if definition is None else Draft202012Validator(definition)
     error = best_match(validator.iter_errors(document))
     if error is None:
