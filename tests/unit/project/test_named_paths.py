@@ -31,6 +31,8 @@ FILES = [
 # Files that readers make, and names that stand for other ones.
 ABSENT = {
     *("deploy/certificates/ca.pem", "docs/en/", "partition_ops/formats/<name>", "tests/..."),
+    "partition_ops/_dags",
+    "partition_ops/_examples",
     "partition_ops/_schemas",  # in the wheel
 }
 EXAMPLE = re.compile(r"^```python\n# (\S+)$", re.MULTILINE)  # a file that a page tells readers to write
