@@ -18,8 +18,9 @@ If the input is a `graph.yaml` that names tables, **ingest** makes a graph of th
 8. **publish** writes the manifest, then `latest.json`, and updates the asset `partitioned_graphs`.
 9. **retain** removes older runs, if the param `keep` has a number.
 
-After validation, only one run at a time works on a graph: **lock** waits for other runs, and **release**
-releases the lock and removes scratch files, even if a task has failed.
+After validation, only one run at a time works on a graph. **lock** waits for other runs, and **revalidate**
+checks the graph again if it has changed meanwhile. **release** releases the lock and removes scratch files,
+even if a task has failed; it fails if nothing was published.
 
 Artifacts are in `<output>/<graph>/runs/<run>/`. The button **Artifacts** of a task shows its artifacts,
 and the button **Data Docs** of `validate` shows expectations and findings. A cleared task skips work that
@@ -55,8 +56,15 @@ from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.retain import RetainRunsOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
-from graph_partitioning.operators.validate import ValidateGraphOperator
-from graph_partitioning.options import Approval, Retention, form, planned_templates, templates
+from graph_partitioning.operators.validate import RevalidateGraphOperator, ValidateGraphOperator
+from graph_partitioning.options import (
+    Approval,
+    Replacement,
+    Retention,
+    form,
+    planned_templates,
+    templates,
+)
 from graph_partitioning.pods import pod
 
 from partition_ops.artifacts.stage import other_stages
@@ -82,6 +90,7 @@ GRAPH = {
     "run_id": "{{ run_id }}",
 }
 OPTIONS = templates(ConvertConfig)  # all tasks of convert have the same
+VALIDATION = templates(ValidateConfig, ExpectationSuites, PreviousOptions, Replacement)
 
 with DAG(
     dag_id="partition_graph",
@@ -103,17 +112,18 @@ with DAG(
     },
 ) as dag:
     ingest = IngestTablesOperator(
-        task_id="ingest", **templates(IngestConfig, PreviousOptions), **pod("ingest")
+        task_id="ingest", **templates(IngestConfig, PreviousOptions, Replacement), **pod("ingest")
     )
     validate = ValidateGraphOperator(
         task_id="validate",
         trigger_rule="none_failed",
-        **templates(ValidateConfig, ExpectationSuites, PreviousOptions),
+        **VALIDATION,
         planned=planned_templates(),
         ignore_estimate="{{ params.ignore_estimate }}",
         **pod("validate"),
     )
     lock = LockGraphOperator(task_id="lock").as_setup()
+    revalidate = RevalidateGraphOperator(task_id="revalidate", **VALIDATION, **pod("validate"))
     schema = WriteSchemaOperator(task_id="schema")
     prepare = PrepareGraphOperator(task_id="prepare", **pod("prepare"))
     partition = PartitionNodesOperator(
@@ -154,9 +164,19 @@ with DAG(
     gate = QualityGateOperator(task_id="gate", **templates(Gate, Approval))
     publish = PublishRunOperator(task_id="publish", trigger_rule="none_failed")
     retain = RetainRunsOperator(task_id="retain", **templates(Retention))
-    release = ReleaseGraphOperator(task_id="release").as_teardown(setups=lock)
+    release = ReleaseGraphOperator(task_id="release").as_teardown(setups=lock, on_failure_fail_dagrun=True)
 
-    ingest >> validate >> lock >> schema >> prepare >> partition >> convert >> [idmap, probe, quality]
+    (
+        ingest
+        >> validate
+        >> lock
+        >> revalidate
+        >> schema
+        >> prepare
+        >> partition
+        >> convert
+        >> [idmap, probe, quality]
+    )
     probe >> quality
     quality >> gate
     [idmap, gate] >> publish >> retain >> release
@@ -175,6 +195,6 @@ with DAG(
             enabled=options.get(stage.optional, True),
             **pod(stage.name),
         )
-        lock >> done[stage.name] >> publish
+        revalidate >> done[stage.name] >> publish
         for name in stage.after:
             done[name] >> done[stage.name]

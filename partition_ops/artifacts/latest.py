@@ -8,7 +8,8 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.lock import Holder, describe_lock, holds_lock, read_lock
-from partition_ops.errors import ConflictError, InvalidInputError
+from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
@@ -16,8 +17,10 @@ from partition_ops.system.json_documents import check_document
 BEGINNING_VERSION = 1
 
 
-def begin_run(destination: Store, root: Store, holder: Holder) -> dict[str, Any]:
-    """Write down which run was published last when this one began.
+def begin_run(
+    destination: Store, root: Store, holder: Holder, *, source: str | None = None
+) -> dict[str, Any]:
+    """Write down which run was published last when this one began, and of which input it is.
 
     A run that begins again, because it failed or was cleared, keeps its first record.
 
@@ -25,6 +28,7 @@ def begin_run(destination: Store, root: Store, holder: Holder) -> dict[str, Any]
         destination: Root of the run.
         root: Root of the graph, where ``latest.json`` is.
         holder: Holder of the lock of the graph.
+        source: URI of the input as the user gave it, for `check_same_input`.
 
     Returns:
         ``latest`` (URI of that run's root, or None), ``holder``.
@@ -40,6 +44,8 @@ def begin_run(destination: Store, root: Store, holder: Holder) -> dict[str, Any]
         return known
     latest = latest_run(root)
     beginning = {"version": BEGINNING_VERSION, "latest": latest, "holder": dict(holder)}
+    if source is not None:
+        beginning["input"] = source
     destination.write_json(layout.BEGINNING, beginning)
     return beginning
 
@@ -53,6 +59,49 @@ def read_beginning(destination: Store) -> dict[str, Any] | None:
     if not destination.exists(layout.BEGINNING):
         return None
     return read_document(destination, layout.BEGINNING, "beginning")
+
+
+def check_same_input(root: Store, source: str) -> None:
+    """Reject an input if the newest published run of its graph is of another one.
+
+    Args:
+        root: Root of the graph.
+        source: URI of the input as the user gave it.
+
+    Raises:
+        UsageError: It is; the message names both.
+        InvalidInputError: A file of that run is broken.
+    """
+    known = _published_input(root)
+    if known is None or _plain(known) == _plain(source):
+        return
+    raise UsageError(
+        f"The published runs in {root.uri} are of another input, {known}; only with 'Replace another input'"
+        " (replace_input) may this one replace it",
+        found=source,
+        expected=known,
+        remedy="Choose another graph name or output root, or set 'Replace another input', for example if the"
+        " graph has moved.",
+    )
+
+
+def _published_input(root: Store) -> str | None:
+    """Return the URI of the input of the newest published run; None if it is not known."""
+    latest = latest_run(root)
+    if latest is None or not latest.startswith(f"{root.uri}/"):
+        return None
+    run = root.child(latest.removeprefix(f"{root.uri}/"))
+    beginning = read_beginning(run) or {}
+    if "input" in beginning:
+        return str(beginning["input"])
+    if not run.exists(layout.MANIFEST):
+        return None
+    uri: str = read_manifest(run)["input"]["uri"]
+    return None if uri == run.uri_of(layout.INGEST) else uri  # made of tables, by an earlier version
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("file://").rstrip("/")
 
 
 def latest_run(root: Store) -> str | None:

@@ -50,6 +50,18 @@ class GraphLocation(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replacement(Options):
+    """Whether a graph may be published over one of another input."""
+
+    replace_input: bool = option(
+        False,
+        help="Publish even if the published runs with this graph name are of another input.",
+        title="Replace another input",
+        section="Publishing",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Approval(Options):
     """The fate of partitions that do not pass the quality gate."""
 
@@ -123,7 +135,16 @@ class Management(Options):
         )
 
 
-FORM = (GraphLocation, PreviousOptions, ExpectationSuites, RunConfig, IdMapConfig, Approval, Retention)
+FORM = (
+    GraphLocation,
+    PreviousOptions,
+    ExpectationSuites,
+    RunConfig,
+    IdMapConfig,
+    Replacement,
+    Approval,
+    Retention,
+)
 
 
 def form(*classes: type, defaults: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from partition_ops.artifacts.layout import INGEST
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -43,8 +45,8 @@ def run_root(output_uri: str, graph_name: str, run_id: str) -> str:
 
 
 def is_run_root(root: str, run_id: str) -> bool:
-    """Return whether a root can only be that of this DAG run."""
-    return root.rstrip("/").endswith(f"/runs/{run_folder(run_id)}")
+    """Return whether a root can only be that of this DAG run, or of the graph that it has ingested."""
+    return root.rstrip("/").removesuffix(f"/{INGEST}").endswith(f"/runs/{run_folder(run_id)}")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Session fixtures are once for each process of pytest: ``tests/conftest.py`` give
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -106,7 +107,8 @@ def _services(folders: Folders, dags: Path, statsd: StatsdServer, package: Path)
         server, s3 = start_storage(folders, secrets)
         stack.callback(server.stop)
         port = free_port()
-        env = {**_environment(folders, s3, port, dags), **statsd.settings, "PYTHONPATH": str(package)}
+        path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH")]))
+        env = {**_environment(folders, s3, port, dags), **statsd.settings, "PYTHONPATH": path}
         prepare_airflow(folders, secrets, env)
         api = AirflowApi(f"http://127.0.0.1:{port}", USER, secrets.airflow_password)
         services = []

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from airflow.sdk import BaseOperator, get_current_context
 from airflow.sdk.exceptions import AirflowFailException
@@ -16,7 +16,7 @@ from airflow.sdk.observability.stats import gauge, incr, timing
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
-from graph_partitioning.options import COMMON
+from graph_partitioning.options import COMMON, Replacement
 from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, lock_holder, run_root
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.declare import REQUIRED, options_of
@@ -192,6 +192,14 @@ class GraphRunOperator(OptionsOperator):
     def graph_of(self, destination: Store) -> AbstractContextManager[Store]:
         """Open the root of the graph's runs, above that of a run with a ``run_id``."""
         return GraphStorageHook(self.storage_conn_id).open(destination.uri.rpartition("/runs/")[0])
+
+    def check_same_input(self, destination: Store) -> None:
+        """Reject an input if published runs of the graph are of another one and may not be replaced."""
+        from partition_ops.artifacts.latest import check_same_input
+
+        if self.run_id and not self.config(Replacement).replace_input:
+            with self.graph_of(destination) as root:
+                check_same_input(root, self.input_uri)
 
     def _root(self, source: Store) -> str:
         from partition_ops.chunked.metadata import load_metadata
@@ -414,9 +422,14 @@ def explain_failures(log: Logger) -> Iterator[None]:
             raise
         for line in error.lines():  # Airflow shows each as a line of its own
             log.error("%s", line)
-        with suppress(RuntimeError):  # called outside of a task
-            get_current_context()["ti"].xcom_push(key=FAILURE_KEY, value=error.summary())
-        raise AirflowFailException(error.summary()) from None
+        fail(error.summary())
+
+
+def fail(text: str) -> NoReturn:
+    """Fail at once, and leave the reason for the page of all graphs."""
+    with suppress(RuntimeError):  # called outside of a task
+        get_current_context()["ti"].xcom_push(key=FAILURE_KEY, value=text)
+    raise AirflowFailException(text) from None
 
 
 def sum_of(results: Sequence[StageResult]) -> StageResult:

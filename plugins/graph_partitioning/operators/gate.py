@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException
 
-from graph_partitioning.operators.base import GraphRunOperator, explain_failures
+from graph_partitioning.operators.base import GraphRunOperator, explain_failures, fail
 from graph_partitioning.options import Approval
 from graph_partitioning.runs import lock_holder
 from partition_ops.stages.publish.options import Gate
@@ -56,7 +55,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         with explain_failures(self.log):
             approval = self.config(Approval)
         if not approval.approval:
-            raise AirflowFailException(f"The partitions in {uri} do not pass the quality gate: {found}")
+            fail(f"The partitions in {uri} do not pass the quality gate: {found}")
         self.log.warning("The partitions do not pass the quality gate: %s", found)
         self.body = "\n".join([f"`{uri}`", "", *(f"- {breach}" for breach in breaches)])
         self.response_timeout = timedelta(hours=approval.approval_hours)
@@ -68,7 +67,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         try:
             answer = super().execute_complete(context, event)
         except (HITLRejectException, HITLTimeoutError) as error:
-            raise AirflowFailException(f"The partitions were not approved: {error}") from error
+            fail(f"The partitions were not approved: {error}")
         return {"approved_by": answer["responded_by_user"]}
 
     def _keep_lock(self, context: Context) -> None:

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, explain_failures, report_metrics
+from graph_partitioning.options import Replacement
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.system.extras import is_installed
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from partition_ops.system.progress import Progress
 
 
-class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOptions)):
+class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOptions, Replacement)):
     """Makes a graph from the tables that a ``graph.yaml`` names, below ``ingest/`` of the run.
 
     If the tables are rejected, ``validation/`` there has the report and the Data Docs. A ``graph.bin`` that
@@ -43,7 +44,8 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
 
     Args:
         kwargs: As for `GraphStageOperator`, and the options of `IngestConfig`. ``previous`` is an earlier run
-            that was made from tables: its nodes keep their IDs.
+            that was made from tables: its nodes keep their IDs. ``replace_input`` is as for
+            `ValidateGraphOperator`.
     """
 
     operator_extra_links = (*GraphStageOperator.operator_extra_links, DataDocsLink())
@@ -64,6 +66,7 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
                 target = root.child(INGEST)
                 self._push_run(context, target.uri)
                 check_root("ingest", target, within=root)
+                self.check_same_input(root)
                 with claimed(target, GRAPH):
                     result = self.run_stage(folder, target, LineProgress(self.log.info))
                 self._push_run(context, target.uri, result.record)

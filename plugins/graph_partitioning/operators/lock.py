@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import timezone
-from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowRuntimeError
 
-from graph_partitioning.operators.base import GraphRunOperator
+from graph_partitioning.operators.base import GraphRunOperator, fail
 from graph_partitioning.runs import lock_holder
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class LockGraphOperator(GraphRunOperator):
         with self.opened() as (_, destination), self.graph_of(destination) as root:
             held = take_lock(root, holder, abandoned=lambda lock: abandoned(lock, context))
             if held is None:
-                beginning = begin_run(destination, root, holder)
+                beginning = begin_run(destination, root, holder, source=self.input_uri)
                 try:
                     check_still_latest(destination, root)
                 except ConflictError:  # the run was cleared after others had been published
@@ -87,7 +87,7 @@ def wait_for_lock(
     now = timezone.utcnow()
     since = context["ti"].get_first_reschedule_date(context) or now
     if now - since > patience:
-        raise AirflowFailException(f"The graph is in use: {describe_lock(held)}. Waited {patience}.")
+        fail(f"The graph is in use: {describe_lock(held)}. Waited {patience}.")
     log.info("The graph is in use: %s. The next attempt is in %s.", describe_lock(held), wait)
     raise AirflowRescheduleException(now + wait)
 
@@ -128,13 +128,23 @@ class RemoveScratchOperator(GraphRunOperator):
 class ReleaseGraphOperator(GraphRunOperator):
     """Removes remaining scratch files of the run, and releases the lock of its graph.
 
-    If the run does not hold the lock any more, nothing is changed.
+    If the run does not hold the lock any more, nothing is changed. Then the task fails if the run has not
+    been published: Airflow skips the tasks of a DAG run that somebody marks as failed between two tasks, and
+    would call it a success. For this, the teardown is one that may fail the DAG run::
+
+        release.as_teardown(setups=lock, on_failure_fail_dagrun=True)
 
     Args: As for `LockGraphOperator`.
     """
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.artifacts.layout import SCRATCH
+        if not self._release(context):
+            fail("Nothing was published: a task has failed, or somebody marked the DAG run as failed.")
+
+    def _release(self, context: Context) -> bool:
+        """Release the lock, and return whether the run is published."""
+        from partition_ops.artifacts.latest import latest_run
+        from partition_ops.artifacts.layout import MANIFEST, SCRATCH
         from partition_ops.artifacts.lock import holding, holds_lock, release_lock
         from partition_ops.artifacts.records import remove_leftovers
 
@@ -142,7 +152,9 @@ class ReleaseGraphOperator(GraphRunOperator):
             holder = lock_holder(context)
             if not holds_lock(root, holder):
                 self.log.warning("The lock of %s was no longer held", root.uri)
-                return
+                return destination.exists(MANIFEST)
             with holding(root, holder, destination):
                 remove_leftovers(destination, SCRATCH)
+            published = latest_run(root) == destination.uri and destination.exists(MANIFEST)
             release_lock(root, holder)
+            return published

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
-from graph_partitioning.options import is_true, run_config
+from graph_partitioning.options import Replacement, is_true, run_config
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.system.extras import is_installed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ValidateGraphOperator(
     GraphStageOperator,
     stage="validate",
-    options=(ExpectationSuites, PreviousOptions),
+    options=(ExpectationSuites, PreviousOptions, Replacement),
     defaults={"data_docs": is_installed("great_expectations")},
 ):
     """Checks a graph before anything is computed from it.
@@ -47,7 +47,8 @@ class ValidateGraphOperator(
             as values or as text from templates. ``on_defect`` may be a dict with the action of each check.
             ``expectations_uri`` is a folder with suites of your own. ``previous`` is the earlier run that
             ``partition`` is to continue; one that is not finished is rejected, except ``latest``, which
-            is not known before the graph is locked.
+            is not known before the graph is locked. An input is rejected if the newest published run of the
+            graph is of another one, unless ``replace_input`` is true.
     """
 
     before_lock = True
@@ -66,6 +67,7 @@ class ValidateGraphOperator(
         self.ignore_estimate = ignore_estimate
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        self.check_same_input(destination)
         if self.planned is not None:
             from partition_ops.jobs.whole_job import check_before
 
@@ -90,3 +92,15 @@ class ValidateGraphOperator(
         """Open the folder with the user's suites."""
         uri = self.config(ExpectationSuites).expectations
         return GraphStorageHook(self.storage_conn_id).open(uri) if uri else nullcontext()
+
+
+class RevalidateGraphOperator(ValidateGraphOperator):
+    """Checks a graph again if it has changed since `ValidateGraphOperator`. It comes after the lock.
+
+    A run may wait for the lock of its graph for a day, and the input may change in this time. If it has not,
+    the task does nothing.
+
+    Args: As for `ValidateGraphOperator`, with the same values.
+    """
+
+    before_lock = False

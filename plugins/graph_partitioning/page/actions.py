@@ -19,7 +19,8 @@ from airflow.models.serialized_dag import SerializedDagModel
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from graph_partitioning.page.graphs import Graph, RunKey
+from graph_partitioning.page.dag_runs import RunKey
+from graph_partitioning.page.graphs import Graph
 
 MANAGING = "manage_graph"
 FIRST_SECTION = "Graph and partitions"

@@ -23,13 +23,13 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import PREFIX, base_path, task_path
 from graph_partitioning.page.actions import MANAGING, actions_for, may_answer
 from graph_partitioning.page.comparison import Table, compare_runs, input_changes
+from graph_partitioning.page.dag_runs import RunKey, add_tasks
 from graph_partitioning.page.graphs import (
     Graph,
-    RunKey,
+    Row,
     add_figures,
     add_states,
     flat,
-    state_of,
     visible_graphs,
     with_run,
 )
@@ -63,6 +63,7 @@ PAGE_POLICY = (
 readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 COLUMNS = (
     ("Graph", False),
+    ("State", False),
     ("Published", False),
     ("Partitions", True),
     ("Engine", False),
@@ -73,8 +74,17 @@ COLUMNS = (
     ("Nodes", True),
     ("Edges", True),
     ("Size", True),
-    ("Now", False),
 )
+KINDS = {
+    "published": "good",
+    "failed": "bad",
+    "damaged": "bad",
+    "waits for approval": "wait",
+    "waits for another run": "wait",
+    "running": "now",
+    "queued": "now",
+}
+MOST_RUNS = 200  # whose tasks are read for the page of a graph
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -99,7 +109,7 @@ def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "", run_id:
     if dag_id and run_id:
         graph = next((graph for graph in graphs if RunKey(dag_id, run_id) in graph.runs), None)
         if graph is None:
-            text = "This DAG run has not worked on a graph, or its task 'validate' has not begun yet."
+            text = "This DAG run does not work on a graph: it has no task that validates or publishes one."
             raise HTTPException(404, text)
         return RedirectResponse(graph_run_url(run_folder(run_id), graph))
     if dag_id:
@@ -115,27 +125,27 @@ def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "", run_id:
 def show_graph(key: str, session: SessionDep, user: GetUserDep) -> Response:
     """Show the runs of a graph."""
     graph = _graph(key, session, user)
-    add_states(session, [graph])
+    rows = graph.rows
+    add_tasks(session, [row.run for row in rows[:MOST_RUNS] if row.run])
     actions = actions_for(session, user, graph)
-    return _page("graph.html", graph=graph, charts=_charts(graph), actions=actions)
+    return _page("graph.html", graph=graph, rows=rows, charts=_charts(graph), actions=actions)
 
 
 def show_run(key: str, name: str, session: SessionDep, user: GetUserDep) -> Response:
     """Show one run of a graph, published or not."""
     graph = _graph(key, session, user)
-    add_states(session, [graph])
-    entry = next((one for one in graph.entries if one["run"] == name), None)
-    dag_run = next((one for one in graph.runs if run_folder(one.run_id) == name), None)
-    if entry is None and dag_run is None:
+    row = next((one for one in graph.rows if one.name == name), None)
+    if row is None:
         raise HTTPException(404, "This graph has no such run; it may have been deleted.")
-    good = entry is not None and "broken" not in entry
+    entry, good = row.entry, row.good
+    add_tasks(session, [row.run] if row.run else [])
     return _page(
         "run.html",
         graph=graph,
         name=name,
         entry=entry,
         good=good,
-        state=state_of(session, dag_run) if dag_run else None,
+        state=row.run,
         options=flat(entry["options"]) if entry and good else {},
         changes=_changes_since_before(graph, entry) if entry and good else None,
         actions=actions_for(session, user, graph),
@@ -285,6 +295,7 @@ def _environment() -> Environment:
     environment.filters.update(graph_url=graph_url, task_page_url=task_page_url)
     environment.filters.update(moment=moment, percent=percent, column=column, spark=_sparkline, engine=engine)
     environment.filters.update(graph_run_url=graph_run_url, answer_path=answer_path, pairs=pairs)
+    environment.filters.update(when=when, duration=duration, kind=kind_of, row_state=row_state)
     environment.globals["api"] = f"{base_path()}/api/v2"
     environment.globals["managing"] = MANAGING
     environment.globals["chart_style"] = Markup(charts.STYLE)
@@ -338,6 +349,40 @@ def answer_path(task: TaskKey) -> str:
 def moment(published: str) -> str:
     """Return a time in ISO format as text."""
     return f"{datetime.fromisoformat(published):%Y-%m-%d %H:%M} UTC"
+
+
+def when(time: datetime | None) -> str:
+    """Return a time as text; ``""`` for None."""
+    return "" if time is None else f"{time:%Y-%m-%d %H:%M} UTC"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time as text, such as ``1 h 05 min``; ``""`` for None."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def kind_of(state: str) -> str:
+    """Return the colour of a state: ``good``, ``bad``, ``wait``, ``now`` or ``none``."""
+    return KINDS.get(state, "none")
+
+
+def row_state(row: Row, graph: Graph) -> str:
+    """Return the state of a run in words: of its publication, or else of the DAG run."""
+    if row.run is not None and row.run.active:
+        return row.run.label
+    if row.entry is not None:
+        if not row.good:
+            return "damaged"
+        return "published" if row.name == graph.latest else "published before"
+    if row.run is None or row.run.state == "success":
+        return "removed"
+    return row.run.label
 
 
 def percent(share: float) -> str:

@@ -22,13 +22,14 @@ from airflow.sdk.exceptions import (
     TaskAwaitingInput,
 )
 from graph_partitioning.operators.gate import QualityGateOperator
+from graph_partitioning.operators.ingest import IngestTablesOperator
 from graph_partitioning.operators.lock import LockGraphOperator, ReleaseGraphOperator, RemoveScratchOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.repartition import LookForChangesOperator, read_graph_list
 from graph_partitioning.operators.retain import RetainRunsOperator
-from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.operators.validate import RevalidateGraphOperator, ValidateGraphOperator
 from graph_partitioning.options import run_config
-from graph_partitioning.runs import run_root
+from graph_partitioning.runs import run_folder, run_root
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import holding, read_lock
@@ -42,7 +43,8 @@ from partition_ops.stages.publish.publish import publish_run
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import schema_document
-from tests.graphs import library
+from tests.graphs import Layout, library
+from tests.tables import SHOP, write_shop
 
 DAGS = Path(__file__).parents[3] / "dags"
 
@@ -79,8 +81,10 @@ def lock(where: dict[str, Any], ti: TaskInstance, **options: Any) -> Any:
     return ti.run(LockGraphOperator(task_id="lock", run_id=ti.run_id, **where, **options))
 
 
-def release(where: dict[str, Any], ti: TaskInstance) -> None:
-    ti.run(ReleaseGraphOperator(task_id="release", run_id=ti.run_id, **where))
+def release(where: dict[str, Any], ti: TaskInstance, *, published: bool = False) -> None:
+    operator = ReleaseGraphOperator(task_id="release", run_id=ti.run_id, **where)
+    with nullcontext() if published else pytest.raises(AirflowFailException, match="Nothing was published"):
+        ti.run(operator)
 
 
 def root(where: dict[str, Any]) -> Store:
@@ -109,6 +113,61 @@ def test_a_second_run_waits_until_the_first_has_released_the_graph(where: dict[s
         lock(where, two)
     release(where, one)
     assert lock(where, two) == {"latest": None}
+
+
+def test_a_run_that_has_published_is_released_without_an_error(where: dict[str, Any]) -> None:
+    ti = TaskInstance("one")
+    lock(where, ti)
+    finished_run(where, "one")
+    release(where, ti, published=True)
+    assert read_lock(root(where)) is None
+    release(where, ti, published=True)  # it is cleared, and the lock is gone
+
+
+def validate(where: dict[str, Any], run_id: str, cls: Any = ValidateGraphOperator, **options: Any) -> Any:
+    ti = TaskInstance(run_id)
+    return ti.run(cls(task_id="validate", run_id=run_id, data_docs=False, **where, **options))
+
+
+def test_a_graph_that_changes_while_its_run_waits_is_validated_again(where: dict[str, Any]) -> None:
+    assert validate(where, "one")["skipped"] is False
+    lock(where, TaskInstance("one"))
+    assert validate(where, "one", RevalidateGraphOperator)["skipped"] is True
+    library(papers=60, layout=Layout("csv")).write(Path(where["input_uri"]))
+    assert validate(where, "one", RevalidateGraphOperator)["skipped"] is False
+    report = root(where).read_json(f"runs/{run_folder('one')}/validation/report.json")
+    assert report["num_nodes"]["paper"] == 60
+    broken = Path(where["input_uri"]) / "metadata.json"
+    broken.write_text(broken.read_text().replace("60", "59"))
+    with pytest.raises(AirflowFailException, match="checks failed"):
+        validate(where, "one", RevalidateGraphOperator)
+
+
+def test_another_input_replaces_a_graph_only_if_it_may(where: dict[str, Any], tmp_path: Path) -> None:
+    ti = TaskInstance("one")
+    lock(where, ti)
+    finished_run(where, "one")
+    release(where, ti, published=True)
+    assert validate({**where, "input_uri": f"{where['input_uri']}/"}, "two")
+    other = {**where, "input_uri": str(library(papers=9).write(tmp_path / "other"))}
+    with pytest.raises(AirflowFailException, match=f"of another input.*replace_input.*{tmp_path}/other"):
+        validate(other, "three")
+    assert validate(other, "three", replace_input="true")
+    root(where).delete([f"runs/{run_folder('one')}/{layout.BEGINNING}"])  # as of an earlier version
+    with pytest.raises(AirflowFailException, match=f"of another input.*{where['input_uri']}"):
+        validate(other, "four")
+
+
+def test_tables_replace_a_graph_only_if_they_may(where: dict[str, Any], tmp_path: Path) -> None:
+    ti = TaskInstance("one")
+    lock(where, ti)
+    finished_run(where, "one")
+    tables = write_shop(tmp_path / "tables", graph=SHOP.replace("graph_name: shop", "graph_name: small"))
+    named = {**where, "input_uri": str(tables / "graph.yaml")}
+    operator = IngestTablesOperator(task_id="ingest", run_id="two", **named)
+    with pytest.raises(AirflowFailException, match="of another input"):
+        TaskInstance("two").run(operator)
+    assert not any(True for _ in root(where).list(f"runs/{run_folder('two')}/ingest/nodes"))
 
 
 def test_it_does_not_wait_for_ever(where: dict[str, Any]) -> None:
@@ -154,7 +213,7 @@ def test_a_run_that_could_not_be_published_any_more_does_not_begin(where: dict[s
     two = TaskInstance("two")
     lock(where, two)
     finished_run(where, "two")
-    release(where, two)
+    release(where, two, published=True)
     with pytest.raises(AirflowFailException, match="Another run was published"):
         lock(where, one)  # as when it is cleared
     assert not root(where).exists(layout.LOCK)

@@ -29,6 +29,7 @@ def test_a_root_belongs_to_its_run_only(output_uri: str, run_id: str, other: str
     root = run_root(output_uri, "graph", run_id)
     assert is_run_root(root, run_id)
     assert is_run_root(root, other) == (run_id == other)
+    assert is_run_root(f"{root}/ingest", run_id)
     assert not is_run_root(f"{root}/records", run_id)
 
 

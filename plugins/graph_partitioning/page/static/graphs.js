@@ -43,8 +43,9 @@ function sort() {
 
 function search() {
   const words = get("search")?.value.toLowerCase() ?? "";
+  const state = get("state")?.value ?? "";
   for (const row of table()?.tBodies[0].rows ?? [])
-    row.hidden = !row.dataset.search.toLowerCase().includes(words);
+    row.hidden = !row.dataset.search.toLowerCase().includes(words) || (state !== "" && row.dataset.state !== state);
 }
 
 function sortBy(cell) {
@@ -59,7 +60,7 @@ async function refresh() {
   const live = get("live");
   // what somebody types or chooses is not replaced
   if (!live || document.hidden || get("ask").open) return;
-  if (live.contains(document.activeElement) && document.activeElement.matches("input, button")) return;
+  if (live.contains(document.activeElement) && document.activeElement.matches("input, select, button")) return;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!answer.ok || answer.redirected) return;
@@ -68,11 +69,13 @@ async function refresh() {
     if (!fresh || fresh.innerHTML === shown) return;
     shown = fresh.innerHTML;
     const words = get("search")?.value;
+    const state = get("state")?.value;
     const chosen = [...document.querySelectorAll("input[type=radio]:checked")].map((one) => [one.name, one.value]);
     const scrolled = [...live.querySelectorAll(".wide")].map((one) => one.scrollLeft);
     const focused = live.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     live.replaceWith(document.adoptNode(fresh));
     if (words !== undefined && get("search")) get("search").value = words;
+    if (state !== undefined && get("state")) get("state").value = state;
     for (const [name, run] of chosen)
       for (const one of document.getElementsByName(name)) one.checked = one.value === run;
     [...fresh.querySelectorAll(".wide")].forEach((one, number) => { one.scrollLeft = scrolled[number] ?? 0; });
@@ -217,6 +220,6 @@ document.addEventListener("submit", (event) => {
   if (event.target.id === "trigger") trigger(event.target);
 });
 document.addEventListener("input", (event) => {
-  if (event.target.id === "search") search();
+  if (["search", "state"].includes(event.target.id)) search();
   event.target.closest?.(".field")?.classList.toggle("changed", isChanged(event.target));
 });

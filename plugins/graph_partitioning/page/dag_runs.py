@@ -1,0 +1,282 @@
+"""DAG runs as Airflow's database knows them: the graph that each works on, its state, tasks and failure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from airflow.models.dagrun import DagRun
+from airflow.models.hitl import HITLDetail
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from sqlalchemy import select, tuple_
+from sqlalchemy.orm import Session
+
+from graph_partitioning.page.lookup import PUBLISHING, SAME_TASK, TaskKey, checked_run
+from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, graph_root
+
+VALIDATING = "ValidateGraphOperator"
+WORKING = (PUBLISHING, VALIDATING, "IngestTablesOperator")  # they name the root of the run
+ACTIVE = ("queued", "running")
+DONE = ("success", "skipped")
+NOW = ("running", "up_for_retry", "up_for_reschedule", "deferred")
+LOG = "Its log has the reason."
+TRIGGERS = {
+    "cli": "command line",
+    "operator": "another DAG",
+    "rest_api": "page or REST API",
+    "ui": "form",
+    "timetable": "schedule",
+    "asset": "asset",
+    "backfill": "backfill",
+}
+CHANGES = "repartition__"  # run IDs of repartition_graph begin with it
+AT_ONCE = 400  # runs in a query
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """A DAG run."""
+
+    dag_id: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run reads and writes, from its params.
+
+    Attributes:
+        storage_conn_id: Airflow connection.
+        input_uri: Root of the graph, or a file that is ingested.
+        output_uri: Root of the outputs of all graphs.
+        graph_name: The name that was asked for; ``""`` if the input says it.
+    """
+
+    storage_conn_id: str | None
+    input_uri: str
+    output_uri: str
+    graph_name: str
+
+
+@dataclass
+class RunState:
+    """A DAG run that works on a graph.
+
+    Attributes:
+        key: The DAG run.
+        state: Its state.
+        trigger: What triggered it, and who.
+        created: When it was triggered.
+        started: When its first task began; None while it is queued.
+        ended: When it ended; None while it runs.
+        running: IDs of the tasks that run now, or wait.
+        done: Number of tasks that have ended well.
+        tasks: Number of all tasks.
+        waiting: The task that waits for a person's approval, if there is one.
+        question: What it asks, and why.
+        asked: When it began to wait.
+        answer: The answer of a person, and who gave it.
+        locked: Since when it waits for another run of the graph.
+        failure: The task that failed first, and why.
+    """
+
+    key: RunKey
+    state: str
+    trigger: str = ""
+    created: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    running: list[str] = field(default_factory=list)
+    done: int = 0
+    tasks: int = 0
+    waiting: TaskKey | None = None
+    question: tuple[str, str] = ("", "")
+    asked: datetime | None = None
+    answer: str = ""
+    locked: datetime | None = None
+    failure: tuple[TaskKey, str] | None = None
+
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE
+
+    @property
+    def label(self) -> str:
+        """Its state in words."""
+        if self.waiting:
+            return "waits for approval"
+        if self.locked and self.active:
+            return "waits for another run"
+        return {"success": "succeeded"}.get(self.state, self.state)
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time until its end, or until now; None before it starts."""
+        if self.started is None:
+            return None
+        return ((self.ended or datetime.now(UTC)) - self.started).total_seconds()
+
+
+@dataclass
+class FoundRun:
+    """A DAG run, and what tells which graph it works on.
+
+    Attributes:
+        state: The run.
+        place: Where it reads and writes; None if its DAG has no such params.
+        root: URI of the root of the graph's runs, and the connection that reaches it; None if not known.
+        validated: The task that validated its input, if it has begun.
+        published: The task that published it, if it has.
+    """
+
+    state: RunState
+    place: Place | None
+    root: tuple[str, str | None] | None = None
+    validated: TaskKey | None = None
+    published: TaskKey | None = None
+
+
+def find_runs(session: Session, dag_ids: Collection[str]) -> list[FoundRun]:
+    """Return the runs of these DAGs that validate or publish a graph, in the order of their triggers.
+
+    A run belongs to its graph from the moment that it is triggered: its params say where it reads and writes.
+    If they do not name the graph, an earlier run of the same input and output does. Otherwise,
+    `FoundRun.root` is None until `validate` has read the name.
+    """
+    tasks = session.execute(
+        select(
+            TaskInstance.dag_id,
+            TaskInstance.run_id,
+            TaskInstance.task_id,
+            TaskInstance.map_index,
+            TaskInstance.operator,
+            TaskInstance.state,
+            XComModel,
+        )
+        .outerjoin(XComModel, SAME_TASK & (XComModel.key == XCOM_KEY))
+        .where(TaskInstance.dag_id.in_(dag_ids), TaskInstance.operator.in_(WORKING))
+    ).all()
+    rows = session.execute(
+        select(DagRun)
+        .where(DagRun.dag_id.in_({task.dag_id for task in tasks}))
+        .order_by(DagRun.run_after, DagRun.id)
+    ).scalars()
+    params = cache(lambda dag_id: _params(session, dag_id))
+    runs = {RunKey(run.dag_id, run.run_id): run for run in rows}
+    found = {
+        key: FoundRun(_state(run), _place({**params(key.dag_id), **(run.conf or {})}))
+        for key, run in runs.items()
+    }
+    worked = {RunKey(task.dag_id, task.run_id) for task in tasks}
+    for task in tasks:
+        one = found.get(RunKey(task.dag_id, task.run_id))
+        value = None if task.XComModel is None else XComModel.deserialize_value(task.XComModel)
+        run = None if value is None else checked_run(value, task.run_id)
+        if one is None or run is None:
+            continue
+        one.root = (run.root.rpartition("/runs/")[0], run.storage_conn_id)
+        key = TaskKey(task.dag_id, task.run_id, task.task_id, task.map_index)
+        if task.operator == VALIDATING:
+            one.validated = key
+        elif task.operator == PUBLISHING and task.state == "success":
+            one.published = key
+    of_graphs = [one for key, one in found.items() if key in worked]
+    _find_roots(of_graphs)
+    return of_graphs
+
+
+def _find_roots(runs: list[FoundRun]) -> None:
+    """Add the roots of runs that have not said them, as far as params and other runs tell them."""
+    known = {run.place: run.root for run in runs if run.place and run.root}
+    for run in runs:
+        if run.root is None and run.place is not None:
+            place = run.place
+            if place in known:
+                run.root = known[place]
+            elif place.graph_name:
+                run.root = (graph_root(place.output_uri, place.graph_name), place.storage_conn_id)
+
+
+def _params(session: Session, dag_id: str) -> dict[str, Any]:
+    """Return the defaults of the params of a DAG."""
+    dag = SerializedDagModel.get_dag(dag_id, session=session)
+    return {} if dag is None else {name: dag.params[name] for name in dag.params}
+
+
+def _place(params: Mapping[str, Any]) -> Place | None:
+    given = {name: params.get(name) for name in ("input_uri", "output_uri")}
+    if not all(isinstance(uri, str) and uri for uri in given.values()):
+        return None
+    return Place(
+        params.get("storage_conn_id") or None,
+        str(given["input_uri"]).rstrip("/"),
+        str(given["output_uri"]).removeprefix("file://").rstrip("/"),
+        str(params.get("graph_name") or ""),
+    )
+
+
+def _state(run: DagRun) -> RunState:
+    kind = str(getattr(run.triggered_by, "value", run.triggered_by) or "")
+    how = "changes found" if run.run_id.startswith(CHANGES) else TRIGGERS.get(kind, str(run.run_type))
+    who = run.triggering_user_name
+    return RunState(
+        RunKey(run.dag_id, run.run_id),
+        str(run.state),
+        f"{who}, {how}" if who else how,
+        run.queued_at or run.run_after,
+        run.start_date,
+        run.end_date,
+    )
+
+
+def add_tasks(session: Session, runs: Iterable[RunState]) -> None:
+    """Add to runs what their tasks do, what they ask, and why the first one failed."""
+    of_key = {(run.key.dag_id, run.key.run_id): run for run in runs}
+    keys = [*of_key]
+    for begin in range(0, len(keys), AT_ONCE):
+        some = tuple_(TaskInstance.dag_id, TaskInstance.run_id).in_(keys[begin : begin + AT_ONCE])
+        rows = session.execute(
+            select(
+                TaskInstance.dag_id,
+                TaskInstance.run_id,
+                TaskInstance.task_id,
+                TaskInstance.map_index,
+                TaskInstance.operator,
+                TaskInstance.state,
+                TaskInstance.start_date,
+                HITLDetail,
+                XComModel,
+            )
+            .outerjoin(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
+            .outerjoin(XComModel, SAME_TASK & (XComModel.key == FAILURE_KEY))
+            .where(some)
+            .order_by(TaskInstance.start_date)
+        )
+        for row in rows:
+            _add_task(of_key[row.dag_id, row.run_id], row)
+
+
+def _add_task(run: RunState, task: Any) -> None:
+    key = TaskKey(task.dag_id, task.run_id, task.task_id, task.map_index)
+    run.tasks += 1
+    run.done += task.state in DONE
+    question = task.HITLDetail
+    if question is not None and question.responded_at is not None:
+        who = (question.responded_by or {}).get("name", "")
+        run.answer = f"{', '.join(question.chosen_options or ())} by {who}".strip(" by")
+    if task.state == "failed":
+        if run.failure is None:
+            reason = None if task.XComModel is None else XComModel.deserialize_value(task.XComModel)
+            run.failure = (key, reason if isinstance(reason, str) else LOG)
+    elif question is not None and question.responded_at is None and task.state not in DONE:
+        run.waiting, run.question = key, (question.subject, question.body or "")
+        run.asked = question.created_at
+    elif task.state in NOW:
+        run.running.append(task.task_id)
+        if task.operator == "LockGraphOperator" and task.state == "up_for_reschedule":
+            run.locked = task.start_date
