@@ -15,7 +15,7 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.multilevel.descend import cost_of, descend, remote_rows
-from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, cut_weight
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -183,3 +183,16 @@ def test_train_nodes_that_do_not_exist_are_rejected_before_work(tmp_path: Path) 
     task = problem(few_seeds("train_mask"), tmp_path, sampling=sampling)
     with pytest.raises(UsageError, match="has no feature 'absent'"):
         partition_nodes(task.config, open_store(str(tmp_path / "graph")), task.artifacts)
+
+
+def test_a_move_is_weighed_against_the_rows_of_an_epoch(tmp_path: Path) -> None:
+    """If few edges lead to the same rows, the cut counts the rows that trainers read from others."""
+    sampling = SamplingOptions(batch_size=1, fanouts=(2,))
+    options = {"objective": "train", "sampling": sampling, "migration_price": 3}
+    task = with_traffic(problem(few_seeds("train_mask", share=0.5), tmp_path, **options))
+    assert task.traffic is not None
+    parts = (np.arange(NODES) * PARTS // NODES).astype(np.int32)
+    cut = cut_weight(Graph.of_input(task.graph, task.edge_weights), parts)
+    rows = remote_rows(task.traffic, parts, PARTS).sum()
+    assert cut / task.row_weight == pytest.approx(rows, rel=0.15)
+    assert task.price == 3 * task.row_weight

@@ -236,6 +236,18 @@ def test_kahypar_that_fails_leaves_the_start_to_metis(
     assert edge_cut(task, auto.ENGINE.partition(task)) <= edge_cut(task, metis.ENGINE.partition(task))
 
 
+def test_best_cuts_no_more_than_mt_kahypars_best_preset(one_type: SmallGraph, tmp_path: Path) -> None:
+    """With one constraint: two of its partitions are among those that are combined, after the default's."""
+    task = problem(one_type, tmp_path, num_parts=4, effort="best", edge_tolerance="none")
+    found = edge_cut(task, auto.ENGINE.partition(task))
+    made = int(task.notes["chosen"].removeprefix("best of "))
+    level = tries.Tries(task).level
+    others = [cut_by_kahypar(level, number, "QUALITY") for number in range(made - 2, made)]
+    lower = problem(one_type, tmp_path / "default", num_parts=4, edge_tolerance="none")
+    others.append(auto.ENGINE.partition(lower))
+    assert found <= min(edge_cut(task, parts) for parts in others)
+
+
 def test_a_combination_swaps_what_single_moves_cannot(tmp_path: Path) -> None:
     """Each of four cliques is whole in both partitions, but the pairs that belong together are apart."""
     size = 60

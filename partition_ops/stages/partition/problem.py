@@ -51,6 +51,7 @@ class Problem:
             every edge costs 1. Eight times their sum at any node must be below 2**31.
         traffic: Model of the traffic of training, for the objective ``train``; None for the others.
         uneven: Whether training reads some edges much more than others.
+        row_weight: Weight of an edge over which a row an epoch is read; 1 without weights.
         preset: Constants to use instead of those of the effort.
     """
 
@@ -63,6 +64,7 @@ class Problem:
     edge_weights: Weights = field(default_factory=lambda: np.zeros(0, np.int64))
     traffic: TrafficModel | None = None
     uneven: bool = False
+    row_weight: float = 1.0
     preset: Tuning | None = None
 
     @property
@@ -110,8 +112,7 @@ class Problem:
     @cached_property
     def price(self) -> float:
         """What a node must save to leave its old partition, in the unit of the weights of edges."""
-        usual = float(self.edge_weights.mean()) if len(self.edge_weights) else 1.0
-        return self.config.migration_price * usual
+        return self.config.migration_price * self.row_weight
 
     @property
     def num_parts(self) -> int:

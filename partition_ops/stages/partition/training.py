@@ -70,18 +70,20 @@ def with_traffic(problem: Problem) -> Problem:
         return problem
     starts = np.asarray(problem.graph.offsets, np.int64)
     sums = add_to_half_edges(edges, weights, starts, problem.graph.narrow_neighbours)
-    return replace(problem, edge_weights=_whole(sums, starts))
+    edge_weights, factor = _whole(sums, starts)
+    batches = max(np.count_nonzero(train) / (problem.num_parts * sampling.batch_size), 1.0)  # of a trainer
+    return replace(problem, edge_weights=edge_weights, row_weight=factor / batches)
 
 
-def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> Weights:
-    """Return (half-edges,) int64, at least 1, in proportion to some weights; these are overwritten."""
+def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> tuple[Weights, float]:
+    """Return (half-edges,) int64, at least 1, and their ratio to some weights, which are overwritten."""
     used = weights[weights > 0]
     if not len(used):
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int64), 1.0
     at_node = np.add.reduceat(np.append(weights, 0.0), offsets[:-1])
     at_node[np.diff(offsets) == 0] = 0
     largest = int(np.diff(offsets).max())
     factor = min(USUAL / float(np.median(used)), max(HEAVIEST - largest, 1) / float(at_node.max()))
     np.multiply(weights, factor, out=weights)
     np.maximum(np.floor(weights, out=weights), 1, out=weights)
-    return weights.astype(np.int64)
+    return weights.astype(np.int64), factor

@@ -74,6 +74,7 @@ class Auto(Engine):
         if problem.config.objective == "vol":
             problem.notes["chosen"] = metis.ENGINE.name
             return metis.ENGINE.partition(problem)
+        problem = tuned(problem)
         return best_of(problem, plan_for(problem))
 
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
@@ -149,11 +150,16 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         works = [partial(tries.start, *one) for one in enumerate(starts)]
         if problem.traffic is not None and len(starts) > 1:  # neither weights nor their absence always win
             works.append(partial(tries.start, len(starts), starts[0], weighted=False))
-        tries.alone = len(works) == 1
+        tries.alone = len(works) == 1 and not tuning.quality_starts
         found = tries.do_all(works)
-        problem.notes["chosen"] = tries.chosen if tries.alone else f"best of {len(works)}"
+        made = len(works) + tuning.quality_starts
+        problem.notes["chosen"] = tries.chosen if tries.alone else f"best of {made}"
         first = found[0]  # the only one with a lower effort, which must not cut less in the end
         best = tries.combine(found, plan.rounds, plan.combined)
+        if tuning.quality_starts:  # a lower effort ends here, and must not cut less
+            further = [partial(tries.start, one, 0, preset="QUALITY") for one in range(len(works), made)]
+            whole = tries.do_all(further)
+            best = tries.combine([best, *whole], 1, 1 + len(whole))
     chosen = [best] if best is first else [best, first]
     if problem.traffic is not None:
         chosen = ranked([*found, best])[: tuning.descents]
@@ -161,6 +167,19 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
     if len(done) == 1:
         return done[0]
     return min(done, key=lambda parts: (not tries.limits.kept_by(parts), tries.cost(parts)))
+
+
+def tuned(problem: Problem) -> Problem:
+    """Return the problem with the constants for a graph that Mt-KaHyPar can partition, if it is one.
+
+    It has one balance constraint, few partitions, and is not large.
+    """
+    tuning, config = problem.tuning, problem.config
+    one = not problem.classes.any() and config.balance != "edges"
+    few = problem.num_parts <= tuning.most_of_kahypar
+    if tuning.with_kahypar and one and few and problem.graph.num_half_edges <= tuning.most_work_of_kahypar:
+        return replace(problem, preset=tuning.with_kahypar)
+    return problem
 
 
 def plan_for(problem: Problem) -> Plan:

@@ -24,7 +24,7 @@ logger = logging.getLogger("partition_ops")
 running: set[subprocess.Popen[bytes]] = set()
 
 
-def cut_by_kahypar(level: Level, seed: int) -> Labels:
+def cut_by_kahypar(level: Level, seed: int, preset: str = "DEFAULT") -> Labels:
     """Return (nodes,) int32 partitions of a graph with one column of weights; one thread makes them.
 
     So the result depends on the seed only. The process ends with this one, even if this one is killed.
@@ -53,7 +53,7 @@ def cut_by_kahypar(level: Level, seed: int) -> Labels:
     with temporary_folder() as folder:
         for name, array in zip(kahypar_process.NAMES, values, strict=True):
             (Path(folder) / name).write_bytes(np.ascontiguousarray(array, np.int64).tobytes())
-        command = [sys.executable, kahypar_process.__file__, str(os.getpid()), str(folder)]
+        command = [sys.executable, kahypar_process.__file__, str(os.getpid()), str(folder), preset]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             running.add(process)
             try:

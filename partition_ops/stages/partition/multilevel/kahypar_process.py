@@ -12,7 +12,6 @@ import sys
 from array import array
 from pathlib import Path
 
-PRESET = "DEFAULT"
 NAMES = ("sources", "targets", "node_weights", "edge_weights", "most", "seed")  # files of int64
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 NO_MEMORY = 4  # exit code; the library itself ends with 1 if it refuses a graph
@@ -20,7 +19,7 @@ NO_MEMORY = 4  # exit code; the library itself ends with 1 if it refuses a graph
 
 def main() -> None:
     """Partition the graph in a folder with one thread, and write the partition of each node there."""
-    parent, folder = int(sys.argv[1]), Path(sys.argv[2])
+    parent, folder, preset = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -29,7 +28,7 @@ def main() -> None:
 
     sources, targets, node_weights, edge_weights, most, (seed,) = (read(folder / name) for name in NAMES)
     start = mtkahypar.initialize(1)
-    context = start.context_from_preset(getattr(mtkahypar.PresetType, PRESET))
+    context = start.context_from_preset(getattr(mtkahypar.PresetType, preset))
     context.set_partitioning_parameters(len(most), 0.03, mtkahypar.Objective.CUT)
     context.set_individual_target_block_weights(most)
     context.logging = False

@@ -215,7 +215,7 @@ class Tries:
         first = self.contracted(tuning.starts[0], self.seed)
         return len(first) == 1 or first[1].graph.num_nodes <= tuning.clustered * graph.num_nodes
 
-    def start(self, number: int, clusters: int, *, weighted: bool = True) -> Labels:
+    def start(self, number: int, clusters: int, *, weighted: bool = True, preset: str = "DEFAULT") -> Labels:
         """Partition a graph of clusters or the whole graph, and improve that on every level.
 
         Mt-KaHyPar, if it can, partitions the graph of clusters of the first start, and the whole graph; METIS
@@ -225,11 +225,12 @@ class Tries:
             number: Number of the start, for its seed.
             clusters: So many of the largest size make a partition; 0 for none.
             weighted: Whether edges have the weights of the problem.
+            preset: Of Mt-KaHyPar.
         """
         seed = self.seed + number
         levels = self.contracted(clusters, seed, weighted=weighted)
         names = ("two-level", "two-level with Mt-KaHyPar") if levels[1:] else ("metis", "Mt-KaHyPar")
-        parts = self._kahypar(levels[-1], seed) if number == 0 or not levels[1:] else None
+        parts = self._kahypar(levels[-1], seed, preset) if number == 0 or not levels[1:] else None
         self.chosen = names[parts is not None]
         parts = self._metis(levels[-1], seed) if parts is None else parts
         for level in reversed(levels):
@@ -251,7 +252,7 @@ class Tries:
         spare = self.problem.limits_in_edges
         return cut_by_metis(self.problem.config, level, seed, by_limits=True, spare=spare)
 
-    def _kahypar(self, level: Level, seed: int) -> Labels | None:
+    def _kahypar(self, level: Level, seed: int, preset: str) -> Labels | None:
         """Return a partition by Mt-KaHyPar, or None.
 
         That is if there are several strict constraints, if Mt-KaHyPar fails, or if a partition has too many
@@ -262,7 +263,7 @@ class Tries:
         if strict > 1 or self.count > self.tuning.most_of_kahypar or level.graph.num_half_edges > large:
             return None
         try:
-            parts = cut_by_kahypar(level, seed)
+            parts = cut_by_kahypar(level, seed, preset)
         except LibraryDiedError:
             raise
         except EngineError:

@@ -85,6 +85,8 @@ class Tuning:
     to_metis: Contraction = Contraction(fewest=200, levels=3)
     most_of_kahypar: int = 16  # partitions; with more it takes long, and cuts no fewer edges
     most_work_of_kahypar: int = 1 << 21  # half-edges; its module takes lists, 200 bytes a half-edge
+    quality_starts: int = 0  # of Mt-KaHyPar's preset quality, after all others
+    with_kahypar: Tuning | None = None  # other constants for a graph that Mt-KaHyPar can partition
     clustered: float = 0.15  # with at most this share of clusters, the graph has communities
     skewed: int = 100  # with this ratio of the largest degree to the mean degree, the graph has hubs
     thorough: bool = False  # whether a cycle follows each start, and METIS takes part in combinations
@@ -141,5 +143,12 @@ TUNINGS = {
         for_uneven_traffic=math.inf,
         descents=4,
         most_evaluations=200,
+        with_kahypar=Tuning(
+            quality_starts=2,
+            for_traffic=math.inf,
+            for_uneven_traffic=math.inf,
+            descents=3,
+            most_evaluations=200,
+        ),
     ),
 }
