@@ -212,8 +212,17 @@ def status(folders: Folders) -> int:
     if is_running(folders) and state is not None:
         print(f"Not ready ({state.owner}): {state.message}")
         return 0
-    print("Nothing is running.")
+    print(f"Nothing is running.{_why_it_ended(folders, state)}")
     return 3
+
+
+def _why_it_ended(folders: Folders, state: State | None) -> str:
+    """Return why the last stack ended, as a sentence; ``""`` if it was stopped or there was none."""
+    if state is None or state.status == "stopped":
+        return ""
+    if state.status == "failed":
+        return f" The last stack ended with an error: {state.message}"
+    return f" The last stack was killed while it was {state.status}. Its logs are in {_short(folders.logs)}."
 
 
 def _how_to_use(found: Running) -> str:
@@ -221,6 +230,7 @@ def _how_to_use(found: Running) -> str:
     state, root = found.state, found.folders.root
     return f"""
 Airflow    {state.airflow_url}
+Graphs     {state.airflow_url}/graph-partitioning/
            user {USER}, password {secrets.airflow_password}
 S3 server  {found.s3.endpoint_url}, its files are in {_short(root / "s3")}
            keys are in {_short(found.folders.secrets)}

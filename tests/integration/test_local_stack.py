@@ -23,7 +23,7 @@ from local_stack.example_graph import build_graph
 from local_stack.folders import PROJECT, Folders, State, is_running, load_secrets, write_state
 from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
-from local_stack.stack import refuse_if_busy
+from local_stack.stack import refuse_if_busy, status
 from local_stack.watch import RunWatch, print_summary, stage_seconds
 from partition_ops.storage import open_store
 
@@ -248,6 +248,24 @@ def test_seconds_of_tasks_that_are_no_stage_are_left_out() -> None:
 
 def run_command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, cwd=PROJECT, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (("failed", "The scheduler has ended."), "ended with an error: The scheduler has ended."),
+        (("ready", ""), "was killed while it was ready"),
+        (("stopped", ""), "Nothing is running.\n"),
+    ],
+)
+def test_status_says_why_the_last_stack_ended(
+    last: tuple[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = Folders(tmp_path)
+    folders.make()
+    write_state(folders, State(owner="up", supervisor=os.getpid()).now(*last))
+    assert status(folders) == 3
+    assert said in capsys.readouterr().out
 
 
 def test_status_and_down_where_nothing_runs(tmp_path: Path) -> None:
