@@ -18,6 +18,7 @@ from local_stack.folders import Folders
 from local_stack.processes import StackError
 from local_stack.stack import Launch, Running, refuse_if_busy, running
 from local_stack.watch import RunWatch, print_summary
+from partition_ops.artifacts import layout
 from partition_ops.storage import open_store
 
 DAG_ID = "partition_graph"
@@ -114,4 +115,7 @@ def _where(found: Running, root: str, folders: Folders) -> None:
     if found.state.owner == "up":
         print(f"The run in the browser: {found.state.airflow_url}/dags/{DAG_ID}\n")
     else:
-        print("To view the run in the browser, or to trigger another one: make up\n")
+        print("\nWhat to look at next:")
+        print(f"  the quality page   {path / layout.QUALITY_PAGE}")
+        print("  the page 'Graphs'  make up, which keeps Airflow running for the browser")
+        print(f"  training           .venv/bin/python -m examples.training {path}\n")

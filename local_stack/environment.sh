@@ -43,16 +43,17 @@ make_venv() {
 }
 
 phase() {
-    found=$(grep -c '^Collecting' "$log" || true)
-    if grep -q '^Installing collected' "$log"; then
-        say "installing $found packages"
+    if grep -q '^Compiling' "$log"; then
+        say "compiling"
+    elif grep -q '^Installing collected' "$log"; then
+        say "installing $(grep '^Installing collected' "$log" | tr ',' '\n' | wc -l) packages"
     else
-        say "finding packages, $found of about $(grep -c '==' constraints.txt || true)"
+        say "finding packages, $(grep -c '^Collecting' "$log" || true) so far"
     fi
 }
 
-# pip's own lines go to the log; the terminal gets one line now and then.
-run_pip() {
+# The lines of the command go to the log; the terminal gets one line now and then.
+run_logged() {
     "$@" >>"$log" 2>&1 &
     pip_pid=$!
     seconds=0
@@ -68,7 +69,7 @@ run_pip() {
     pip_pid=
     if [ "$status" -ne 0 ]; then
         grep -v 'is ignored' "$log" | tail -n 15 >&2
-        fail "Installing failed; the whole log is in $log."
+        fail "That failed; the whole log is in $log."
     fi
 }
 
@@ -78,9 +79,10 @@ install() {
         make_venv .venv
     fi
     say "Installing the locked dependencies into .venv (a few minutes the first time; log: $log)"
-    run_pip .venv/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[all,airflow,dev]'
-    say "Compiling the library for this processor"
-    .venv/bin/partition-ops compile >>"$log" 2>&1 || fail "Compiling the library failed, see $log."
+    run_logged .venv/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[all,airflow,dev]'
+    say "Compiling the library for this processor (about a minute)"
+    say "Compiling" >>"$log"
+    run_logged .venv/bin/partition-ops compile
     touch .venv/installed
     say "The environment is ready"
 }
@@ -89,7 +91,7 @@ lock() {
     scratch=$(mktemp -d)
     make_venv "$scratch/venv"
     say "Installing the newest dependencies that fit pyproject.toml into a temporary environment"
-    run_pip "$scratch/venv/bin/python" -m pip install --progress-bar off '.[airflow,cluster,dev,docs,mpi]'
+    run_logged "$scratch/venv/bin/python" -m pip install --progress-bar off '.[all,airflow,cluster,dev,docs,spark]'
     {
         say "# Every version that 'make' installs. Renewed by 'make lock'; do not edit by hand."
         say "# A build such as '+cpu' is left out, so that the machine decides which one it takes."
