@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -166,12 +166,21 @@ class ColumnWriter:
                     files[name] = stack.enter_context(file)  # type: ignore[assignment]
                 files[name].append(rows)
 
-            texts = {name: stack.enter_context(self._text_file(name)) for name in spec.text}
+            texts = {}
+            for name in spec.text:
+                schema = pa.schema([(ORIG_ID, pa.int64()), (name, pa.string())])
+                texts[name] = self.writer.table_file("node_text", f"{spec.name}/{name}", schema)
+                stack.enter_context(texts[name])
             begin = 0
             for block in self.buckets.pieces(self._needed(spec.used)):
                 for feature in spec.features:
-                    for rows in self._apply(feature, _plain(block.column(feature.column))):
-                        append(feature.name, rows)
+                    column = _plain(block.column(feature.column))
+                    transform = self.columns.transforms[feature.name]
+                    step = max(
+                        self.block_bytes // (8 * transform.row_numbers()), 1
+                    )  # float64 fits into memory
+                    for first in range(0, len(column), step):
+                        append(feature.name, transform.apply(column.slice(first, step)))
                 for name, rows in self._labels_and_masks(block).items():
                     append(name, rows)
                 for name, file in texts.items():
@@ -182,17 +191,6 @@ class ColumnWriter:
             self.writer.add_feature(spec.name, name, npy, edges=edges)
         for name, file in texts.items():
             self.writer.add_text(spec.name, name, file)
-
-    def _apply(self, feature: FeatureColumn, column: pa.Array) -> Iterator[Array]:
-        """Yield the rows of a feature, as many at a time as fit into memory as float64."""
-        transform = self.columns.transforms[feature.name]
-        rows = max(self.block_bytes // (8 * transform.row_numbers()), 1)
-        for begin in range(0, len(column), rows):
-            yield transform.apply(column.slice(begin, rows))
-
-    def _text_file(self, name: str) -> Any:
-        schema = pa.schema([(ORIG_ID, pa.int64()), (name, pa.string())])
-        return self.writer.table_file("node_text", f"{self.spec.name}/{name}", schema)
 
     def _needed(self, names: Sequence[str]) -> list[str]:
         return list(dict.fromkeys([*names, *([ROW_KEY] if self.columns.needs_key else [])]))

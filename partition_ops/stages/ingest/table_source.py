@@ -21,7 +21,6 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.patterns import folder_of, is_pattern, matches
-from partition_ops.stages.ingest.sql import one_statement
 from partition_ops.storage import Store, StoredObject
 
 OpenRoot = Callable[[str], Store]
@@ -34,6 +33,11 @@ WORDS = {  # of DuckDB, Arrow and SQLite for types, in those of graph.yaml
     **dict.fromkeys(("DATE", "date32[day]"), "date"),
     **dict.fromkeys(("TIMESTAMP", "timestamp[us]"), "timestamp"),
 }
+SQL_TOKENS = re.compile(
+    r"(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<space>\s+)|(?P<end>;)"
+    r"|'(?:[^']|'')*'?|\"(?:[^\"]|\"\")*\"?|`[^`]*`?|\$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)|.",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -300,3 +304,28 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if convert is not None:
         values = [None if value is None else convert(value) for value in values]
     return pa.array(values, kind)
+
+
+def one_statement(sql: str, where: str) -> str:
+    """Return a query without semicolons, comments and spaces at its end.
+
+    Raises:
+        InvalidInputError: There is no statement, or there are several.
+    """
+    end, ended = 0, False
+    for token in SQL_TOKENS.finditer(sql):
+        if token["comment"] or token["space"]:
+            continue
+        if token["end"]:
+            ended = end > 0
+            continue
+        if ended:
+            raise InvalidInputError(
+                f"{where}: 'sql' has several statements",
+                found=f"after the first one, {sql[token.start() :][:40]!r}",
+                expected="one SELECT",
+            )
+        end = token.end()
+    if not end:
+        raise InvalidInputError(f"{where}: 'sql' has no statement", found=repr(sql[:40]), expected="a SELECT")
+    return sql[:end]

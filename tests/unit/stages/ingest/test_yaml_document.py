@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.ingest.graph_file import NUMBERS, parse_graph_file
-from partition_ops.stages.ingest.sql import one_statement
+from partition_ops.stages.ingest.table_source import one_statement
 from partition_ops.stages.ingest.yaml_document import parse_yaml
 from partition_ops.system.open_files import allow_open_files
 from tests.tables import feature, ingest
