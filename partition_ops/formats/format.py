@@ -89,6 +89,7 @@ class Format(ABC):
             ID maps and training.
         of_partitions: Whether it has files of partitions; if not, all files are those of `whole_files`.
         whole_bytes: Memory that writing `whole_files` takes, in bytes a node and bytes an edge of the graph.
+        has_matrices: Whether a feature with one number a row may have a further axis of length 1 in `load`.
         only_in_edges: Whether `load` finds in-edges of inner nodes and their sources only, also with the
             options ``--num-hops`` 2 or more and ``--out-edges``.
     """
@@ -103,6 +104,7 @@ class Format(ABC):
     readable: ClassVar[bool] = True
     of_partitions: ClassVar[bool] = True
     whole_bytes: ClassVar[tuple[int, int]] = (0, 0)
+    has_matrices: ClassVar[bool] = False
     only_in_edges: ClassVar[bool] = False
 
     @property

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import locked
@@ -180,6 +180,15 @@ def _graph_before(run: Store, opened: Opener, folder: LocalStore) -> Store | Non
     from partition_ops.stages.ingest.previous_graph import MANIFEST, continued_graph
 
     return continued_graph(graph, folder) if graph.exists(MANIFEST) else None
+
+
+def findings_of(graph: Store) -> list[dict[str, Any]]:
+    """Return as JSON what `ingest_graph_file` has found in tables and did not reject."""
+    from partition_ops.stages.ingest import previous_graph
+
+    if not graph.exists(previous_graph.MANIFEST):
+        return []
+    return list(previous_graph.read_manifest(graph)["findings"])
 
 
 def find_changed_source(config: IngestConfig, uri: str, run: Store, opened: Opener) -> str | None:

@@ -58,7 +58,10 @@ class FeatureChecks:
                 self._findings.same(check, f"{where}: the list of features", sorted(found), keys)
                 for feature in features:
                     if feature.key in found:
-                        self._check_one(check, where, feature, found[feature.key], ids[feature.type_name])
+                        values = found[feature.key]
+                        if form.has_matrices:
+                            values = self._without_axis(feature, values)
+                        self._check_one(check, where, feature, values, ids[feature.type_name])
                 for key in trainers.keys() & found.keys():
                     dtype = str(found[key].dtype)
                     self._findings.same(check, f"{where}: dtype of {key!r}", dtype, "int64")
@@ -78,13 +81,16 @@ class FeatureChecks:
                 keys = sorted(feature.key for feature in features)
                 self._findings.same(check, f"{where}: the list of features", sorted(found), keys)
                 for feature in features:
-                    values, table = found[feature.key], self._table(feature)
-                    if table.shape == () and values.shape[1:] == (1,):
-                        values = values[:, 0]
+                    table = self._table(feature)
+                    values = self._without_axis(feature, found[feature.key])
                     if str(table.dtype) in ("uint16", "uint32") and values.dtype.kind == "i":
                         narrow = values.astype(table.dtype)  # torch has no unsigned dtypes
                         values = narrow if (narrow == values).all() else values
                     self._check_one(check, where, feature, values, np.arange(counts[feature.type_name]))
+
+    def _without_axis(self, feature: Feature, values: Array) -> Array:
+        """Return the rows of a feature without the axis that a format has added to single numbers."""
+        return values[:, 0] if self._table(feature).shape == () and values.shape[1:] == (1,) else values
 
     def check_trainers(self) -> None:
         """Check that the trainer of every node is on the machine of its partition."""

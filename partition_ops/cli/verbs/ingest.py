@@ -11,7 +11,7 @@ from partition_ops.cli.console import Console
 from partition_ops.cli.locations import OUTPUT_HELP, lock_root, open_output, settings
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
-from partition_ops.errors import UsageError
+from partition_ops.errors import UsageError, some_of
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import open_store
@@ -55,7 +55,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             "--previous is for tables", remedy="Leave it out: a saved graph has the IDs of its nodes."
         )
     split_file_uri(arguments.graph_file, "GRAPH.yaml")
-    from partition_ops.jobs.open_graph import ingest_graph_file
+    from partition_ops.jobs.open_graph import findings_of, ingest_graph_file
 
     opened = partial(open_store, settings=settings(arguments))
     with (
@@ -71,8 +71,11 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             previous=previous,
             progress=terminal_progress(),
         )
+        findings = findings_of(destination)
     console.line(result_line(result))
-    return result.to_json()
+    for one in findings:
+        console.line(f"  {one['check']} ({one['action']}): {one['sentence']}: {some_of(one['examples'], 3)}")
+    return {**result.to_json(), "findings": findings}
 
 
 def _print_graph_file(arguments: argparse.Namespace, console: Console) -> Any:

@@ -1,14 +1,19 @@
 """The output format ``graphstorm``: the folder that GraphStorm takes the partition config from.
 
-It has DGL's files, which are shared with the format ``dgl``, and two kinds of files that GraphStorm's graph
-construction writes. ``raw_id_mappings/<node type>/part-<n>.parquet`` lets GraphStorm write predictions and
-embeddings with the IDs of the input. ``data_transform_new.json`` has the types of the graph and the shapes of
-its features, which GraphStorm stores with a model.
+It has DGL's files, and two kinds of files that GraphStorm's graph construction writes.
+``raw_id_mappings/<node type>/part-<n>.parquet`` lets GraphStorm write predictions and embeddings with the IDs
+of the input. ``data_transform_new.json`` has the types of the graph and the shapes of its features, which
+GraphStorm stores with a model.
+
+GraphStorm takes arrays of one dimension for labels and masks, and rejects features of one dimension. A
+feature with one number a row becomes a matrix with one column, as in its graph construction. Other files are
+shared with the format ``dgl``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -16,10 +21,13 @@ import numpy as np
 
 from partition_ops.artifacts.book import Book
 from partition_ops.errors import InvalidInputError
+from partition_ops.formats.columns import Column
+from partition_ops.formats.dgl.array_places import TENSOR_FILES
+from partition_ops.formats.dgl.binary_format import write_tensor_file
 from partition_ops.formats.dgl.dgl_format import DGL
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import FileWriter
-from partition_ops.formats.neutral_partition import WholeGraph
+from partition_ops.formats.neutral_partition import Partition, WholeGraph
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
 
@@ -29,6 +37,8 @@ VERSION = "gconstruct-runtime-v0.1"
 MOST_ROWS = 1 << 26  # of a Parquet file: 1 GiB
 BATCH = 1 << 16
 HOMOGENEOUS = (["_N"], ["_N:_E:_N"])  # GraphStorm's names of the types of a homogeneous graph
+LABELS = {"label", "labels", "target", "y", "trainer_id"}
+ONE_DIMENSION = ("_label", "_labels", "_mask")  # ends of names
 RAW_IDS = "graphstorm-raw-ids"
 CHECKS = {**DGL.checks, RAW_IDS: "GraphStorm's ID mappings have every node of the input once"}
 
@@ -37,11 +47,22 @@ class GraphStorm(DGL):
     """See `Format`; the folder is ``formats/graphstorm/``."""
 
     name = "graphstorm"
+    version = 2
     checks = CHECKS
+    feature_files = ""
+    has_matrices = True
 
     @property
     def folder(self) -> str:
         return f"formats/{self.name}"
+
+    def partition_files(self, partition: Partition) -> Mapping[str, FileWriter]:
+        files = dict(super().partition_files(partition))
+        for group in ("node_features", "edge_features"):
+            columns = {name: as_matrix(name, column) for name, column in partition.group(group).items()}
+            if any(column is not partition.columns[f"{group}/{name}"] for name, column in columns.items()):
+                files[TENSOR_FILES[group]] = FileWriter((group,), partial(_write_features, columns))
+        return files
 
     def whole_files(self, graph: WholeGraph) -> Mapping[str, FileWriter]:
         files = {RECORD: FileWriter((), partial(_write_record, graph))}
@@ -76,9 +97,31 @@ class GraphStorm(DGL):
                 type_name = one.get("node_type") or ":".join(one["relation"])
                 for feature in one.get("features", []):
                     found[f"{kind}/{type_name}/{feature['feature_name']}"] = tuple(feature["feature_dim"])
+            for name, values in stored.items():
+                if len(values.shape) == 1 and not _is_label(name):
+                    findings.fail("configuration", f"{name} has one dimension, which GraphStorm rejects")
             right = {name: values.shape[1:] or (1,) for name, values in stored.items()}
             right = {name: shape for name, shape in right.items() if not name.endswith("/trainer_id")}
             findings.same("configuration", f"{kind} of {RECORD}", found, right)
+
+
+def as_matrix(name: str, column: Column) -> Column:
+    """Return a feature as GraphStorm reads it: a matrix, unless it is a label or a mask."""
+    if len(column.shape) > 1 or _is_label(name):
+        return column
+    return replace(
+        column, shape=(*column.shape, 1), blocks=lambda: (block[:, None] for block in column.blocks())
+    )
+
+
+def _is_label(name: str) -> bool:
+    """Return whether a column is a label or a mask, by its name, which begins with the type."""
+    last = name.rpartition("/")[2]
+    return last in LABELS or last.endswith(ONE_DIMENSION)
+
+
+def _write_features(columns: Mapping[str, Column], stream: BinaryIO) -> None:
+    write_tensor_file(stream, columns)
 
 
 def _write_record(graph: WholeGraph, stream: BinaryIO) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -141,6 +142,8 @@ class ColumnWriter:
         self._nulls: dict[str, int] = {}
         self._overlaps = 0
         self._overlapping: list[int] = []
+        self._parts: Counter[str] = Counter()
+        self._unnamed: Counter[str] = Counter()
         self._seen: set[Any] = set()
         self._seen_in_training: set[Any] = set()
 
@@ -187,6 +190,8 @@ class ColumnWriter:
                     ids = pa.array(np.arange(begin, begin + len(block)))
                     file.append(pa.table({ORIG_ID: ids, name: block.column(name).cast(pa.string())}))
                 begin += len(block)
+        for transform in self.columns.transforms.values():
+            self.findings.report_outside(spec, transform.feature, transform.outside, transform.check)
         for name, npy in files.items():
             self.writer.add_feature(spec.name, name, npy, edges=edges)
         for name, file in texts.items():
@@ -215,23 +220,47 @@ class ColumnWriter:
             if label:
                 self._look_at_labels(block, training)
             if masks:
-                several = np.stack([*masks.values()]).sum(axis=0) > 1
-                self._overlaps += int(several.sum())
-                self._overlapping += (begin + np.flatnonzero(several)[:SHOWN]).tolist()
+                self._look_at_split(block, masks, begin)
             begin += len(block)
-        for feature in unfitted:
-            transforms[feature.name].state = transforms[feature.name].finish()
+        self._report(begin)
+        if not self.findings.failed:
+            for feature in unfitted:
+                transforms[feature.name].state = transforms[feature.name].finish()
+
+    def _report(self, rows: int) -> None:
+        """Report what all rows have shown."""
+        spec = self.spec
         for column, count in self._nulls.items():
             if count:
                 self.findings.report_nulls(spec, column, count)
         if self._overlaps:
             ids = self._overlapping[:SHOWN]
             self.findings.report_overlaps(spec, self._overlaps, ids, self.numbered)
+        if spec.split is not None and rows:
+            named = spec.split.values or spec.split.masks
+            self.findings.report_split(spec, [p for p in named if not self._parts[p]], self._unnamed)
         if spec.classifies:
-            self.columns.classes += sorted(self._seen - {*self.columns.classes})
+            new = sorted(self._seen - {*self.columns.classes})
+            if new and self.columns.classes:
+                self.findings.report_new_classes(spec, new)
+            self.columns.classes += new
             lost = sorted(self._seen - self._seen_in_training)
             if lost and spec.split is not None:
                 self.findings.report_classes(spec, lost, len(self._seen))
+
+    def _look_at_split(self, block: pa.Table, masks: Mapping[str, Mask], begin: int) -> None:
+        """Count the rows of each part, those in several, and the values that no part names."""
+        self._parts.update({part: int(mask.sum()) for part, mask in masks.items()})
+        several = np.stack([*masks.values()]).sum(axis=0) > 1
+        self._overlaps += int(several.sum())
+        self._overlapping += (begin + np.flatnonzero(several)[:SHOWN]).tolist()
+        split = self.spec.split
+        if split is not None and split.column:
+            texts = texts_of(_plain(block.column(split.column)), f"{self.spec.about}: split").drop_null()
+            named = pa.array([text for values in split.values.values() for text in values], pa.string())
+            others = texts.filter(pc.invert(pc.is_in(texts, named))).value_counts()
+            for value, count in zip(others.field(0).to_pylist(), others.field(1).to_pylist(), strict=True):
+                self._unnamed[value] += count
 
     def _masks(self, block: pa.Table) -> dict[str, Mask]:
         """Return the rows of each part, if there is a split."""

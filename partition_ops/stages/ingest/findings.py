@@ -12,9 +12,10 @@ import pyarrow as pa
 from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
-from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable, TypeTable
+from partition_ops.stages.ingest.graph_file import EdgeTable, FeatureColumn, NodeTable, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_of, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
+from partition_ops.stages.ingest.transforms import Outside
 
 SHOWN = 10
 LONGEST = 60  # characters of a value in a message
@@ -230,6 +231,62 @@ class Findings:
             "Correct the masks, or set on_defect: {overlapping_masks: warn}.",
         )
 
+    def report_split(self, spec: TypeTable, empty: Sequence[str], unnamed: Mapping[str, int]) -> None:
+        """Report the parts of a split that no row is in, and the rows whose value no part names."""
+        split, first = spec.split, dict(sorted(unnamed.items(), key=lambda one: (-one[1], one[0]))[:SHOWN])
+        others = [f"{shown(value)} in {count_of(count, 'row')}" for value, count in first.items()]
+        if empty and split is not None:
+            named = {part: [*split.values[part]] if split.column else split.masks[part] for part in empty}
+            self._add(
+                spec,
+                "empty_parts",
+                len(empty),
+                f"{count_of(len(empty), 'part')} of the split without a row ({spec.about}):"
+                f" {', '.join(f'{part} {value}' for part, value in named.items())}",
+                [f"the column {split.column} has {one}" for one in others] or ["no row for it"],
+                "Correct the values of the split, or set on_defect: {empty_parts: warn}.",
+                default="fail" if "train" in empty else "warn",
+            )
+        if unnamed and split is not None:
+            self._add(
+                spec,
+                "unnamed_parts",
+                sum(unnamed.values()),
+                f"{count_of(sum(unnamed.values()), 'row')} of {self.sources[spec.name].name} ({spec.about})"
+                f" with a value in {split.column} that no part of the split names",
+                others,
+                "Add the values to train, val or test.",
+            )
+
+    def report_new_classes(self, spec: TypeTable, new: Sequence[Any]) -> None:
+        """Report the classes that the previous graph did not have."""
+        self._add(
+            spec,
+            "new_classes",
+            len(new),
+            f"{len(new)} classes of {spec.label} ({spec.about}) that the previous graph does not have, behind"
+            " its classes",
+            [shown(one) for one in new[:SHOWN]],
+            "Correct the label, or ingest without --previous and train again.",
+        )
+
+    def report_outside(self, spec: TypeTable, feature: FeatureColumn, outside: Outside, check: str) -> None:
+        """Report the values of a feature for which its transform was not fitted, if there are any."""
+        meaning = {
+            "unknown_categories": "with a category that no training row has, which becomes zeros",
+            "out_of_range": "outside of the least and the largest value of the training rows",
+        }
+        if outside.count:
+            self._add(
+                spec,
+                check,
+                outside.count,
+                f"{count_of(outside.count, 'value')} of {feature.column} in {self.sources[spec.name].name}"
+                f" (feature {feature.name!r} of {spec.name!r}) {meaning[check]}",
+                [shown(one) for one in outside.first],
+                "Correct the rows, or ingest without --previous, which fits the transforms again.",
+            )
+
     def report_classes(self, spec: TypeTable, lost: Sequence[Any], count: int) -> None:
         """Report the classes that have no training node; ``count`` is the number of all classes."""
         self._add(
@@ -266,9 +323,16 @@ class Findings:
             )
 
     def _add(
-        self, spec: TypeTable, check: str, count: int, sentence: str, examples: list[str], remedy: str
+        self,
+        spec: TypeTable,
+        check: str,
+        count: int,
+        sentence: str,
+        examples: list[str],
+        remedy: str,
+        default: str = "fail",
     ) -> None:
-        action = spec.actions.get(check, "fail")
+        action = spec.actions.get(check, default)
         self.problems.append(Problem(check, spec.name, sentence, count, action, examples, remedy))
 
     def _report_null_keys(self, spec: TypeTable, columns: Sequence[str], count: int) -> None:

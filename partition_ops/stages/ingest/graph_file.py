@@ -27,7 +27,8 @@ DEFAULT_ACTIONS = {
     "duplicate_keys": "fail",
     "absent_keys": "fail",
     "overlapping_masks": "fail",
-    "missing_classes": "warn",
+    **dict.fromkeys(("missing_classes", "new_classes", "unnamed_parts"), "warn"),
+    **dict.fromkeys(("unknown_categories", "out_of_range"), "warn"),
 }
 EXAMPLE = """\
 # A graph in tables with keys. Paths are relative to this file; s3://bucket/key works as well.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,22 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.graph_file import FeatureColumn
 
 MOST_CATEGORIES = 4096
+SHOWN = 5
 Array = npt.NDArray[Any]
+
+
+class Outside:
+    """Values for which nothing was fitted, but for those that stand for nulls."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: dict[Any, None] = {}
+
+    def add(self, values: Sequence[Any]) -> None:
+        self.count += len(values)
+        for value in dict.fromkeys(values):
+            if len(self.first) < SHOWN:
+                self.first[value] = None
 
 
 class Transform(ABC):
@@ -33,13 +49,18 @@ class Transform(ABC):
     Attributes:
         state: What was fitted, as JSON; None if it is not. The caller sets it to what `finish` returns, or to
             that of the previous graph.
+        check: The finding about values for which nothing was fitted; empty if there is none.
+        outside: These values.
     """
+
+    check: ClassVar[str] = ""
 
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         self.feature = feature
         self.where = where
         self.width = width
         self.state: dict[str, Any] | None = None
+        self.outside = Outside()
 
     @abstractmethod
     def fit(self, column: pa.Array) -> None:
@@ -185,13 +206,21 @@ class Standardise(Numbers):
 class MinMax(Numbers):
     """(value - least) / (largest - least), float32; other rows than the training rows may exceed 0 to 1."""
 
+    check = "out_of_range"
+
     def finish(self) -> dict[str, Any]:
         return {"min": self._low.tolist(), "max": self._high.tolist(), **super().finish()}
 
     def transform(self, column: pa.Array) -> Array:
         low, high = np.asarray(self.fitted["min"]), np.asarray(self.fitted["max"])
-        values: Array = self._numbers(column) - low
-        return (values / np.where(high == low, 1, high - low)).astype(np.float32)
+        values = self._numbers(column)
+        outside = (values < low) | (values > high)
+        if outside.any():
+            fill = self.fill()
+            found = values[outside] if fill is None else values[outside & (values != float(fill))]
+            self.outside.add(found.tolist())
+        scaled: Array = (values - low) / np.where(high == low, 1, high - low)
+        return scaled.astype(np.float32)
 
 
 class Bucket(Numbers):
@@ -227,6 +256,8 @@ class Bucket(Numbers):
 class OneHot(Transform):
     """A column for each category of the training rows, in their order, float32; others have only zeros."""
 
+    check = "unknown_categories"
+
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         super().__init__(feature, where, width)
         self._found: set[str] = set()
@@ -248,11 +279,14 @@ class OneHot(Transform):
         return max(len(self.fitted["categories"]), 1)
 
     def transform(self, column: pa.Array) -> Array:
+        texts = texts_of(column, self.where)
         categories = pa.array(self.fitted["categories"], pa.string())
-        found = pc.fill_null(pc.index_in(texts_of(column, self.where), categories), -1)
-        places = found.to_numpy(zero_copy_only=False)
+        places = pc.fill_null(pc.index_in(texts, categories), -1).to_numpy(zero_copy_only=False)
         rows = np.zeros((len(column), len(categories)), np.float32)
         known = np.flatnonzero(places >= 0)
+        if len(known) < len(rows):
+            unknown = texts.filter(pa.array(places < 0)).drop_null().to_pylist()
+            self.outside.add([text for text in unknown if text != self.feature.missing])
         rows[known, places[known]] = 1
         return rows
 

@@ -18,7 +18,8 @@ CHECK = Check(
     actions=("warn",),
     counted_in=("node_types", "edge_types"),
     finding="a table had rows without a key, with a key that another row has or with a key that no node has,"
-    " masks that overlap, or a class without a training node; graph.yaml says what was done about it",
+    " masks that overlap, a class without a training node, or values that no training row has; graph.yaml"
+    " says what was done about it",
     harm="nodes or edges are missing unnoticed, or a model is tested on what it was trained on",
     graph=find,
 )

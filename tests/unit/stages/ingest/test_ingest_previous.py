@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,10 @@ def test_new_nodes_come_behind_the_old_ones(before: Path, tmp_path: Path) -> Non
     assert feature(graph, "user", "age").tolist() == [*feature(before, "user", "age").tolist(), 2.0]
     assert feature(graph, "user", "country").tolist()[4] == [0, 0]  # a new country has no column
     assert feature(graph, "user", "label").tolist() == [*feature(before, "user", "label").tolist(), 2]
+
+    found = {one["check"]: one for one in json.loads((graph / "ingest.json").read_text())["findings"]}
+    assert found["unknown_categories"]["examples"] == ["'xx'"]
+    assert found["new_classes"]["examples"] == ["'maybe'"] and found["new_classes"]["count"] == 1
 
 
 def test_old_nodes_must_stay(before: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_rows_can_be_dropped(tmp_path: Path) -> None:
         "null_keys user": 1,
         "duplicate_keys user": 1,
         "absent_keys user:rated:item": 1,
+        "empty_parts user": 1,
     }
     assert keys(tmp_path / "graph", "user") == ["u07", "u2", "u7", "ü1"]
     assert feature(tmp_path / "graph", "user", "age")[2] == 1  # 31 comes before 99
@@ -68,7 +70,7 @@ def test_absent_keys_can_be_added(tmp_path: Path) -> None:
     graph = graph.replace("    key: sku\n", "    key: sku\n    split: {shares: [1, 0, 0]}\n")
     write_shop(tmp_path / "tables", ratings=[*RATINGS, ABSENT], graph=graph)
     result = ingest(tmp_path / "tables", tmp_path / "graph")
-    assert result.counters["findings"] == {"absent_keys item": 1}
+    assert result.counters["findings"] == {"absent_keys item": 1, "empty_parts user": 1}
     assert keys(tmp_path / "graph", "item") == ["007", "7", "x", "zz"]
     assert feature(tmp_path / "graph", "item", "price").tolist() == [0, 1, 2, 0]
     assert feature(tmp_path / "graph", "item", "train_mask").tolist() == [True, True, True, False]
@@ -110,6 +112,58 @@ def test_messages(tmp_path: Path, tables: dict[str, Any], change: tuple[str, str
     write_shop(tmp_path / "tables", graph=graph, **tables)
     with pytest.raises(InvalidInputError, match=f"(?s){message}"):
         ingest(tmp_path / "tables", tmp_path / "graph")
+
+
+def test_a_split_needs_training_rows(tmp_path: Path) -> None:
+    write_shop(tmp_path / "tables", graph=SHOP.replace("train: [train]", "train: [Train]"))
+    with pytest.raises(InvalidInputError) as raised:
+        ingest(tmp_path / "tables", tmp_path / "graph")
+    assert raised.value.found == [
+        "2 parts of the split without a row (nodes 'user'): train ['Train'], val ['valid']:"
+        " the column part has 'train' in 3 rows"
+    ]
+
+
+SPLIT = "split: {column: part, train: [train], val: [valid], test: [test]}"
+
+
+def sentences(graph: Path) -> dict[str, tuple[int, str]]:
+    found = json.loads((graph / "ingest.json").read_text())["findings"]
+    return {one["check"]: (one["count"], ", ".join([one["sentence"], *one["examples"]])) for one in found}
+
+
+def test_values_without_a_part_are_counted(tmp_path: Path) -> None:
+    write_shop(tmp_path / "tables", graph=SHOP.replace(SPLIT, SPLIT.replace("test: [test]", "test: [dev]")))
+    ingest(tmp_path / "tables", tmp_path / "graph")
+    found = sentences(tmp_path / "graph")
+    assert found["unnamed_parts"] == (
+        1,
+        "1 row of users/*.parquet (nodes 'user') with a value in part that no part of the split names,"
+        " 'test' in 1 row",
+    )
+    assert found["empty_parts"][1].startswith(
+        "2 parts of the split without a row (nodes 'user'): val ['valid'],"
+    )
+    assert not feature(tmp_path / "graph", "user", "test_mask").any()
+
+
+def test_values_that_no_training_row_has_are_counted(tmp_path: Path) -> None:
+    graph = SHOP.replace("age: {transform: standardise", "age: {transform: min-max")
+    users = [*USERS, {**USERS[3], "user_id": "u9", "country": "br", "age": 99}]
+    write_shop(tmp_path / "tables", users=users, graph=graph)
+    ingest(tmp_path / "tables", tmp_path / "graph")
+    found = sentences(tmp_path / "graph")
+    assert found["unknown_categories"] == (
+        1,
+        "1 value of country in users/*.parquet (feature 'country' of 'user') with a category that no"
+        " training row has, which becomes zeros, 'br'",  # and not the null of u2, which 'missing' stands for
+    )
+    assert found["out_of_range"][0] == 2 and found["out_of_range"][1].endswith("training rows, 40.0, 99.0")
+    strict = graph + "on_defect: {out_of_range: fail}\n"
+    (tmp_path / "tables/graph.yaml").write_text(strict)
+    with pytest.raises(InvalidInputError, match=r"2 values of age .*40\.0, 99\.0"):
+        ingest(tmp_path / "tables", tmp_path / "other")
+    assert not (tmp_path / "other/metadata.json").exists()
 
 
 def test_tables_are_not_overwritten(tmp_path: Path) -> None:
