@@ -249,11 +249,12 @@ def locked(
     *,
     reads: Sequence[Store] = (),
     within: Store | None = None,
+    checked: bool = False,
 ) -> Iterator[None]:
     """Hold the lock of a root for this process during a ``with`` block, and renew it every minute.
 
-    Before that, the root is checked with `check_root`, and a new one gets a marker. If ``verb`` is None, the
-    caller has checked the root in another way.
+    Before that, the root is checked with `check_root`, unless the caller has done so (``checked``), and a new
+    one gets a marker. If ``verb`` is None, the caller has checked the root in another way.
 
     The lock of a run in the runs of a graph is that of the graph, which DAG runs take too. In the block, the
     store changes nothing if the lock is lost. If the caller holds the lock for a DAG run,
@@ -267,7 +268,7 @@ def locked(
         ConflictError: Another holder has it, or has taken it over during the block.
         UsageError: The verb may not write there.
     """
-    if verb is not None:
+    if verb is not None and not checked:
         check_root(verb, root, reads=reads, within=within)  # before the lock is written there
     new = verb is not None and VERBS[verb].new
     claiming = partial(claimed, root, VERBS[verb].holds) if verb is not None and new else nullcontext

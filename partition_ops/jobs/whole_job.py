@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
 from partition_ops.artifacts.stage import Stage, other_stages
 from partition_ops.artifacts.tasks import StageResult, Task, changed_option
-from partition_ops.artifacts.write_access import check_apart
+from partition_ops.artifacts.write_access import check_apart, check_root
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.format import main_config, output_formats
@@ -246,11 +247,15 @@ class _Job:
         check_packages(self.config, expectations=self.expectations is not None)
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))
-        check_before(self.config, self.source, self.destination)
-        if not self.destination.exists(layout.record("validate")):
+        with ThreadPoolExecutor(2) as threads:  # each check waits for several answers of S3
+            writable = threads.submit(check_root, "run", self.destination)
+            begun = threads.submit(self.destination.exists, layout.record("validate"))
+            check_before(self.config, self.source, self.destination)
+            writable.result()
+        if not begun.result():
             # taking a lock on S3 waits for answers, and on some servers for two seconds
             self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
-        with locked(self.destination):
+        with locked(self.destination, checked=True):
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)

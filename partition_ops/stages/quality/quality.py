@@ -133,12 +133,12 @@ def _write_report(
         history = history_document(report, earlier)
         task.write_json(layout.QUALITY_HISTORY, history)
         page = quality_page(report, history, f"../{layout.TIMES}", f"../{layout.SPEEDS}")
-        task.wrote(destination.write_bytes(layout.QUALITY_PAGE, page.encode()))
+        task.wrote(task.destination.write_bytes(layout.QUALITY_PAGE, page.encode()))
         times = time_chart(seconds_by_stage(destination))  # no artifact: the next run has others
-        destination.write_bytes(layout.TIMES, times.encode())
+        task.destination.write_bytes(layout.TIMES, times.encode())
         if probed:
             speeds = read_record(destination, "probe")["counters"]["batches_per_second_by_partition"]
-            destination.write_bytes(layout.SPEEDS, speed_chart(speeds).encode())
+            task.destination.write_bytes(layout.SPEEDS, speed_chart(speeds).encode())
         return {
             "edge_cut": report["edge_cut"]["fraction"],
             "replication_factor": report["replication_factor"],
