@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import distribution
@@ -19,7 +20,7 @@ from local_stack.processes import free_port
 from tests.compat.conftest import HERE, ROOT, SECONDS
 from tests.compat.expected import write_expected
 from tests.e2e.guide import cluster, run_page, tools_on_path, two_servers
-from tests.graphs import SmallGraph, Values, library, social
+from tests.graphs import Edges, SmallGraph, Values, library, social
 from tests.train_graphs import partitioned
 
 GRAPHS = {"library": library(papers=60), "social": social(people=70)}
@@ -133,6 +134,28 @@ def test_every_block_of_the_guide(dgl2: Path, tmp_path: Path, monkeypatch: pytes
     logs = [path.read_text(errors="replace") for path in (tmp_path / "reader/logs").iterdir()]
     assert sum("epoch 1: loss" in text for text in logs) == 3
     assert sum("single, epoch 1: loss" in text for text in logs) == 1
+
+
+def test_a_server_fails_on_a_feature_without_rows(dgl2: Path, tmp_path: Path) -> None:
+    """docs/training.md says so of both versions; if it no longer fails, remove the remark there."""
+    values = [Values("venue", "x", np.ones((1, 2), np.float32))]
+    edges = {"paper:in:venue": Edges([*range(12)], [0] * 12)}
+    graph = SmallGraph({"paper": 12, "venue": 1}, edges, values)
+    partitioned(graph, tmp_path, num_parts=2, formats=("dgl", "graphbolt"))
+    owner = int((tmp_path / "output/assignment/venue.txt").read_text())
+    (tmp_path / "ip_config.txt").write_text("".join(f"127.0.0.1 {free_port()}\n" for _ in range(2)))
+    config = tmp_path / "output/formats/graphbolt/small.json"
+    settings = {**two_servers(str(config), port=free_port()), "DGL_ROLE": "server", "DGLBACKEND": "pytorch"}
+    script = "import dgl; dgl.distributed.initialize('ip_config.txt', use_graphbolt=True)"
+    done = subprocess.run(
+        [dgl2 / "python", "-c", script],
+        env={**os.environ, **settings, "DGL_SERVER_ID": str(1 - owner)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode != 0 and "Failed to map shared memory" in done.stderr
 
 
 def with_sets() -> SmallGraph:
