@@ -87,9 +87,10 @@ def is_leftover(key: str) -> bool:
     return LEFTOVERS.fullmatch(key) is not None
 
 
-INGESTED_FOLDERS = {"edges", "node_data", "edge_data", "node_ids", "node_text", "validation", RECORDS}
+INGESTED_DATA = ("edges", "node_data", "edge_data", "node_ids", "edge_ids", "node_text")
+INGESTED_FOLDERS = {*INGESTED_DATA, "validation", RECORDS}
 INGESTED = re.compile(
-    r"(edges|node_data|edge_data|node_ids|node_text)/.+-\d+\.(parquet|npy)"
+    rf"({'|'.join(INGESTED_DATA)})/.+-\d+\.(parquet|npy)"
     r"|validation/report\.json|validation/data_docs/.+|records/ingest\.json|metadata\.json|ingest\.json"
 )
 

@@ -27,7 +27,14 @@ from partition_ops.stages.ingest.graph_file import (
 from partition_ops.stages.ingest.options import is_graph_file, is_saved_graph
 from partition_ops.storage import Store
 from partition_ops.storage.uris import split_uri
-from partition_ops.verification.expected_values import feature_of, is_one_of, is_text_of, key_text, texts_of
+from partition_ops.verification.expected_values import (
+    feature_of,
+    is_one_of,
+    is_text_of,
+    key_text,
+    number_of,
+    texts_of,
+)
 from partition_ops.verification.table_rows import TableRows
 
 TABLE_CHECKS = {
@@ -276,6 +283,10 @@ class _Expected:
         split = self.spec.split
         if split is None or split.shares:  # it follows from the key
             return True
+        if split.time:
+            when = None if row[split.time] is None else number_of(row[split.time])
+            later = [name for name, start in split.starts.items() if when is not None and when >= start]
+            return value == (when is not None and part == (later[-1] if later else "train"))
         if split.masks:
             truth = row[split.masks[part]] if part in split.masks else None
             return value == (truth is not None and bool({"true", "1"} & texts_of(truth)))

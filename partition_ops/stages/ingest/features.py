@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.graph_writer import ORIG_ID, GraphWriter, NpyFiles, rows_of_chunk
+from partition_ops.chunked.graph_writer import ORIG_ID, GraphWriter, NpyFiles, ParquetFiles, rows_of_chunk
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.engines import ROW_KEY
 from partition_ops.stages.ingest.findings import SHOWN, Findings
-from partition_ops.stages.ingest.graph_file import PARTS, EdgeTable, FeatureColumn, TypeTable
-from partition_ops.stages.ingest.keys import Numbered
+from partition_ops.stages.ingest.graph_file import PARTS, EdgeTable, FeatureColumn, Split, TypeTable
+from partition_ops.stages.ingest.keys import KEY, Numbered, joined_keys, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import TRANSFORMS, Transform, hashes_of, numbers_of, texts_of
 from partition_ops.system.open_files import allow_open_files
@@ -87,8 +88,9 @@ class Columns:
 
     @property
     def needs_key(self) -> bool:
-        """Whether the part of a row follows from its key."""
-        return self.spec.split is not None and bool(self.spec.split.shares)
+        """Whether the part of a row follows from its key, or that of an edge from its ends."""
+        has_key = isinstance(self.spec, EdgeTable) and bool(self.spec.key)
+        return self.spec.split is not None and bool(self.spec.split.shares) and not has_key
 
     @property
     def chunk_rows(self) -> int:
@@ -169,36 +171,54 @@ class ColumnWriter:
                     files[name] = stack.enter_context(file)  # type: ignore[assignment]
                 files[name].append(rows)
 
-            texts = {}
-            for name in spec.text:
-                schema = pa.schema([(ORIG_ID, pa.int64()), (name, pa.string())])
-                texts[name] = self.writer.table_file("node_text", f"{spec.name}/{name}", schema)
-                stack.enter_context(texts[name])
+            texts = {name: stack.enter_context(file) for name, file in self._text_files()}
             begin = 0
             for block in self.buckets.pieces(self._needed(spec.used)):
-                for feature in spec.features:
-                    column = _plain(block.column(feature.column))
-                    transform = self.columns.transforms[feature.name]
-                    step = max(
-                        self.block_bytes // (8 * transform.row_numbers()), 1
-                    )  # float64 fits into memory
-                    for first in range(0, len(column), step):
-                        append(feature.name, transform.apply(column.slice(first, step)))
-                for name, rows in self._labels_and_masks(block).items():
+                for name, rows in chain(self._features(block), self._labels_and_masks(block).items()):
                     append(name, rows)
+                ids = pa.array(np.arange(begin, begin + len(block)))
                 for name, file in texts.items():
-                    ids = pa.array(np.arange(begin, begin + len(block)))
-                    file.append(pa.table({ORIG_ID: ids, name: block.column(name).cast(pa.string())}))
+                    rows = self._keys(block) if name == KEY else block.column(name).cast(pa.string())
+                    file.append(pa.table({ORIG_ID: ids, name: rows}))
                 begin += len(block)
         for transform in self.columns.transforms.values():
             self.findings.report_outside(spec, transform.feature, transform.outside, transform.check)
         for name, npy in files.items():
             self.writer.add_feature(spec.name, name, npy, edges=edges)
         for name, file in texts.items():
-            self.writer.add_text(spec.name, name, file)
+            if edges:
+                self.writer.add_column("edge_ids", spec.name, file, name)
+            else:
+                self.writer.add_text(spec.name, name, file)
+
+    def _features(self, block: pa.Table) -> Iterator[tuple[str, Array]]:
+        """Yield names and rows of features, as many rows at a time as fit into memory as float64."""
+        for feature in self.spec.features:
+            column, transform = _plain(block.column(feature.column)), self.columns.transforms[feature.name]
+            step = max(self.block_bytes // (8 * transform.row_numbers()), 1)
+            for first in range(0, len(column), step):
+                yield feature.name, transform.apply(column.slice(first, step))
+
+    def _text_files(self) -> Iterator[tuple[str, ParquetFiles]]:
+        """Yield the files of the texts of nodes, by column, or of the keys of edges."""
+        for name in self.spec.text:
+            schema = pa.schema([(ORIG_ID, pa.int64()), (name, pa.string())])
+            yield name, self.writer.table_file("node_text", f"{self.spec.name}/{name}", schema)
+        if isinstance(self.spec, EdgeTable) and self.spec.key:
+            kind = self._keys(self.columns.source.schema.empty_table()).type
+            schema = key_schema(not pa.types.is_integer(kind))
+            yield KEY, self.writer.table_file("edge_ids", self.spec.name, schema)
+
+    def _keys(self, block: pa.Table) -> pa.Array:
+        """Return the keys of rows: those of edges, or those of nodes that came with the rows."""
+        names = self.spec.key if isinstance(self.spec, EdgeTable) and self.spec.key else (ROW_KEY,)
+        return joined_keys([_plain(block.column(name)) for name in names])
 
     def _needed(self, names: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys([*names, *([ROW_KEY] if self.columns.needs_key else [])]))
+        """Return columns, with those that say in which part of a split a row is."""
+        split, own = self.spec.split, self.spec.key if isinstance(self.spec, EdgeTable) else ()
+        key = (ROW_KEY,) if self.columns.needs_key else own if split is not None and split.shares else ()
+        return list(dict.fromkeys([*names, *key]))
 
     def _fit(self) -> None:
         """Read all rows once: count nulls, fit transforms, and look at labels and masks."""
@@ -223,6 +243,8 @@ class ColumnWriter:
                 self._look_at_split(block, masks, begin)
             begin += len(block)
         self._report(begin)
+        if isinstance(spec, EdgeTable) and spec.key:
+            self.findings.check_edge_keys(spec)
         if not self.findings.failed:
             for feature in unfitted:
                 transforms[feature.name].state = transforms[feature.name].finish()
@@ -237,7 +259,8 @@ class ColumnWriter:
             ids = self._overlapping[:SHOWN]
             self.findings.report_overlaps(spec, self._overlaps, ids, self.numbered)
         if spec.split is not None and rows:
-            named = spec.split.values or spec.split.masks
+            split = spec.split
+            named = split.values or split.masks or (["train", *split.starts] if split.starts else [])
             self.findings.report_split(spec, [p for p in named if not self._parts[p]], self._unnamed)
         if spec.classifies:
             new = sorted(self._seen - {*self.columns.classes})
@@ -268,11 +291,13 @@ class ColumnWriter:
         if split is None:
             return {}
         if split.shares:
-            keys = _plain(block.column(ROW_KEY).cast(pa.string()))
+            keys = self._keys(block).cast(pa.string())
             place = hashes_of(pc.fill_null(keys, "")) / 2.0**64
             place[~keys.is_valid().to_numpy(zero_copy_only=False)] = np.inf  # a node that an edge added
             ends = np.cumsum([0.0, *split.shares])
             return {part: (ends[i] <= place) & (place < ends[i + 1]) for i, part in enumerate(PARTS)}
+        if split.time:
+            return self._by_time(split, _plain(block.column(split.time)))
         if split.masks:
             return {
                 part: self._truth(block, split.masks[part])
@@ -287,6 +312,18 @@ class ColumnWriter:
             )
             for part in PARTS
         }
+
+    def _by_time(self, split: Split, column: pa.Array) -> dict[str, Mask]:
+        """Return the rows of each part by their times; a row without one is in no part."""
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        times = np.zeros(len(column), np.float64)
+        times[known] = numbers_of(column.drop_null(), f"{self.spec.about}: split")
+        val, test = split.starts.get("val"), split.starts.get("test")
+        begins = [-np.inf, np.inf if val is None else val, np.inf if test is None else test]
+        begins[1] = min(begins[1:])
+        ends = [*begins[1:], np.inf]
+        masks = [known & (begin <= times) & (times < end) for begin, end in zip(begins, ends, strict=True)]
+        return dict(zip(PARTS, masks, strict=True))
 
     def _truth(self, block: pa.Table, name: str) -> Mask:
         column = _plain(block.column(name))

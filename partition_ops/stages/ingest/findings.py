@@ -135,6 +135,30 @@ class Findings:
             )
         return distinct, not again
 
+    def check_edge_keys(self, edge: EdgeTable) -> None:
+        """Report the rows of edges without a key of their own."""
+        table, source = self.tables[edge.name], self.sources[edge.name]
+        keys = table.select(key=key_of(table, edge.key, True))
+        distinct = int(self.engine.one(keys.aggregate(n=keys.key.nunique()))["n"])
+        count = source.rows - distinct
+
+        def not_own(table: ibis.Table) -> Any:
+            key = key_of(table, edge.key, True)
+            keys = table.select(key=key).filter(key.notnull()).group_by("key").agg(n=lambda t: t.count())
+            return key.isnull() | key.isin(keys.filter(keys.n > 1).order_by("key").limit(5).key)
+
+        if count:
+            self._add(
+                edge,
+                "edge_keys",
+                count,
+                f"{count_of(count, 'row')} of {source.name} ({edge.about}) with no key in"
+                f" {', '.join(edge.key)}, or with one that another row has",
+                sorted(self._rows(edge, not_own, edge.key, 20)),
+                "Correct the rows, or set on_defect: {edge_keys: warn}: results for edges cannot be joined to"
+                " them by their keys.",
+            )
+
     def check_gone(
         self, node: NodeTable, wanted: Sequence[Ends], before: ibis.Table, keys: ibis.Table
     ) -> None:

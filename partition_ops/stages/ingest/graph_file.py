@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -24,6 +26,7 @@ PARTS = ("train", "val", "test")
 NUMBERS = frozenset(("boundaries", "buckets", "shares", "missing", *PARTS))
 DEFAULT_ACTIONS = {
     "null_keys": "fail",
+    "edge_keys": "fail",
     "duplicate_keys": "fail",
     "absent_keys": "fail",
     "overlapping_masks": "fail",
@@ -46,6 +49,7 @@ nodes:
     split: {column: part, train: [train], val: [valid], test: [test]}
     # split: {masks: {train: is_train, val: is_valid, test: is_test}}
     # split: {shares: [0.8, 0.1, 0.1]}
+    # split: {time: joined, val: 2024-01-01, test: 2024-02-01}
   item:
     table: {path: items.csv, delimiter: ";", types: {price: float64}}
     key: sku
@@ -62,6 +66,9 @@ edges:
     dst: sku
     weight: stars
     time: at
+    # key: rating_id                # by which results for edges are joined to the table
+    # label: fraud                  # edges have labels and splits as nodes have
+    # split: {time: at, val: 2024-01-01, test: 2024-02-01}
     on_defect: {absent_keys: drop}  # fail (default), drop or add
   item:has:tag:
     table: tags/
@@ -125,23 +132,28 @@ class FeatureColumn:
 
 @dataclass(frozen=True)
 class Split:
-    """Which nodes are for training, validation and testing: one of three ways.
+    """Which nodes or edges are for training, validation and testing: one of four ways.
 
     Attributes:
         column: A column with the part of each row.
         values: By part, the values of the column, as text.
         masks: By part, a column of booleans.
-        shares: Shares of the parts; a node's part follows from its key.
+        shares: Shares of the parts; the part of a node follows from its key, that of an edge from its key or,
+            without one, from the IDs of its ends.
+        time: A column of times or numbers: rows before all of ``starts`` are for training.
+        starts: By ``val`` and ``test``, the first time of the part, in seconds since 1970, or number.
     """
 
     column: str = ""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     masks: Mapping[str, str] = field(default_factory=dict)
     shares: tuple[float, ...] = ()
+    time: str = ""
+    starts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
-        return [self.column] if self.column else list(self.masks.values())
+        return [*filter(None, (self.column, self.time)), *self.masks.values()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +166,7 @@ class TypeTable(ABC):
         features: Features to write.
         label: Column of the label, if there is one.
         task: ``classification`` or ``regression``.
-        split: How nodes are split, if they are.
+        split: How nodes or edges are split, if they are.
         text: Columns whose text is kept.
         actions: What to do about findings.
     """
@@ -216,10 +228,25 @@ class NodeTable(TypeTable):
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeTable(TypeTable):
-    """An edge type."""
+    """An edge type.
+
+    Attributes:
+        src: The columns with the key of the source.
+        dst: The columns with the key of the destination.
+        key: The columns with the key of an edge, if edges have keys.
+    """
 
     src: tuple[str, ...]
     dst: tuple[str, ...]
+    key: tuple[str, ...] = ()
+
+    @property
+    def used(self) -> list[str]:
+        return list(dict.fromkeys([*super().used, *self.key]))
+
+    @property
+    def only_text(self) -> set[str]:
+        return super().only_text | ({*self.key} - {*super().used})
 
     @property
     def edge_type(self) -> EdgeType:
@@ -317,7 +344,6 @@ def parse_graph_file(data: bytes, where: str) -> GraphFile:
 
 
 def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> NodeTable:
-    label = spec.get("label", "")
     place = f"{where}: nodes {name!r}"
     if any(column.lower() == ORIG_ID for column in spec.get("text", ())):
         raise InvalidInputError(
@@ -330,10 +356,8 @@ def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
         table=_table(spec["table"]) if "table" in spec else None,
         key=_columns(spec.get("key", ())),
         features=_features(spec.get("features", {}), place),
-        label=label if isinstance(label, str) else label["column"],
-        task="classification" if isinstance(label, str) else label.get("task", "classification"),
-        split=_split(spec["split"], place) if "split" in spec else None,
         text=tuple(spec.get("text", ())),
+        **_label_and_split(spec, place),
         actions={**actions, **spec.get("on_defect", {})},
     )
 
@@ -349,9 +373,20 @@ def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
         table=_table(spec["table"]),
         src=_columns(spec["src"]),
         dst=_columns(spec["dst"]),
+        key=_columns(spec.get("key", ())),
         features=_features({**special, **features}, place),
+        **_label_and_split(spec, place),
         actions={**actions, **spec.get("on_defect", {})},
     )
+
+
+def _label_and_split(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
+    label = spec.get("label", "")
+    return {
+        "label": label if isinstance(label, str) else label["column"],
+        "task": "classification" if isinstance(label, str) else label.get("task", "classification"),
+        "split": _split(spec["split"], where) if "split" in spec else None,
+    }
 
 
 def _table(spec: str | Sequence[str] | Mapping[str, Any]) -> TableFile:
@@ -409,18 +444,49 @@ def _check_feature(feature: FeatureColumn, where: str) -> None:
 
 
 def _split(spec: Mapping[str, Any], where: str) -> Split:
-    values = {
-        part: tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in spec[part])
-        for part in PARTS
-        if part in spec
-    }
+    named = {part: spec[part] for part in PARTS if part in spec}
+    lists = {part: value for part, value in named.items() if isinstance(value, list)}
     problem = ""
-    if values and "column" not in spec:
+    if "time" in spec:
+        if lists or not named or "train" in named:
+            problem = "'time' needs 'val', 'test' or both: the first time or number of the part"
+    elif len(lists) < len(named):
+        problem = "train, val and test are lists of values, unless there is 'time'"
+    elif lists and "column" not in spec:
         problem = "train, val and test are values of 'column', which is missing"
-    elif "column" in spec and "train" not in values:
+    elif "column" in spec and "train" not in lists:
         problem = "'train' is missing: the values of the column that are for training"
     elif sum(spec.get("shares", ())) > 1 + 1e-9:
         problem = "the shares sum to more than 1"
+    starts = {} if problem or "time" not in spec else {p: _start(named[p], where) for p in named}
+    if starts.get("val", -math.inf) > starts.get("test", math.inf):
+        problem = "'val' begins after 'test'"
     if problem:
         raise InvalidInputError(f"{where}: split: {problem}")
-    return Split(spec.get("column", ""), values, spec.get("masks", {}), tuple(spec.get("shares", ())))
+    values = {
+        part: tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in listed)
+        for part, listed in lists.items()
+    }
+    return Split(
+        spec.get("column", ""),
+        values,
+        spec.get("masks", {}),
+        tuple(spec.get("shares", ())),
+        spec.get("time", ""),
+        starts,
+    )
+
+
+def _start(value: float | str, where: str) -> float:
+    """Return the first time of a part, in seconds since 1970, or the number that it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{where}: split: a part begins at what is no time",
+            found=repr(value),
+            expected="a number, a date such as 2024-01-31, or a time such as '2024-01-31 12:00:00'",
+        ) from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -9,6 +9,7 @@ from typing import Any
 
 import ibis
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from partition_ops.chunked.graph_writer import ORIG_ID
@@ -83,6 +84,16 @@ def key_of(table: ibis.Table, columns: Sequence[str], as_text: bool) -> Any:
     for part in parts[1:]:
         joined = joined + SEPARATOR + part
     return joined
+
+
+def joined_keys(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the keys of rows as `key_of` does: whole numbers stay int64, all else becomes text."""
+    if len(columns) == 1 and pa.types.is_integer(columns[0].type):
+        return columns[0].cast(pa.int64())
+    texts = [column.cast(pa.string()) for column in columns]
+    for plain, escaped in ESCAPES if len(texts) > 1 else ():
+        texts = [pc.replace_substring(text, plain, escaped) for text in texts]
+    return pc.binary_join_element_wise(*texts, SEPARATOR) if len(texts) > 1 else texts[0]
 
 
 def keys_are_text(ends: Sequence[Ends]) -> bool:

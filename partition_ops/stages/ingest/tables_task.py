@@ -259,7 +259,9 @@ class _Ingestion:
         columns = Columns(edge, self.sources[name], self._fitted("edge_types", name))
         src, dst = numbered[kind.src], numbered[kind.dst]
         rows = self.rows.of_edges(edge, self.tables[name], columns, src, dst)
-        schema = self._schema([ROW_ID, *edge.used], columns.source, False)
+        key = [ROW_KEY] if columns.needs_key else []
+        schema = self._schema([ROW_ID, *key, *edge.used], columns.source, True)
+        written = edge.used or key
         edges = self.writer.edge_file(kind)
         lost = 0
 
@@ -273,15 +275,18 @@ class _Ingestion:
                 lost += len(block) - len(known)
                 begin = edges.rows
                 edges.append(known.select([SRC, DST]))
-                if edge.used:
+                if written:
                     ids = pa.array(np.arange(begin, begin + len(known)))
                     table = known.select([c for c in known.column_names if c not in (SRC, DST)])
                     table = table.rename_columns(edge.used).add_column(0, ROW_ID, ids)
+                    if key:
+                        ends = (known.column(end).cast(pa.string()) for end in (SRC, DST))
+                        table = table.append_column(ROW_KEY, pc.binary_join_element_wise(*ends, " "))
                     yield from table.to_batches()
 
         with open_all([edges]):
             folder = self.scratch / f"edges{index}"
-            if edge.used:
+            if written:
                 buckets = fill_buckets(ids_and_rows(), schema, folder, columns.source.rows, self.memory.block)
             else:
                 for _ in ids_and_rows():
@@ -289,13 +294,14 @@ class _Ingestion:
         self.writer.add_edges(kind, edges)
         if lost:
             self.findings.report_lost_edges(edge, src, dst)
-        if edge.used and not self.findings.failed:
+        if written and not self.findings.failed:
             self._write_columns(columns, replace(buckets, count=edges.rows))
         state = columns.state() if not self.findings.failed else {}
         self.states["edge_types"][name] = {
             "src": list(edge.src),
             "dst": list(edge.dst),
             "edges": edges.rows,
+            **({"key": list(edge.key)} if edge.key else {}),
             **state,
         }
 

@@ -1,0 +1,110 @@
+"""Keys, labels and splits of edges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from partition_ops.errors import InvalidInputError
+from tests.tables import edges, feature, ingest, write_csv
+
+GRAPH = """\
+graph_name: bank
+nodes: {account: }
+edges:
+  account:pays:account:
+    table: payments.csv
+    src: payer
+    dst: payee
+    key: id
+    features: {amount: }
+    time: at
+    label: fraud
+    split: {time: at, val: 2024-01-03, test: '2024-01-04 12:00:00'}
+"""
+PAYMENTS = [
+    {"id": "007", "payer": "b", "payee": "a", "amount": 5.5, "at": "2024-01-01 10:00:00", "fraud": "no"},
+    {"id": "7", "payer": "a", "payee": "b", "amount": 7.0, "at": "2024-01-02 23:59:59", "fraud": "yes"},
+    {"id": "x1", "payer": "c", "payee": "a", "amount": 1.0, "at": "2024-01-03 00:00:00", "fraud": "no"},
+    {"id": "x2", "payer": "a", "payee": "c", "amount": 2.5, "at": "2024-01-04 12:00:00", "fraud": "yes"},
+    {"id": "x3", "payer": "c", "payee": "b", "amount": 2.5, "at": None, "fraud": None},
+]
+NAME = "account:pays:account"
+
+
+def write_bank(folder: Path, graph: str = GRAPH, rows: list[dict[str, Any]] | None = None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_csv(folder / "payments.csv", rows or PAYMENTS)
+    (folder / "graph.yaml").write_text(graph.replace("    time: at\n", ""))
+    return folder
+
+
+def test_edges_have_keys_labels_and_splits(tmp_path: Path) -> None:
+    ingest(write_bank(tmp_path / "bank"), tmp_path / "graph")
+    graph = tmp_path / "graph"
+    assert edges(graph, NAME) == [(0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
+    keys = pq.read_table(graph / f"edge_ids/{NAME}-0.parquet")
+    assert keys.to_pydict() == {"orig_id": [0, 1, 2, 3, 4], "key": ["7", "x2", "007", "x1", "x3"]}
+    assert json.loads((graph / "metadata.json").read_text())["edge_ids"][NAME]["column"] == "key"
+    assert feature(graph, NAME, "label", edges=True).tolist() == [1, 1, 0, 0, -1]
+    masks = {
+        part: feature(graph, NAME, f"{part}_mask", edges=True).tolist() for part in ("train", "val", "test")
+    }
+    assert masks == {
+        "train": [True, False, True, False, False],
+        "val": [False, False, False, True, False],
+        "test": [False, True, False, False, False],  # from the moment on that is named; x3 has no time
+    }
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_shares_of_edges_do_not_depend_on_the_order(tmp_path: Path, with_key: bool) -> None:
+    rows = [
+        {
+            "id": f"p{i}",
+            "payer": f"a{i % 50}",
+            "payee": f"a{i * 7 % 60}",
+            "amount": 1.0,
+            "at": "",
+            "fraud": "",
+        }
+        for i in range(2000)
+    ]
+    graph = "\n".join(line for line in GRAPH.split("\n") if "label" not in line)
+    graph = graph.replace(
+        "{time: at, val: 2024-01-03, test: '2024-01-04 12:00:00'}", "{shares: [0.8, 0.1, 0.1]}"
+    )
+    if not with_key:
+        graph = graph.replace("    key: id\n", "").replace("    features: {amount: }\n", "")
+    found = []
+    for name, order in (("a", rows), ("b", rows[::-1])):
+        ingest(write_bank(tmp_path / name, graph, order), tmp_path / f"graph {name}")
+        found.append(feature(tmp_path / f"graph {name}", NAME, "train_mask", edges=True))
+    assert (found[0] == found[1]).all() and 1450 < found[0].sum() < 1750
+    pairs: dict[tuple[int, int], set[bool]] = {}
+    for pair, train in zip(edges(tmp_path / "graph a", NAME), found[0].tolist(), strict=True):
+        pairs.setdefault(pair, set()).add(train)
+    assert with_key or all(len(parts) == 1 for parts in pairs.values())  # parallel edges are in one part
+
+
+@pytest.mark.parametrize(
+    ("change", "rows", "message"),
+    [
+        (("key: id", "key: payer"), PAYMENTS, "2 rows .* another row has: payer 'a' in payments.csv, row 1"),
+        (("val: 2024-01-03", "val: 2025-01-03"), PAYMENTS, "'val' begins after 'test'"),
+        (("val: 2024-01-03", "val: soon"), PAYMENTS, "begins at what is no time.*'soon'"),
+        (("val: 2024-01-03", "train: [a]"), PAYMENTS, "'time' needs 'val', 'test' or both"),
+        (
+            ("time: at, val: 2024-01-03", "column: id, val: 7"),
+            PAYMENTS,
+            "are lists of values, unless there is",
+        ),
+    ],
+)
+def test_messages(tmp_path: Path, change: tuple[str, str], rows: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"(?s){message}"):
+        ingest(write_bank(tmp_path / "bank", GRAPH.replace(*change), rows), tmp_path / "graph")
