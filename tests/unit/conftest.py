@@ -26,6 +26,7 @@ NEEDED = {  # by folder or file, the module that it needs beyond the base instal
     "plugins": "airflow",
     "project": "airflow",
     "stages/ingest": "ibis",
+    "stages/prepare/test_prepare.py": "scipy",
     "stages/validate/test_ingest.py": "ibis",
     "storage/test_uris.py": "airflow",
 }

@@ -9,6 +9,7 @@ import pytest
 
 from partition_ops.cli import main
 from partition_ops.cli.verbs import VERBS
+from partition_ops.system.extras import is_installed
 from tests.command_line import Called
 from tests.graphs import Layout, library
 
@@ -145,6 +146,7 @@ def test_an_output_where_a_file_is_exits_2(
     assert file.read_text() == ""
 
 
+@pytest.mark.skipif(not is_installed("great_expectations"), reason="Great Expectations is not installed")
 @pytest.mark.parametrize("verb", ["run", "validate"])
 @pytest.mark.parametrize("text", [None, "[]", '{"name": "node_types"}'])
 def test_expectations_that_are_none_leave_nothing_behind(
