@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--num-parts", type=int, default=4)
     parser.add_argument("--method", default="metis", choices=["metis", "random"])
+    parser.add_argument("--balance-edges", action="store_true")
     parser.add_argument("--look", action="store_true")
     args = parser.parse_args()
     if args.look:
@@ -102,7 +103,8 @@ def main() -> None:
     seconds = time.monotonic() - began
     name = json.loads((args.graph / "metadata.json").read_text())["graph_name"]
     dgl = import_dgl()
-    dgl.distributed.partition_graph(loaded, name, args.num_parts, str(args.output), part_method=args.method)
+    options = {"part_method": args.method, "balance_edges": args.balance_edges}
+    dgl.distributed.partition_graph(loaded, name, args.num_parts, str(args.output), **options)
     print(json.dumps({"loading_seconds": seconds, "seconds": time.monotonic() - began}))
 
 

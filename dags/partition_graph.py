@@ -51,7 +51,11 @@ from graph_partitioning.operators.lock import (
 )
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.prepare import PrepareGraphOperator
-from graph_partitioning.operators.probe import ProbePartitionsOperator, RunStageOperator
+from graph_partitioning.operators.probe import (
+    CacheRowsOperator,
+    ProbePartitionsOperator,
+    RunStageOperator,
+)
 from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.retain import RetainRunsOperator
@@ -68,6 +72,7 @@ from graph_partitioning.options import (
 from graph_partitioning.pods import pod
 
 from partition_ops.artifacts.stage import other_stages
+from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.ingest.options import IngestConfig
@@ -158,6 +163,12 @@ with DAG(
     probe = ProbePartitionsOperator(
         task_id="probe", enabled="{{ params.probe }}", **templates(SamplingOptions), **pod("probe")
     )
+    cache = CacheRowsOperator(
+        task_id="cache",
+        enabled="{{ params.cache_share != 0 }}",
+        **templates(CacheConfig),
+        **pod("cache"),
+    )
     quality = ReportQualityOperator(
         task_id="quality", trigger_rule="none_failed", **templates(SamplingOptions), **pod("quality")
     )
@@ -175,14 +186,17 @@ with DAG(
         >> prepare
         >> partition
         >> convert
-        >> [idmap, probe, quality]
+        >> [cache, idmap, probe, quality]
     )
     probe >> quality
     quality >> gate
-    [idmap, gate] >> publish >> retain >> release
+    [cache, idmap, gate] >> publish >> retain >> release
 
     done: dict[str, Any] = {
-        **{task.task_id: task for task in (validate, schema, prepare, partition, idmap, probe, quality)},
+        **{
+            task.task_id: task
+            for task in (validate, schema, prepare, partition, cache, idmap, probe, quality)
+        },
         "convert": convert,
     }
     for stage in other_stages():  # of other packages

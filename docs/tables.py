@@ -20,6 +20,7 @@ from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.jobs.options import RetentionConfig, RunConfig
 from partition_ops.options.declare import options_of
 from partition_ops.options.table import option_table
+from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ForeignAssignment
 from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
 from partition_ops.stages.ingest import sources
@@ -66,6 +67,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "options-idmap-export": partial(options_table, IdMapConfig, form=True),
     "options-idmap-restore": partial(options_table, RemapConfig, OwnIds),
     "options-quality": partial(options_table, SamplingOptions, EarlierReport),
+    "options-cache": partial(options_table, CacheConfig),
     "options-probe": partial(options_table, ProbeConfig),
     "options-retain": partial(options_table, RetentionConfig),
     "options-pm-dglpart": partial(options_table, ProgramOptions),

@@ -43,6 +43,9 @@ QUALITY_PAGE = "quality/report.html"
 QUALITY_HISTORY = "quality/history.json"
 QUALITY_PROBE = "quality/probe.json"
 
+CACHED_ROWS = "node_feat"
+CACHE = "cache"  # rows of other partitions, for all formats
+
 SCRATCH = "scratch"
 # directly below an output's root, in addition to the folders of the stages (see `stage`)
 OURS = {SCRATCH, MANIFEST, BEGINNING, LOCK, MARKER}
@@ -135,6 +138,26 @@ def partition_stats(part: int) -> str:
 def is_partition_stats(key: str) -> bool:
     """Return whether an object is the `partition_stats` of a partition, which no output format owns."""
     return key.startswith(f"{PARTITIONS}/part") and key.endswith("/stats.json")
+
+
+def cache_folder(part: int) -> str:
+    """Return the folder of the cached rows of a partition."""
+    return f"{CACHE}/part{part}"
+
+
+def cached_nodes(part: int, node_type: str) -> str:
+    """Return the key of the nodes whose rows a partition caches: type-wise new IDs, an int64 NumPy file."""
+    return f"{cache_folder(part)}/nids/{node_type}.npy"
+
+
+def cached_orig_nodes(part: int, node_type: str) -> str:
+    """Return the key of the same nodes by type-wise ID of the input, ascending, an int64 NumPy file."""
+    return f"{cache_folder(part)}/orig_nids/{node_type}.npy"
+
+
+def cached_rows(part: int, node_type: str, feature: str) -> str:
+    """Return the key of a feature of these nodes, a NumPy file with a row for each of `cached_nodes`."""
+    return f"{cache_folder(part)}/{CACHED_ROWS}/{node_type}/{feature}.npy"
 
 
 CONVERT_PLAN = f"{SCRATCH}/convert/plan.json"

@@ -38,8 +38,9 @@ def fetch_partitions(
 
     For the format ``dgl`` the folder gets ``part<i>/`` and, last, ``<graph>.json``, as DGL's servers read
     them. Any other format keeps its place in the output: ``formats/<name>/part<i>/``, its files of the whole
-    graph and its config files; if it has no config file, ``convert/book.json`` is copied too. Every file is
-    compared with the size and the SHA-256 that the manifest lists. The folder of a partition appears whole or
+    graph and its config files; if it has no config file, ``convert/book.json`` is copied too. The cached rows
+    of the partitions keep their place, ``cache/part<i>/``. Every file is compared with the size and the
+    SHA-256 that the manifest lists. The folder of a partition appears whole or
     not at all; one that is there already and has the listed content is not fetched again. After an error,
     only whole folders have been added.
 
@@ -78,6 +79,8 @@ def fetch_partitions(
     folders = [
         form.part_folder(part) for part in dict.fromkeys(parts) for form in chosen if form.of_partitions
     ]
+    caches = {layout.cache_folder(part) for part in parts}
+    folders += [key for key in sorted(caches) if any(name.startswith(f"{key}/") for name in entries)]
     wanted = {_place(key): _missing(folder, key, entries) for key in folders}
     whole = [entry for entry in _of_all_parts(entries, book, chosen) if _place(entry["key"]) not in configs]
     whole = [entry for entry in whole if not _is_same(entry, folder / _place(entry["key"]))]

@@ -10,6 +10,7 @@ from partition_ops.artifacts.stage import Stage, job_stages, other_stages
 from partition_ops.errors import UsageError
 from partition_ops.options.declare import Options, StageConfig, groups, option, option_group
 from partition_ops.options.values import parse_size, parse_time
+from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig
@@ -28,7 +29,7 @@ OtherStages = make_dataclass(
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, PartitionConfig):
+class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, CacheConfig, PartitionConfig):
     """Options of the whole job: those of the stages, and its own.
 
     The stages' options are inherited, or in a group if another package has the stage, so that a stage

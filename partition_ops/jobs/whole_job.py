@@ -16,7 +16,7 @@ from partition_ops.artifacts.latest import run_at
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
-from partition_ops.artifacts.stage import Stage, other_stages
+from partition_ops.artifacts.stage import Stage, job_stages
 from partition_ops.artifacts.tasks import StageResult, Task, changed_option
 from partition_ops.artifacts.write_access import check_apart, check_root
 from partition_ops.chunked.metadata import load_metadata
@@ -293,8 +293,8 @@ class _Job:
                 optional = optional or (published and self._reports_otherwise())
             if not published or (optional and not first.has_scratch):
                 self._run(group)
-        for stage in other_stages():
-            if stage not in stages:
+        for stage in job_stages():
+            if stage.optional and stage not in stages:
                 self._forget_stale(stage)
         self._run([last])
 

@@ -61,7 +61,7 @@ class FeatureChecks:
                         values = found[feature.key]
                         if form.has_matrices:
                             values = self._without_axis(feature, values)
-                        self._check_one(check, where, feature, values, ids[feature.type_name])
+                        self.check_one(check, where, feature, values, ids[feature.type_name])
                 for key in trainers.keys() & found.keys():
                     dtype = str(found[key].dtype)
                     self._findings.same(check, f"{where}: dtype of {key!r}", dtype, "int64")
@@ -86,7 +86,7 @@ class FeatureChecks:
                     if str(table.dtype) in ("uint16", "uint32") and values.dtype.kind == "i":
                         narrow = values.astype(table.dtype)  # torch has no unsigned dtypes
                         values = narrow if (narrow == values).all() else values
-                    self._check_one(check, where, feature, values, np.arange(counts[feature.type_name]))
+                    self.check_one(check, where, feature, values, np.arange(counts[feature.type_name]))
 
     def _without_axis(self, feature: Feature, values: Array) -> Array:
         """Return the rows of a feature without the axis that a format has added to single numbers."""
@@ -103,7 +103,8 @@ class FeatureChecks:
                     detail = f"node {wrong[0]} of type {name!r} has a trainer of another partition"
                     self._findings.fail("assignment", detail)
 
-    def _check_one(self, check: str, part: str, feature: Feature, found: Array, ids: Ids) -> None:
+    def check_one(self, check: str, part: str, feature: Feature, found: Array, ids: Ids) -> None:
+        """Compare rows with those of some original IDs in the input; ``part`` says where they are."""
         with self._findings.check(check):
             table, where = self._table(feature), f"{part}, {feature.key!r}"
             if table.is_boolean and found.dtype == np.bool_:  # a format may also store booleans as uint8

@@ -24,7 +24,14 @@ from partition_ops.verification.artifact_readers import (
 from partition_ops.verification.input_graph import Ids, id_dtype
 
 SHOWN = 5
-LISTED_FOLDERS = ("schema/", f"{layout.ASSIGNMENT}/", f"{layout.PARTITIONS}/", "formats/", "idmap/")
+LISTED_FOLDERS = (
+    "schema/",
+    f"{layout.ASSIGNMENT}/",
+    f"{layout.PARTITIONS}/",
+    "formats/",
+    "idmap/",
+    f"{layout.CACHE}/",
+)
 
 
 def check_manifest(

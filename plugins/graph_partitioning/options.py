@@ -192,7 +192,7 @@ def planned_templates() -> dict[str, Any]:
     They do not include how MPI is started: the worker that validates need not have it.
     """
     classes = PartitionConfig, ConvertConfig, SamplingOptions
-    planned = {one.name for cls in classes for one in own_options(cls)} | {"probe"}
+    planned = {one.name for cls in classes for one in own_options(cls)} | {"probe", "cache_share"}
     return {name: template for name, template in templates(RunConfig).items() if name in planned}
 
 

@@ -153,7 +153,7 @@ MASKED = {
     "report.json": (("migration", "reason"), ("notes",)),
 }
 # Fields that newer versions add, by file name. They are removed before hashing.
-ADDED_FIELDS = {"report.json": ("balance",)}
+ADDED_FIELDS = {"report.json": (("balance",), ("training", "cache"))}
 MASK = "..."
 
 
@@ -195,10 +195,8 @@ def digest_of_file(path: Path) -> str:
     data = path.read_bytes()
     if path.name in MASKED:
         document = json.loads(data)
-        added = [name for name in ADDED_FIELDS.get(path.name, ()) if name in document]
-        if added:
-            data = json_bytes({name: document[name] for name in document if name not in added})
-            document = json.loads(data)
+        if sum(_remove(document, field) for field in ADDED_FIELDS.get(path.name, ())):
+            data = json_bytes(document)
         if sum(_mask(document, field) for field in MASKED[path.name]):
             data = json.dumps(document, indent=2).encode()
     return hashlib.sha256(data).hexdigest()
@@ -212,6 +210,14 @@ def _mask(document: Any, field: tuple[str, ...]) -> bool:
         return False
     document[last] = MASK
     return True
+
+
+def _remove(document: Any, field: tuple[str, ...]) -> bool:
+    """Remove a field, and return whether it was there."""
+    *parents, last = field
+    for name in parents:
+        document = document.get(name, {})
+    return document.pop(last, None) is not None
 
 
 def digest_of_folder(folder: Path) -> str:

@@ -2,8 +2,8 @@
 
 from partition_ops.artifacts.cost import LIBRARIES, PYTHON, SMALL, Machine, Sizes, StageEstimate
 from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.stages.quality.plan import MEMORY_SHARE, MOST_WORK, model_bytes, work
 from partition_ops.system.memory import planned_memory
+from partition_ops.traffic.plan import MEMORY_SHARE, MOST_WORK, model_bytes, work
 
 READ, PASS = 0.06e-6, 0.004e-6  # seconds an edge: to read and sort it, and to pass over it for a partition
 
@@ -18,7 +18,7 @@ def cost(config: QualityConfig, sizes: Sizes, machine: Machine) -> StageEstimate
     files = arrays if arrays > planned_memory(None, MEMORY_SHARE, machine.memory) else 0
     return StageEstimate(
         stage="quality",
-        memory=machine.base + 6 * sizes.nodes + machine.cores * sizes.block + arrays,
+        memory=machine.base + 51 * sizes.nodes + machine.cores * sizes.block + arrays,
         mapped=LIBRARIES + files,
         output=SMALL,
         temporary=files,

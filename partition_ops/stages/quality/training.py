@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.assignment import Assignment, read_assignment
-from partition_ops.artifacts.dropped_edges import ListedEdges
+from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import UsageError
-from partition_ops.stages.quality.plan import MEMORY_SHARE, MOST_WORK, model_bytes, work
 from partition_ops.storage import Store
-from partition_ops.system.memory import planned_memory
-from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.traffic.figures import training_figures
-from partition_ops.traffic.model import Mask, Sampling, Traffic, TrafficModel
+from partition_ops.traffic.hot_rows import Cacheable, CacheCurve
+from partition_ops.traffic.of_run import model_of_run
 from partition_ops.traffic.options import SamplingOptions
-from partition_ops.traffic.sampled_edges import read_sampled_edges
+from partition_ops.traffic.plan import MOST_WORK, work
 from partition_ops.traffic.train_nodes import read_train_nodes, train_types
 
 
@@ -44,9 +39,8 @@ def training_report(
         UsageError: There is no such node type or mask, or a feature is not a mask.
         InvalidInputError: A file of the input is missing or damaged.
 
-    Peak memory: 6 bytes a node, for each core a block of edges, and `model_bytes`; if these are more than a
-    quarter of the memory, they are mapped files below ``TMPDIR``. Time: the edges are read once, with passes
-    over them as `TrafficModel` says.
+    Peak memory: that of `model_of_run`, and 45 bytes a node for the curve of caches. Time: the edges are read
+    once, with passes over them as `TrafficModel` says.
     """
     types = train_types(metadata, options.train_nodes or ())
     assignment = read_assignment(destination.child(layout.ASSIGNMENT), metadata)
@@ -67,32 +61,15 @@ def training_report(
         if options.train_nodes:
             raise
         return {**document, "left_out": error.summary()}  # a feature train_mask that is something else
-    traffic = _traffic(options.sampling, source, metadata, destination, train, assignment, num_hops)
     row_bytes = _row_bytes(source, metadata)
     named = dict(zip(metadata.node_types, row_bytes, strict=True))
-    return {**document, "row_bytes": named, **training_figures(traffic, row_bytes)}
-
-
-def _traffic(
-    sampling: Sampling,
-    source: Store,
-    metadata: GraphMetadata,
-    destination: Store,
-    train: Mask,
-    assignment: Assignment,
-    num_hops: int,
-) -> Traffic:
-    dropped = ListedEdges(destination, layout.DROPPED).ids(metadata)
-    offsets = metadata.node_offsets
-    ranges = [(offsets[one], offsets[one + 1], one) for one in range(len(metadata.node_types))]
-    parts, inside = assignment.parts, assignment.parts if num_hops == 0 else None
-    with ExitStack() as stack:
-        folder = None
-        if model_bytes(metadata, len(sampling.fanouts)) > planned_memory(None, MEMORY_SHARE):
-            folder = Path(stack.enter_context(temporary_folder()))
-        edges = read_sampled_edges(source, metadata, dropped, parts=inside, folder=folder)
-        model = TrafficModel(edges, train, sampling, node_ranges=ranges, folder=folder)
-        return model.traffic(parts, assignment.num_parts)
+    curve = CacheCurve(Cacheable.of(metadata, assignment)) if any(row_bytes) else None
+    run = source, metadata, destination, train, assignment, num_hops
+    with model_of_run(options.sampling, *run) as model:
+        look = curve.add if curve is not None else None
+        traffic = model.traffic(assignment.parts, assignment.num_parts, look)
+    saved = {} if curve is None else {"cache": curve.figures(traffic)}
+    return {**document, "row_bytes": named, **training_figures(traffic, row_bytes), **saved}
 
 
 def _row_bytes(source: Store, metadata: GraphMetadata) -> list[int]:

@@ -43,7 +43,28 @@ trainer</div>
 <div class="figure"><b>{total["remote_neighbour_share"]:.2%}</b>remote neighbours</div>
 </div>
 <div class="wide">{column_chart(rows, "{:,.0f}".format, "trainer", label)}</div>
-<div class="wide">{_trainer_table(found)}</div>"""
+<div class="wide">{_trainer_table(found)}</div>{_cache_curve(found)}"""
+
+
+def _cache_curve(found: Mapping[str, Any]) -> str:
+    """Return what caches of several shares save; nothing for reports without it."""
+    curve: Sequence[Mapping[str, Any]] = found.get("cache", ())
+    if not any(one["slowest"] for one in curve):
+        return ""
+    bars = {f"{one['share']:g}": one["slowest"] for one in curve}
+    axis, label = (
+        "rows a batch, slowest trainer",
+        "Remote rows a batch of the slowest trainer by --cache-share",
+    )
+    head = ["cached share", "remote rows a batch, mean", "slowest trainer"]
+    keys = "remote_rows_per_batch", "slowest"
+    rows = [[f"{one['share']:g}", *(f"{one[key]:,.1f}" for key in keys)] for one in curve]
+    return f"""
+<p class="soft">With the option --cache-share, each partition gets the features of the remote nodes that its
+trainer reads most. Rows that trainers then still fetch, by the cached rows as a share of the partition's
+own:</p>
+<div class="wide">{bar_chart(bars, "{:,.0f}".format, axis, label)}</div>
+<div class="wide">{table(head, rows)}</div>"""
 
 
 def _drawn(options: Mapping[str, Any]) -> str:

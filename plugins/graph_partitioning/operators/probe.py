@@ -1,4 +1,4 @@
-"""The stage ``probe``, and stages of other packages."""
+"""The optional stages ``cache`` and ``probe``, and stages of other packages."""
 
 from __future__ import annotations
 
@@ -56,6 +56,19 @@ class RunStageOperator(OptionalStageOperator):
     def config(self, cls: type[Config], **more: Any) -> Config:
         settings = {**self.stage_options, "graph_name": self.graph_name}
         return build(cls, {**parse_settings(cls, settings), **more})
+
+
+class CacheRowsOperator(OptionalStageOperator, stage="cache"):
+    """Stores with each partition the features of the remote nodes that its trainer reads most.
+
+    It comes after ``convert`` and before the run is published. If it may be skipped, the task that publishes
+    needs a trigger rule that accepts this.
+
+    Args:
+        enabled: If this is false, the task is skipped; may be text such as ``"true"``.
+        kwargs: As for `GraphStageOperator`, and the options of `CacheConfig`, as values or as text from
+            templates, such as ``cache_share="0.1"``.
+    """
 
 
 class ProbePartitionsOperator(OptionalStageOperator, stage="probe"):

@@ -1,0 +1,57 @@
+"""The model of the traffic of a run, from its input and its assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import Assignment
+from partition_ops.artifacts.dropped_edges import ListedEdges
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.storage import Store
+from partition_ops.system.memory import planned_memory
+from partition_ops.system.temporary_folders import temporary_folder
+from partition_ops.traffic.model import Mask, Sampling, TrafficModel
+from partition_ops.traffic.plan import MEMORY_SHARE, model_bytes
+from partition_ops.traffic.sampled_edges import read_sampled_edges
+
+
+@contextmanager
+def model_of_run(
+    sampling: Sampling,
+    source: Store,
+    metadata: GraphMetadata,
+    destination: Store,
+    train: Mask,
+    assignment: Assignment,
+    num_hops: int,
+) -> Iterator[TrafficModel]:
+    """Yield the model of the traffic of a run.
+
+    Args:
+        sampling: How trainers sample.
+        source: Root of the input graph.
+        metadata: Its metadata.
+        destination: Root of the run, with the lists of dropped edges.
+        train: (nodes,) bool, the train nodes, by homogeneous ID of the input.
+        assignment: The partition of each node.
+        num_hops: Number of hops of the halos; without one, trainers only sample edges in their partition.
+
+    Raises:
+        InvalidInputError: The edges cannot be read.
+
+    Peak memory: 6 bytes a node, for each core a block of edges, and `model_bytes`; if these are more than a
+    quarter of the memory, they are mapped files below ``TMPDIR``.
+    """
+    dropped = ListedEdges(destination, layout.DROPPED).ids(metadata)
+    offsets = metadata.node_offsets
+    ranges = [(offsets[one], offsets[one + 1], one) for one in range(len(metadata.node_types))]
+    with ExitStack() as stack:
+        folder = None
+        if model_bytes(metadata, len(sampling.fanouts)) > planned_memory(None, MEMORY_SHARE):
+            folder = Path(stack.enter_context(temporary_folder()))
+        inside = assignment.parts if num_hops == 0 else None
+        edges = read_sampled_edges(source, metadata, dropped, parts=inside, folder=folder)
+        yield TrafficModel(edges, train, sampling, node_ranges=ranges, folder=folder)
