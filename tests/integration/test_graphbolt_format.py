@@ -19,7 +19,7 @@ from partition_ops.formats.graphbolt.checks import read_state
 from partition_ops.formats.graphbolt.graphbolt_format import GRAPH, write_sampling_graph
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.storage import open_store
+from partition_ops.storage import Store, open_store
 from partition_ops.train import PartitionedGraph
 from partition_ops.verification import verify_output
 from tests.graphs import Edges, Values, library, social
@@ -96,7 +96,7 @@ def swap(name: str) -> Callable[[Any], None]:
         for begin, end in pairwise(indptr):
             for at in range(begin, end - 1):
                 if tensor[at] != tensor[at + 1]:
-                    tensor[at], tensor[at + 1] = tensor[at + 1].clone(), tensor[at].clone()
+                    tensor[at], tensor[at + 1] = int(tensor[at + 1]), int(tensor[at])
                     return
         raise AssertionError("no such edges")
 
@@ -104,7 +104,7 @@ def swap(name: str) -> Callable[[Any], None]:
 
 
 def narrow(state: Any) -> None:
-    state["node_attributes"]["_ID"] = state["node_attributes"]["_ID"].to(torch.int32)
+    state["node_attributes"]["_ID"] = state["node_attributes"]["_ID"].astype(np.int32)
 
 
 def rename(state: Any) -> None:
@@ -129,9 +129,7 @@ def flag(state: Any) -> None:
 def test_damage_is_found(folder: Path, change: Callable[[Any], None], check: str) -> None:
     path = folder / "output" / KEY
     before = path.read_bytes()
-    state = {
-        group: dict(tensors) for group, tensors in read_state(open_store(str(folder / "output")), KEY).items()
-    }
+    state = arrays_of(open_store(str(folder / "output")), KEY)
     change(state)
     del state["independent_tensors"]["version_number"]
     try:
@@ -144,8 +142,15 @@ def test_damage_is_found(folder: Path, change: Callable[[Any], None], check: str
         path.write_bytes(before)
 
 
-def column(tensor: torch.Tensor) -> Column:
-    array = tensor.numpy()
+def arrays_of(output: Store, key: str) -> dict[str, dict[str, Any]]:
+    """Return the tensors of a graph as arrays that can be changed."""
+    return {
+        group: {name: np.array(tensor) for name, tensor in tensors.items()}
+        for group, tensors in read_state(output, key).items()
+    }
+
+
+def column(array: np.ndarray[Any, Any]) -> Column:
     return Column.of(array) if array.ndim else Column(array.dtype, (), lambda: iter([array]))
 
 
@@ -234,7 +239,7 @@ def test_damage_of_a_data_set_is_found(dataset: Path, name: str, check: str) -> 
 def test_damage_of_the_graph_of_a_data_set_is_found(dataset: Path, tensor: str, check: str) -> None:
     path, output = dataset / "output" / DATASET, open_store(str(dataset / "output"))
     before = path.read_bytes()
-    state = {group: dict(tensors) for group, tensors in read_state(output, DATASET).items()}
+    state = arrays_of(output, DATASET)
     swap(tensor)(state)
     del state["independent_tensors"]["version_number"]
     try:
