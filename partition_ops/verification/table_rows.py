@@ -139,14 +139,17 @@ class TableRows:
             delimiter = self.spec.delimiter or (
                 "\t" if ".tsv" in path.name else max(",\t;|", key=first.count)
             )
-            csv.field_size_limit(1 << 30)
-            rows = csv.reader(stream, delimiter=delimiter, strict=True, **quoting)
-            header = next(rows)
-            places = _places(header, columns, path)
-            for row in rows:
-                if row or len(header) == 1:
-                    row = row or [""]
-                    yield tuple(row[place] or None for place in places)
+            limit = csv.field_size_limit(1 << 30)  # it is that of the process
+            try:
+                rows = csv.reader(stream, delimiter=delimiter, strict=True, **quoting)
+                header = next(rows)
+                places = _places(header, columns, path)
+                for row in rows:
+                    if row or len(header) == 1:
+                        row = row or [""]
+                        yield tuple(row[place] or None for place in places)
+            finally:
+                csv.field_size_limit(limit)
 
     def _sqlite(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:

@@ -42,4 +42,6 @@ def test_rates_are_those_of_the_records(statsd: StatsdServer, site: Site, publis
 def test_what_was_done_already_is_counted_apart(statsd: StatsdServer, published: Run) -> None:
     # the list of partitions finds the plan done
     assert set(statsd.values[f"{PREFIX}.convert.plan.skipped"]) == {1}
-    assert f"{PREFIX}.validate.skipped" not in statsd.values
+    # the input has not changed since it was validated
+    assert set(statsd.values[f"{PREFIX}.validate.skipped"]) == {1}
+    assert f"{PREFIX}.prepare.skipped" not in statsd.values

@@ -47,11 +47,12 @@ def load_graph_file(output: Store, key: str) -> LoadedGraph:
     path = complete_copy(output, key)
     if has_dgl():
         (graph,), _ = import_dgl().load_graphs(str(path))
+        formats = tuple(graph.formats()["created"])  # before the ends are asked for, which adds coo
         src, dst = (ends.numpy() for ends in graph.edges(order="eid"))
         nodes, edges = (
             {name: values.numpy() for name, values in data.items()} for data in (graph.ndata, graph.edata)
         )
-        return LoadedGraph(tuple(graph.formats()["created"]), src, dst, nodes, edges)
+        return LoadedGraph(formats, src, dst, nodes, edges)
     places = graph_places(output, key)
     sparse, arrays = next(iter(places.formats.items()))
     first, second, ids = (array.map(output) for array in arrays)
