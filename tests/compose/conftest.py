@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from local_stack.airflow import USER
 from local_stack.airflow_api import AirflowApi
 from local_stack.example_graph import build_graph, upload_graph
 from local_stack.folders import Folders
+from partition_ops.stages.convert.ranges import GROUP_BYTES
 from partition_ops.storage import StorageSettings
 from tests.compose.stack import Stack, make_stack
 
@@ -71,5 +74,18 @@ def graph(stack: Stack, s3: StorageSettings, tmp_path_factory: pytest.TempPathFa
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEMO_PACKAGES", PACKAGES)
         folder = build_graph(Folders(tmp_path_factory.mktemp("example")))
+    widen(folder)
     upload_graph(folder, s3)
     return folder
+
+
+def widen(folder: Path) -> None:
+    """Add a feature to a graph, so large that its partitions do not share a task."""
+    metadata = json.loads((folder / "metadata.json").read_text())
+    counts = [sum(chunks) for chunks in metadata["num_nodes_per_chunk"]]
+    count, node_type = max(zip(counts, metadata["node_type"], strict=True))
+    values = np.random.default_rng(0).random((count, 6 * GROUP_BYTES // (4 * count)), np.float32)
+    np.save(folder / "wide.npy", values)
+    feature = {"format": {"name": "numpy"}, "data": ["wide.npy"]}
+    metadata["node_data"].setdefault(node_type, {})["wide"] = feature
+    (folder / "metadata.json").write_text(json.dumps(metadata))
