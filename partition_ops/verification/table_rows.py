@@ -139,17 +139,13 @@ class TableRows:
             delimiter = self.spec.delimiter or (
                 "\t" if ".tsv" in path.name else max(",\t;|", key=first.count)
             )
-            limit = csv.field_size_limit(1 << 30)  # it is that of the process
-            try:
-                rows = csv.reader(stream, delimiter=delimiter, strict=True, **quoting)
-                header = next(rows)
-                places = _places(header, columns, path)
-                for row in rows:
-                    if row or len(header) == 1:
-                        row = row or [""]
-                        yield tuple(row[place] or None for place in places)
-            finally:
-                csv.field_size_limit(limit)
+            rows = _unlimited(csv.reader(stream, delimiter=delimiter, strict=True, **quoting))
+            header = next(rows)
+            places = _places(header, columns, path)
+            for row in rows:
+                if row or len(header) == 1:
+                    row = row or [""]
+                    yield tuple(row[place] or None for place in places)
 
     def _sqlite(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
@@ -262,3 +258,16 @@ def _avro(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     with path.open("rb") as stream:
         for row in fastavro.reader(stream):
             yield tuple(row[name] for name in columns)  # type: ignore[index, call-overload]
+
+
+def _unlimited(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield rows of CSV whose fields may have any length. The limit is that of the process, so it is put back."""
+    row: list[str] | None = []
+    while row is not None:
+        limit = csv.field_size_limit(1 << 30)
+        try:
+            row = next(rows, None)
+        finally:
+            csv.field_size_limit(limit)
+        if row is not None:
+            yield row
