@@ -261,7 +261,7 @@ def _avro(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _unlimited(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield rows of CSV whose fields may have any length. The limit is that of the process, so it is put back."""
+    """Yield rows with fields of any length; the limit is that of the process, so it is put back."""
     row: list[str] | None = []
     while row is not None:
         limit = csv.field_size_limit(1 << 30)
