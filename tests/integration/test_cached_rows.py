@@ -14,7 +14,7 @@ from partition_ops.artifacts import layout
 from partition_ops.storage import open_store
 from partition_ops.verification.verify import verify_output
 from tests.e2e.guide import cluster, tools_on_path, two_servers
-from tests.unit.stages.cache.test_cache import FEAT, run, shop
+from tests.unit.stages.cache.test_cache_stage import FEAT, run, shop
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240.0
