@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machines import Network, transferred
-from partition_ops.artifacts.cached_rows import attach_cache
 from partition_ops.system.dgl_import import import_dgl
+from partition_ops.train.cached_rows import attach_cache
 
 RPC_PORT, GLOO_PORT = 30050, 30060
 RATE, SEED = 0.01, 7  # learning rate; seed of the model and of the order of the batches

@@ -37,7 +37,7 @@ from benchmarks.processes import machine
 from benchmarks.real_graph_sources import FOLDER, KEPT, RealGraph
 from benchmarks.real_graphs import RESULTS, write_chunked
 from benchmarks.training_session import Host, Session
-from partition_ops.artifacts.charts import bar_chart, picture
+from partition_ops.stages.quality.charts import bar_chart, picture
 
 MACHINES, WIDTH, CLASSES, SHARE = 4, 128, 4, 0.2
 RATES = ("1gbit", "200mbit")

@@ -23,12 +23,12 @@ from functools import partial
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import find_document
 from partition_ops.artifacts.marker import claimed
 from partition_ops.artifacts.write_access import VERBS, check_root
 from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
-from partition_ops.system.json_documents import check_document, explain_damage
 from partition_ops.system.signals import register_cleanup
 from partition_ops.system.temporary_folders import has_ended, start_time, system_id
 
@@ -130,27 +130,26 @@ def read_lock(root: Store) -> Lock | None:
 
 def _read(root: Store) -> Lock | None:
     """Return the content of ``lock.json``, which may be a released lock, or None if there is no such file."""
-    data = root.read_if_there(layout.LOCK)
-    if data is None:
-        return None
-    where = root.uri_of(layout.LOCK)
-    with explain_damage(
-        where,
-        f"{where} is broken, so its holder is unknown",
-        expected="the lock of a process or of a DAG run",
-        remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
-    ):
-        lock: Lock = root.parse_json(layout.LOCK, data)
+
+    def check_version(lock: Any) -> None:
         version = lock.get("version") if isinstance(lock, dict) else None
         if isinstance(version, int) and version > LOCK_VERSION:
             raise ConflictError(
                 f"{root.uri} is in use by a newer version of partition-ops",
-                found=f"version {version} of {where}",
+                found=f"version {version} of {root.uri_of(layout.LOCK)}",
                 expected=f"version {LOCK_VERSION} or lower",
                 remedy="Wait until that process or DAG run has ended, or use that version.",
             )
-        check_document(lock, "lock", where=where)
-    return lock
+
+    return find_document(
+        root,
+        layout.LOCK,
+        "lock",
+        "is broken, so its holder is unknown",
+        expected="the lock of a process or of a DAG run",
+        remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
+        check=check_version,
+    )
 
 
 class Fence:

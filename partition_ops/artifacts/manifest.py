@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.documents import read_document
+from partition_ops.artifacts.documents import find_document
 from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import explain_damage
 
 RUN_AGAIN = "Run the job again: finished tasks stay, and it writes the manifest again."
 
@@ -24,15 +23,14 @@ def read_manifest(output: Store, *, remedy: str = RUN_AGAIN) -> dict[str, Any]:
     Raises:
         InvalidInputError: There is no manifest, so the output is not finished; or it is broken.
     """
-    if not output.exists(layout.MANIFEST):
+    expected = "the manifest of a finished output, as 'publish' writes it"
+    found = find_document(output, layout.MANIFEST, "manifest", "is damaged", expected=expected, remedy=remedy)
+    if found is None:
         raise InvalidInputError(
             f"{output.uri} is not a finished output: there is no {layout.MANIFEST}",
             remedy="Give the OUTPUT of 'partition-ops run', or wait until the run is published.",
         )
-    where = output.uri_of(layout.MANIFEST)
-    expected = "the manifest of a finished output, as 'publish' writes it"
-    with explain_damage(where, f"{where} is damaged", expected=expected, remedy=remedy):
-        return read_document(output, layout.MANIFEST, "manifest")
+    return found
 
 
 def not_as_listed(output: Store, entry: Mapping[str, Any], found: str) -> TransientStorageError:

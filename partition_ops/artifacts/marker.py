@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import find_document
 from partition_ops.errors import PartitionOpsError
 from partition_ops.storage import Store
-from partition_ops.system.json_documents import check_document, explain_damage
 
 MARKER_VERSION = 1
 OUTPUT = "output"
@@ -26,19 +26,14 @@ def read_marker(root: Store) -> Marker | None:
     Raises:
         InvalidInputError: The marker is broken, or of a newer version.
     """
-    data = root.read_if_there(layout.MARKER)
-    if data is None:
-        return None
-    where = root.uri_of(layout.MARKER)
-    with explain_damage(
-        where,
-        f"{where} is not the marker of a root of partition-ops",
+    return find_document(
+        root,
+        layout.MARKER,
+        "marker",
+        "is not the marker of a root of partition-ops",
         expected=f"version {MARKER_VERSION} of the marker that every output has",
         remedy="Choose another output, or use the version of partition-ops that wrote this one.",
-    ):
-        marker: Marker = root.parse_json(layout.MARKER, data)
-        check_document(marker, "marker", where=where)
-        return marker
+    )
 
 
 def write_marker(root: Store, content: str = OUTPUT, *, files: Sequence[str] | None = None) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.documents import find_document
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
 from partition_ops.storage.store import REQUESTS, sha256_of_object
-from partition_ops.system.json_documents import check_document, explain_damage
 from partition_ops.system.parallel import map_in_threads
 
 Record = dict[str, Any]
@@ -23,22 +23,19 @@ def read_record(destination: Store, name: str) -> Record:
     Raises:
         InvalidInputError: The task has not been done, or its record is broken.
     """
-    key = layout.record(name)
-    data = destination.read_if_there(key)
-    if data is None:
+    record = find_document(
+        destination,
+        layout.record(name),
+        "record",
+        f"is broken, so the task {name!r} counts as not done",
+        expected="the record that the task wrote",
+        remedy="Run that stage again, with the same --output, or everything with 'partition-ops run'.",
+    )
+    if record is None:
         raise InvalidInputError(
             f"The task {name!r} has not been done in {destination.uri}",
             remedy="Run that stage first, with the same --output, or everything with 'partition-ops run'.",
         )
-    where = destination.uri_of(key)
-    with explain_damage(
-        where,
-        f"{where} is broken, so the task {name!r} counts as not done",
-        expected="the record that the task wrote",
-        remedy="Run that stage again, with the same --output, or everything with 'partition-ops run'.",
-    ):
-        record: Record = destination.parse_json(key, data)
-        check_document(record, "record", where=where)
     return record
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -57,26 +55,6 @@ def check_document(
         expected=_expected(error),
         remedy=f"schemas/{schema}.schema.json describes the format.",
     )
-
-
-@contextmanager
-def explain_damage(where: str, problem: str, *, expected: str, remedy: str) -> Iterator[None]:
-    """Replace the error for a damaged document by one that states its consequence and the remedy.
-
-    Args:
-        where: URI of the document.
-        problem: What the damage means, in a sentence.
-        expected: What was expected.
-        remedy: What the user can do.
-
-    Raises:
-        InvalidInputError: The context raised one; the new error keeps what was found.
-    """
-    try:
-        yield
-    except InvalidInputError as error:
-        found = error.found or error.problem.removeprefix(f"{where}: ")
-        raise InvalidInputError(problem, found=found, expected=expected, remedy=remedy) from error
 
 
 def invalid_json_error(where: str, error: Exception) -> InvalidInputError:

@@ -25,7 +25,7 @@ import dgl
 import numpy as np
 import torch
 
-from partition_ops.artifacts.cached_rows import attach_cache
+from partition_ops.train.cached_rows import attach_cache
 
 dgl.distributed.initialize("ip_config.txt")
 graph = dgl.distributed.DistGraph("shop", part_config="data/shop.json")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from partition_ops.artifacts import charts
 from partition_ops.artifacts.run_figures import relative_shares
+from partition_ops.stages.quality import charts
 from partition_ops.stages.quality.page_sections import history_section, migration_section
 from partition_ops.stages.quality.tables import TABULATED, left_out, table
 from partition_ops.stages.quality.training_section import probe_section, training_section

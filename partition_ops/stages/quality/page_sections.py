@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from partition_ops.artifacts.charts import line_chart
+from partition_ops.stages.quality.charts import line_chart
 from partition_ops.stages.quality.history import Entry
 from partition_ops.stages.quality.tables import MIB, table
 

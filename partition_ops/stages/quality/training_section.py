@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from partition_ops.artifacts.charts import bar_chart, column_chart, picture
+from partition_ops.stages.quality.charts import bar_chart, column_chart, picture
 from partition_ops.stages.quality.tables import MIB, TABULATED, left_out, table
 
 

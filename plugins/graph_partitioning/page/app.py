@@ -44,10 +44,10 @@ from graph_partitioning.page.lookup import (
     tasks_of_run,
 )
 from graph_partitioning.runs import GraphRun, run_folder
-from partition_ops.artifacts import charts
 from partition_ops.artifacts.layout import QUALITY_PAGE, QUALITY_REPORT
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError, PartitionOpsError
+from partition_ops.stages.quality import charts
 
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
 GRAPH = "/graphs/{key}"

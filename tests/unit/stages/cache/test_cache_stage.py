@@ -13,12 +13,12 @@ import torch
 import partition_ops
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment
-from partition_ops.artifacts.cached_rows import CachedRows, CachedTensor, attach_cache
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.storage import open_store
 from partition_ops.traffic.hot_rows import Cacheable
+from partition_ops.train.cached_rows import CachedRows, CachedTensor, attach_cache
 from tests.graphs import Edges, SmallGraph, Values
 
 USERS = 60

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from partition_ops.artifacts.charts import (
+from partition_ops.stages.quality.charts import (
     MOST,
     bar_chart,
     column_chart,

@@ -5,7 +5,6 @@ Only NumPy is imported, and torch when rows are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,25 +130,11 @@ def attach_cache(graph: Any, folder: Path | str, part: int | None = None) -> dic
         InvalidInputError: The files are damaged.
     """
     own = graph.get_partition_book().partid if part is None else part
-    found = {}
-    for ntype, name, rows in cached_features(Path(folder), own, layout.cached_nodes):
+    folder, found = Path(folder), {}
+    for path in sorted((folder / layout.cache_folder(own) / layout.CACHED_ROWS).glob("*/*.npy")):
+        ntype, name = path.parent.name, path.stem
+        rows = CachedRows(folder / layout.cached_nodes(own, ntype), path)
         data = graph.nodes[ntype].data
         data[name] = CachedTensor(data[name], rows)
         found[f"{ntype}/{name}"] = rows
     return found
-
-
-def cached_features(
-    folder: Path, part: int, ids: Callable[[int, str], str]
-) -> Iterator[tuple[str, str, CachedRows]]:
-    """Yield the node type, the name and the rows of each cached feature of a partition.
-
-    Args:
-        folder: Folder that ``fetch`` has filled, or the local root of an output.
-        part: The partition.
-        ids: `layout.cached_nodes` or `layout.cached_orig_nodes`, the kind of ID that rows are looked up by.
-    """
-    root = folder / layout.cache_folder(part) / layout.CACHED_ROWS
-    for path in sorted(root.glob("*/*.npy")):
-        ntype = path.parent.name
-        yield ntype, path.stem, CachedRows(folder / ids(part, ntype), path)
