@@ -28,9 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
@@ -51,6 +49,9 @@ from partition_ops.storage import Artifact, Store, StoredObject
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.memory import peak_memory
 from partition_ops.system.memory_guard import at_work
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 logger = logging.getLogger("partition_ops")
 

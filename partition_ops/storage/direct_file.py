@@ -12,8 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 BUFFER_BYTES = 4 << 20  # a multiple of what disks and file systems ask for
 UNBUFFERED: int = getattr(os, "O_DIRECT", 0)  # Linux
 
@@ -64,6 +62,8 @@ class DirectFile(io.RawIOBase):
         return self._plain.seek(offset, whence)
 
     def write(self, data: Any) -> int:
+        import numpy as np  # --help does without
+
         rest = np.frombuffer(data, np.uint8).data  # also of arrays without rows
         size = len(rest)
         while self._plain is not None and len(rest):

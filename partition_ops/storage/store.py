@@ -15,16 +15,16 @@ from dataclasses import asdict, dataclass, field
 from io import UnsupportedOperation
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage.fence import Fence, Fenced
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 ATTEMPTS = 5  # to read an object that others remove and write
 REQUESTS = 8  # small requests at a time
@@ -364,6 +364,8 @@ class Store(ABC):
 
     def write_array(self, key: str, array: npt.NDArray[Any], *, keep_copy: bool = False) -> Artifact:
         """Write an array as a ``.npy`` file; ``keep_copy`` is that of `NewObject`."""
+        import numpy as np
+
         with self.create(key) as new, new.path.open("wb") as stream:
             new.keep_copy = keep_copy
             np.save(stream, array, allow_pickle=False)

@@ -7,10 +7,12 @@ import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
 import psutil
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
