@@ -1,29 +1,47 @@
 """Decorators for loops that numba compiles, and the message when it does.
 
-numba compiles a loop when it is first called, and keeps the code on disk: beside the module, in the user's
-cache folder if that is read-only, or in ``NUMBA_CACHE_DIR``. Other processes load it from there. The loops
-release the interpreter's lock, so that several threads can run them.
+numba compiles a loop when it is first called, and keeps the code in `cache_folder`, where other processes
+find it. If that folder is read-only, the code is kept beside the module, and if that is read-only too, each
+process compiles what it calls. The loops release the interpreter's lock, so that threads can run them.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
-from numba.core import event
+from numba.core import config, event
+
+from partition_ops import __version__
 
 logger = logging.getLogger("partition_ops")
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 LOOPS: list[Any] = []  # of the modules that have been imported
+_not_kept: list[Any] = []  # of these, those whose code finds no writable folder
 UNCOUNTED: dict[str, Any] = {"_nrt": False}  # numba's own loops use this option, too
 MESSAGE = (
     "Compiling loops for this processor: up to a minute, once for an installation."
     " 'partition-ops compile' does it ahead of time."
 )
+NOT_KEPT = (
+    "Compiling loops for this processor: up to a minute, in each process, because neither %s nor the folder"
+    " of the installation is writable. Set NUMBA_CACHE_DIR to a folder that is."
+)
+
+
+def cache_folder() -> str:
+    """Return the folder for compiled code: ``NUMBA_CACHE_DIR``, or one of this version in the user's cache.
+
+    Version 1.2.3 has ``~/.cache/partition-ops/1.2.3``; ``XDG_CACHE_HOME`` takes the place of ``~/.cache``.
+    """
+    settings: Any = config  # numba has no annotations for it
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (Path's may fail)
+    return str(settings.CACHE_DIR or f"{home}/partition-ops/{__version__}")
 
 
 def compiled(loop: Loop) -> Loop:
@@ -32,22 +50,35 @@ def compiled(loop: Loop) -> Loop:
     numba counts no references to arrays in it. Counting them took up to nine tenths of the time of loops that
     look up arrays of a `NamedTuple` and branch, and threads wait for each other's counts.
     """
-    made: Any = njit(cache=True, nogil=True, **UNCOUNTED)(loop)
+    made = _dispatcher(loop, **UNCOUNTED)
     LOOPS.append(made)
     return cast(Loop, made)
 
 
 def compiled_with_arrays(loop: Loop) -> Loop:
     """Compile a loop that makes or returns arrays, when it is first called."""
-    made: Any = njit(cache=True, nogil=True)(loop)
+    made = _dispatcher(loop)
     LOOPS.append(made)
     return cast(Loop, made)
 
 
 def compiled_inline(loop: Loop) -> Loop:
     """Compile a loop into each of its callers."""
-    made: Any = njit(cache=True, nogil=True, inline="always")(loop)
-    return cast(Loop, made)
+    return cast(Loop, _dispatcher(loop, inline="always"))
+
+
+def _dispatcher(loop: Loop, **options: Any) -> Any:
+    """Return the loop as numba calls it, with its code in `cache_folder`."""
+    settings: Any = config
+    usual = settings.CACHE_DIR
+    settings.CACHE_DIR = cache_folder()  # numba reads it only here, once for each loop
+    try:
+        return njit(cache=True, nogil=True, **options)(loop)
+    except RuntimeError:  # no folder is writable
+        _not_kept.append(loop)
+        return njit(nogil=True, **options)(loop)
+    finally:
+        settings.CACHE_DIR = usual
 
 
 @compiled_inline
@@ -89,7 +120,7 @@ class _Announcement(event.Listener):
     def on_start(self, event: Any) -> None:
         if not self.said:
             self.said = True
-            logger.warning(MESSAGE)
+            logger.warning(*((NOT_KEPT, cache_folder()) if _not_kept else (MESSAGE,)))
 
     def on_end(self, event: Any) -> None:
         """Do nothing: the message was logged at the start."""

@@ -1,8 +1,5 @@
 """Compiled loops of the model of the traffic; `model` says what they compute.
 
-numba compiles the loops on first use, and keeps them on disk beside this file, or in the user's cache folder
-if that one cannot be written.
-
 Each works on `WIDTH` columns at once, the batches of that many trainers, and on a range of nodes or groups,
 so that several threads can share the work. A column of padding has no seeds.
 """

@@ -3,9 +3,6 @@
 An edge and its parallels, such as a citation and the reverse of one in the other direction, become one edge
 whose group is *joined*: it stands for the groups of all of them. The events that each of them is sampled are
 not independent, because they need the same destination in the batch.
-
-numba compiles the loops on first use, and keeps them on disk beside this file, or in the user's cache folder
-if that one cannot be written.
 """
 
 from __future__ import annotations

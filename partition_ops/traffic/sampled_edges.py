@@ -1,8 +1,4 @@
-"""`SampledEdges`, the edges of a graph in the order in which the model of the traffic reads them.
-
-numba compiles the loops on first use, and keeps them on disk beside this file, or in the user's cache folder
-if that one cannot be written.
-"""
+"""`SampledEdges`, the edges of a graph in the order in which the model of the traffic reads them."""
 
 from __future__ import annotations
 

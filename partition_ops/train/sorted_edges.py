@@ -1,8 +1,6 @@
 """The edges of an output by edge ID, and sorted by their ends (CSC, CSR), as mapped arrays in the cache.
 
 They are made once, partition by partition, from the stored columns of the partitions, and mapped afterwards.
-numba compiles the loops on first use, and keeps them on disk beside this file, or in the user's cache folder
-if that one cannot be written.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def test_an_input_that_is_not_there_exits_3(tmp_path: Path) -> None:
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     code = (
         "import sys; from partition_ops.cli.dispatch import build_parser; build_parser();"
-        "heavy = {'torch', 'dgl', 'numba', 'pandas', 'pyarrow', 'boto3'};"
+        "heavy = {'torch', 'dgl', 'numba', 'numpy', 'pandas', 'pyarrow', 'boto3'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -22,7 +22,7 @@ VERB = Verb(
     summary="compile the library for this processor, so that the first job does not have to",
     description="""\
 Compile the loops of the library for this processor, by running a job over a small random graph in a
-temporary folder. The compiled code is kept beside the library, in the user's cache folder, or in the folder
-that NUMBA_CACHE_DIR names. Without it, the first job compiles what it needs.""",
+temporary folder. The compiled code is kept in ~/.cache/partition-ops, in a folder for each version, or in the
+folder that NUMBA_CACHE_DIR names. Without it, the first job compiles what it needs.""",
     execute=execute,
 )

@@ -1,8 +1,4 @@
-"""The compiled loops of conversion, each linear in its input.
-
-numba compiles them on first use and keeps the code beside this file, or in the user's cache folder if this
-folder cannot be written. They release the interpreter's lock.
-"""
+"""The compiled loops of conversion, each linear in its input."""
 
 from __future__ import annotations
 

@@ -2,9 +2,6 @@
 
 A *range* is ``1 << shift`` consecutive nodes, few enough that they and their neighbours stay in the cache.
 The *row* of a half-edge is the node that it belongs to, counted from the first of its range.
-
-numba compiles the loops on first use and caches them beside this file, or in the user's cache folder if that
-place is not writable.
 """
 
 from __future__ import annotations
