@@ -6,7 +6,7 @@ New IDs are contiguous by partition, and by type inside a partition; so counts b
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,9 @@ class Book:
         node_counts: By node type, in the order of the type IDs, the number of inner nodes of each partition.
         edge_counts: By edge type, the number of edges that each partition owns.
         formats: Names of the output formats; the first one is the one that readers use.
+        reverse_edges: By edge type, the type of its reverse edges. By original IDs, edge e of one type is the
+            reverse of edge e of the other. In a type that is its own reverse, the second half of the edges
+            are the reverse edges of the first half.
     """
 
     graph_name: str
@@ -49,6 +52,7 @@ class Book:
     node_counts: Counts
     edge_counts: Counts
     formats: tuple[str, ...]
+    reverse_edges: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def node_types(self) -> list[str]:
@@ -96,6 +100,7 @@ class Book:
             "edge_types": self.edge_types,
             "nodes": {name: list(counts) for name, counts in self.node_counts.items()},
             "edges": {name: list(counts) for name, counts in self.edge_counts.items()},
+            **({"reverse_edges": dict(self.reverse_edges)} if self.reverse_edges else {}),
         }
 
 
@@ -178,6 +183,7 @@ def _parse(document: dict[str, Any], where: str) -> Book:
         node_counts=nodes,
         edge_counts=edges,
         formats=tuple(document["formats"]),
+        reverse_edges=document.get("reverse_edges", {}),
     )
 
 

@@ -58,6 +58,7 @@ class PartitionBook:
         self.graph_name: str = book.graph_name
         self.nodes = PartRanges(TypeNames("node", book.node_types), book.node_counts)
         self.edges = PartRanges(TypeNames("edge", book.edge_types), book.edge_counts)
+        self._reverses = book.reverse_edges
         self._output = output
         self._folder: Path | None = None
         self._maps: dict[str, IdMap] = {}
@@ -92,6 +93,16 @@ class PartitionBook:
     def canonical_etypes(self) -> list[tuple[str, str, str]]:
         """Triples by edge type ID."""
         return [self.to_canonical_etype(name) for name in self.edges.names.names]
+
+    @property
+    def reverse_etypes(self) -> dict[tuple[str, str, str], tuple[str, str, str]]:
+        """By triple of an edge type, that of its reverse edges, as ``reverse_edges`` of the input says.
+
+        By original IDs, edge e of one type is the reverse of edge e of the other. If a type is its own
+        reverse, the second half of its edges are the reverse edges of the first half.
+        """
+        canonical = self.to_canonical_etype
+        return {canonical(name): canonical(other) for name, other in self._reverses.items()}
 
     def to_canonical_etype(self, etype: Any) -> tuple[str, str, str]:
         src, rel, dst = self.edges.names.name_of(etype).split(":")

@@ -118,11 +118,14 @@ class EdgeReader:
         Raises:
             InvalidInputError: The file cannot be read, or a row does not have two integers.
         """
-        if self._metadata.edges[chunk.edge_type_id].format.name == "parquet":
+        data = self._metadata.edges[chunk.edge_type_id]
+        if data.format.name == "parquet":
             path = self._source.local_copy(chunk.key)
             # if there are files for all cores, more threads would only cost time
-            return _decoded(path, self.where(chunk), rows, threads=len(self.chunks()) < cores())
-        return self._csv_batches(chunk, rows)
+            found = _decoded(path, self.where(chunk), rows, threads=len(self.chunks()) < cores())
+        else:
+            found = self._csv_batches(chunk, rows)
+        return map(_reversed, found) if data.is_reversed(chunk.index) else found
 
     def _csv_batches(self, chunk: EdgeChunk, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield rows of plain digits by our parser, and from the first other one by pyarrow's."""
@@ -257,6 +260,10 @@ def _decoded(path: Path, where: str, rows: int, *, threads: bool) -> Iterator[pa
         for batch in file.iter_batches(batch_size=PARQUET_BATCH, use_threads=threads):
             for begin in range(0, batch.num_rows, rows):
                 yield batch.slice(begin, rows)
+
+
+def _reversed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([batch.column(1), batch.column(0)], batch.schema.names)
 
 
 def _ids(column: pa.Array, start: int, where: str) -> Ids:

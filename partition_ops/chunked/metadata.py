@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import PurePosixPath
@@ -29,6 +29,8 @@ LONGEST_NAME = 200  # bytes; with a suffix it must fit into the 255 bytes of com
 LONGEST_PART = 255
 RESERVED = ".partial-"  # in the names of unfinished files
 SHOWN = 100  # characters of a name in a message
+REVERSED = "reverse_edges"
+OF_ONE_DIRECTION = {"label", "train_mask", "val_mask", "test_mask"}  # features that reverse edges do not have
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,22 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Format and keys of the chunks of an edge type or a feature, in the order of their IDs."""
+    """Format and keys of the chunks of an edge type or a feature, in the order of their IDs.
+
+    Attributes:
+        format: Format of all files.
+        files: Keys of the files.
+        forward: How many of the files of edges have sources before destinations. The others are files of
+            other edges, which are read with both ends exchanged. None for all.
+    """
 
     format: FileFormat
     files: tuple[str, ...]
+    forward: int | None = None
+
+    def is_reversed(self, index: int) -> bool:
+        """Return whether the edges of a file are read with both ends exchanged."""
+        return self.forward is not None and index >= self.forward
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,7 @@ class GraphMetadata:
         edges: Edge files by edge type ID.
         node_features: Features of nodes, in the order of the file.
         edge_features: Features of edges, in the order of the file.
+        reverse_edges: By edge type, the type of its reverse edges, if ``metadata.json`` names it.
     """
 
     graph_name: str
@@ -125,6 +140,7 @@ class GraphMetadata:
     edges: tuple[FileSet, ...]
     node_features: tuple[Feature, ...]
     edge_features: tuple[Feature, ...]
+    reverse_edges: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def node_offsets(self) -> tuple[int, ...]:
@@ -197,7 +213,7 @@ def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadat
     nodes_per_chunk, num_nodes = read_counts(document, "nodes", node_types, where)
     edges_per_chunk, num_edges = read_counts(document, "edges", [str(e) for e in edge_types], where)
     reader = _FileSets(where, root)
-    return GraphMetadata(
+    metadata = GraphMetadata(
         graph_name=check_graph_name(document["graph_name"], where),
         node_types=node_types,
         edge_types=edge_types,
@@ -209,6 +225,93 @@ def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadat
         node_features=tuple(reader.features(document, "node_data", node_types)),
         edge_features=tuple(reader.features(document, "edge_data", [str(e) for e in edge_types])),
     )
+    for name, reverse in document.get(REVERSED, {}).items():
+        metadata = _with_reverse(metadata, name, reverse, f"{where}: {REVERSED!r}")
+    return metadata
+
+
+def _with_reverse(metadata: GraphMetadata, name: str, reverse: str, where: str) -> GraphMetadata:
+    """Return a graph with the reverse edges of a type: edge e is the reverse of edge e of the other type.
+
+    Reverse edges are read from the files of the edges, and have their features, without label and masks. In a
+    type that is its own reverse, they follow the edges. A type that has edges of its own keeps them.
+
+    Raises:
+        InvalidInputError: There is no such edge type, or the other one cannot have its reverse edges.
+    """
+    known = [str(one) for one in metadata.edge_types]
+    if name not in known:
+        raise InvalidInputError(
+            f"{where} names an unknown edge type", found=repr(name), expected=one_of(known)
+        )
+    kind, other = metadata.edge_types[known.index(name)], _edge_type(reverse, metadata.node_types, where)
+    if (kind.src, kind.dst) != (other.dst, other.src):
+        raise InvalidInputError(
+            f"{where}: edges of {reverse!r} cannot be the reverse of {name!r}",
+            found=f"{other.src!r} to {other.dst!r}",
+            expected=f"{kind.dst!r} to {kind.src!r}",
+        )
+    index, pairs = known.index(name), {**metadata.reverse_edges, name: reverse, reverse: name}
+    counts, edges = metadata.num_edges[index], metadata.edges[index]
+    chunks = metadata.num_edges_per_chunk[index]
+    if reverse in known and reverse != name:
+        if metadata.num_edges[known.index(reverse)] != counts:
+            raise InvalidInputError(
+                f"{where}: {name!r} and {reverse!r} are not each other's reverse",
+                found=f"{counts} and {metadata.num_edges[known.index(reverse)]} edges",
+                expected="as many edges, edge e of one type the reverse of edge e of the other",
+            )
+        return replace(metadata, reverse_edges=pairs)
+    own = [feature for feature in metadata.edge_features if feature.type_name == name]
+    if reverse != name:
+        _check_names([*known, reverse], "edge type", where)
+        shared = (replace(one, type_name=reverse) for one in own if one.name not in OF_ONE_DIRECTION)
+        return replace(
+            metadata,
+            edge_types=(*metadata.edge_types, other),
+            num_edges=(*metadata.num_edges, counts),
+            num_edges_per_chunk=(*metadata.num_edges_per_chunk, chunks),
+            edges=(*metadata.edges, replace(edges, forward=0)),
+            edge_features=(*metadata.edge_features, *shared),
+            reverse_edges=pairs,
+        )
+    masks = [one.name for one in own if one.name in OF_ONE_DIRECTION]
+    if masks:
+        raise InvalidInputError(
+            f"{where}: edges and reverse edges of one type would share {masks[0]!r}",
+            found=f"{masks[0]!r} of {name!r}",
+            expected="an edge type without label and masks, or a type of their own for reverse edges",
+        )
+
+    def twice(values: tuple[Any, ...], more: Any) -> tuple[Any, ...]:
+        return (*values[:index], more, *values[index + 1 :])
+
+    doubled = [
+        replace(one, data=replace(one.data, files=one.data.files * 2)) if one in own else one
+        for one in metadata.edge_features
+    ]
+    return replace(
+        metadata,
+        num_edges=twice(metadata.num_edges, 2 * counts),
+        num_edges_per_chunk=twice(metadata.num_edges_per_chunk, chunks and chunks * 2),
+        edges=twice(metadata.edges, replace(edges, files=edges.files * 2, forward=len(edges.files))),
+        edge_features=tuple(doubled),
+        reverse_edges=pairs,
+    )
+
+
+def reverse_names(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return, for each edge type of a ``metadata.json`` without reverse edges, the type that they get.
+
+    It is ``dst:rev_rel:src``, and the type itself in a homogeneous graph, which has one edge type.
+    """
+    found = dict(document.get(REVERSED, {}))
+    have = {*found, *found.values()}
+    for name in document["edge_type"]:
+        src, rel, dst = str(name).split(":")
+        if name not in have:
+            found[name] = name if name == "_N:_E:_N" else f"{dst}:rev_{rel}:{src}"
+    return found
 
 
 def check_graph_name(name: str, where: str) -> str:

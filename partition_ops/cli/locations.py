@@ -71,6 +71,8 @@ def open_input(
             if getattr(arguments, "output", None):
                 output = stack.enter_context(open_output(arguments))
             previous = stack.enter_context(open_previous(arguments))
+        elif getattr(arguments, "output", None):  # says whether the graph was read with reverse edges
+            output = stack.enter_context(open_output(arguments))
         yield stack.enter_context(
             open_graph(
                 arguments.input,

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.artifacts.write_access import check_root
 from partition_ops.chunked.metadata import METADATA
+from partition_ops.chunked.reversed_graph import with_reverses
 from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.stages.idmap.options import OwnIds, RemapConfig
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
     from partition_ops.stages.ingest.memory.arrays import MemoryGraph
 
 Opener = Callable[[str], Store]
+
+
+def _has_reverses(output: Store | None) -> bool:
+    """Return whether an output was made of a graph with reverse edges."""
+    return output is not None and output.exists(layout.BOOK) and bool(read_book(output).reverse_edges)
 
 
 @contextmanager
@@ -60,7 +67,7 @@ def open_graph(
         settings: How to reach S3.
         output: Root of the output; without one, the graph is ingested into a temporary folder.
         previous: Root of an earlier run over the same graph, whose nodes keep their IDs.
-        config: How to ingest.
+        config: How to ingest. Without it, a graph in the chunked format has reverse edges if ``output`` has.
         data_docs: Write Data Docs if the tables are rejected.
         read_only: Write nothing below ``output``: take the graph that was made of tables there.
         numbered_as: Root of a finished run. If its nodes have the IDs of a still earlier run, tables are
@@ -74,7 +81,9 @@ def open_graph(
     """
     if isinstance(uri, str) and not is_graph_file(uri):
         with as_graph(open_store(uri, settings), progress=progress) as graph:
-            yield graph
+            wanted = config.reverse_edges if config is not None else _has_reverses(output or numbered_as)
+            with with_reverses(graph, wanted=wanted) as found:
+                yield found
         return
     config = config or IngestConfig()
     if isinstance(uri, str):
@@ -84,7 +93,7 @@ def open_graph(
         if target is not None and read_only:
             # a graph of arrays is compared itself; tables may be numbered after those of an earlier run
             if (isinstance(uri, str) or uri.numbers_nodes) and target.exists(METADATA):
-                yield target
+                yield stack.enter_context(with_reverses(target, wanted=_has_reverses(output)))
                 return
             target, numbered_as = None, output
         if target is None:
@@ -105,7 +114,7 @@ def open_graph(
                 ingest_graph_file(
                     config, uri, target, opened, previous=earlier, data_docs=data_docs, progress=progress
                 )
-        yield target
+        yield stack.enter_context(with_reverses(target, wanted=config.reverse_edges))
 
 
 def ingest_graph_file(

@@ -26,7 +26,7 @@ class ReverseTypes:
     Args:
         graph: A `PartitionedGraph`; on a cluster, the `PartitionBook` of the output.
         reverse_etypes: The reverse edge type of each edge type, names or triples. In the input, edge e of one
-            is the reverse of edge e of the other.
+            is the reverse of edge e of the other. Default: as ``reverse_edges`` of the input says.
         reverse_eids: For edge types whose reverse edges have other IDs in the input: (edges,) the original ID
             of the reverse of each edge, by original ID. If the type is not in `reverse_etypes`, its reverse
             edges have the same type.
@@ -41,7 +41,7 @@ class ReverseTypes:
     def __init__(
         self,
         graph: PartitionedGraph | PartitionBook,
-        reverse_etypes: Mapping[Any, Any],
+        reverse_etypes: Mapping[Any, Any] | None = None,
         reverse_eids: Mapping[Any, Any] | None = None,
     ) -> None:
         self._book = graph if isinstance(graph, PartitionBook) else graph.book
@@ -50,7 +50,11 @@ class ReverseTypes:
         canonical = self._book.to_canonical_etype
         self._eids = {canonical(one): torch.as_tensor(ids) for one, ids in (reverse_eids or {}).items()}
         self._types = {etype: etype for etype in self._eids}
-        self._types |= {canonical(one): canonical(other) for one, other in reverse_etypes.items()}
+        known = self._book.reverse_etypes
+        named = known if reverse_etypes is None else reverse_etypes
+        self._types |= {canonical(one): canonical(other) for one, other in named.items()}
+        # in the input, the second half of such edges are the reverse edges of the first half
+        self._halves = {one for one, other in known.items() if one == other} - {*self._eids}
         self._checked: set[Any] = set()  # edge types whose first batch was checked
 
     def __call__(self, edges: Any) -> Any:
@@ -92,6 +96,9 @@ class ReverseTypes:
             found.setdefault(etype, []).append(ids)
             if (other := self._types.get(etype)) is not None:
                 reverse = ids if self._ids == "original" else self._book.eid_new2orig(ids, etype)
+                if etype in self._halves:
+                    count = len(self._book.edge_id_map(etype).new)
+                    reverse = (reverse + count // 2) % count
                 reverse = self._eids[etype][reverse] if etype in self._eids else reverse
                 if self._ids != "original":
                     reverse = self._book.eid_orig2new(reverse, other)

@@ -45,8 +45,10 @@ def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tup
     counts = [metadata.num_nodes[metadata.node_type_id(name)] for name in (edge_type.src, edge_type.dst)]
     dtypes = [id_dtype(count) for count in counts]
     ends: tuple[list[Ids], list[Ids]] = ([], [])
-    for key in data.files:
+    for index, key in enumerate(data.files):
         columns = _edge_columns(source.local_copy(key), data.format, source.uri_of(key))
+        if data.forward is not None and index >= data.forward:  # reverse edges
+            columns = columns[::-1]
         for chunks, column, count, dtype in zip(ends, columns, counts, dtypes, strict=True):
             chunks.append(_in_range(column, count, source.uri_of(key)).astype(dtype))
     empty = [np.empty(0, dtype) for dtype in dtypes]

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 import torch
 
+import partition_ops
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.errors import UsageError
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from partition_ops.train.samplers import FanoutSampler, ReverseTypes
-from tests.graphs import SmallGraph, social
+from tests.graphs import SmallGraph, library, social
 from tests.train_graphs import both_ways, edges_of, in_memory, partitioned, with_reverses
 
 dgl = import_dgl()
@@ -142,6 +143,38 @@ def test_reverse_edges_of_the_same_type_and_a_pickled_book(tmp_path: Path) -> No
             shifted.of_batch(truth, edges)
         with pytest.raises(UsageError, match="exclude="):
             FanoutSampler([2], reverse=rule).sample_blocks(truth, torch.arange(3))
+
+
+@pytest.mark.parametrize("name", ["library", "social"])
+def test_reverse_edges_that_the_input_names_are_left_out(name: str, tmp_path: Path) -> None:
+    """A graph with ``--reverse-edges``: `ReverseTypes` needs no types, and DGL finds the same edges."""
+    graph = library(papers=60) if name == "library" else social(people=40)
+    folder, uri = graph.write(tmp_path / "input"), str(tmp_path / "output")
+    options = {"num_parts": 3, "engine": "random", "on_defect": "warn", "ignore_estimate": True}
+    partition_ops.run(folder, uri, reverse_edges=True, **options)
+    assert partition_ops.verify(folder, uri).passed
+    with PartitionedGraph(uri, cache=tmp_path / "cache") as found:
+        calls = {
+            etype: reverse for etype, reverse in found.book.reverse_etypes.items() if "rev_" not in etype[1]
+        }
+        assert len(calls) == len(graph.edges)
+        rule = ReverseTypes(found)
+        for etype, reverse in calls.items():
+            seeds = torch.arange(0, found.num_edges(etype), 2)
+            excluded = rule({etype: seeds})
+            ends = [torch.stack(found.find_edges(excluded[one], etype=one)) for one in (etype, reverse)]
+            wanted = torch.stack(found.find_edges(seeds, etype=etype))
+            both = {*zip(*wanted.tolist(), strict=True)}
+            if etype == reverse:
+                assert {*zip(*ends[0].tolist(), strict=True)} == both | {(d, s) for s, d in both}
+                assert torch.isin(seeds, excluded[etype]).all() and len(excluded[etype]) <= 2 * len(seeds)
+            else:
+                assert len(excluded[reverse]) == len(seeds)
+                assert {*zip(*ends[1].flip(0).tolist(), strict=True)} == both
+                year = found.edges[etype].data.get("year"), found.edges[reverse].data.get("year")
+                if etype[1] == "cites":
+                    of = found.book.eid_orig2new(found.book.eid_new2orig(seeds, etype), reverse)
+                    assert torch.equal(year[0][seeds], year[1][of])
 
 
 @pytest.mark.parametrize("pair", BOTH, indirect=True, ids=str)

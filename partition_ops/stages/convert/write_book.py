@@ -45,6 +45,7 @@ def write_book(conversion: Conversion) -> StageResult:
             node_counts={t: tuple(part["inner_nodes"][t] for part in stats) for t in metadata.node_types},
             edge_counts={t: tuple(part["edges"][t] for part in stats) for t in map(str, metadata.edge_types)},
             formats=conversion.config.formats,
+            reverse_edges=metadata.reverse_edges,
         )
         writer.write_json(layout.BOOK, book.to_json())
         graph = whole_graph(conversion, book)

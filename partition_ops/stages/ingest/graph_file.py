@@ -23,6 +23,7 @@ SCHEMA = "graph_tables"
 MOST_FEATURES = 4096  # of a type; all files are open at the same time
 CATEGORIES = ("one-hot", "hash")
 PARTS = ("train", "val", "test")
+REVERSE = "rev_"  # and the relation: the default name of the relation of reverse edges
 NUMBERS = frozenset(("boundaries", "buckets", "shares", "missing", *PARTS))
 DEFAULT_ACTIONS = {
     "null_keys": "fail",
@@ -69,6 +70,7 @@ edges:
     # key: rating_id                # by which results for edges are joined to the table
     # label: fraud                  # edges have labels and splits as nodes have
     # split: {time: at, val: 2024-01-01, test: 2024-02-01}
+    reverse: true                   # item:rev_rated:user as well; or the name of the relation
     on_defect: {absent_keys: drop}  # fail (default), drop or add
   item:has:tag:
     table: tags/
@@ -234,11 +236,13 @@ class EdgeTable(TypeTable):
         src: The columns with the key of the source.
         dst: The columns with the key of the destination.
         key: The columns with the key of an edge, if edges have keys.
+        reverse: Name of the relation of its reverse edges; empty for none.
     """
 
     src: tuple[str, ...]
     dst: tuple[str, ...]
     key: tuple[str, ...] = ()
+    reverse: str = ""
 
     @property
     def used(self) -> list[str]:
@@ -251,6 +255,11 @@ class EdgeTable(TypeTable):
     @property
     def edge_type(self) -> EdgeType:
         return EdgeType(*self.name.split(":"))
+
+    @property
+    def reverse_type(self) -> EdgeType:
+        """The type of the reverse edges, if there are any."""
+        return EdgeType(self.edge_type.dst, self.reverse, self.edge_type.src)
 
     @property
     def ends(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -340,7 +349,44 @@ def parse_graph_file(data: bytes, where: str) -> GraphFile:
             f"{where}: the node type {lost!r} has no table, and no edges name it",
             expected="a table with a key, or edges of the type",
         )
+    _check_reverses(edges, where)
     return GraphFile(where, document["graph_name"], nodes, edges, document)
+
+
+def with_reverse_edges(graph: GraphFile) -> GraphFile:
+    """Return the graph with reverse edges of each edge type, of the relation ``rev_<relation>``.
+
+    Raises:
+        InvalidInputError: There is a type of this name.
+    """
+    edges = tuple(replace(e, reverse=e.reverse or f"{REVERSE}{e.edge_type.rel}") for e in graph.edges)
+    _check_reverses(edges, graph.where)
+    return replace(graph, edges=edges)
+
+
+def _check_reverses(edges: Sequence[EdgeTable], where: str) -> None:
+    """Reject reverse edges whose type is there already, or that would share labels with the edges.
+
+    Raises:
+        InvalidInputError: There are such edges.
+    """
+    taken = {edge.name for edge in edges}
+    for edge in edges:
+        reverse = str(edge.reverse_type)
+        if edge.reverse and reverse == edge.name and (edge.label or edge.split or edge.key):
+            raise InvalidInputError(
+                f"{where}: {edge.about} and their reverse edges would share key, label and split",
+                found=f"reverse: {edge.reverse}",
+                expected="another name, so that reverse edges are a type of their own",
+            )
+        if edge.reverse and reverse != edge.name and reverse in taken:
+            raise InvalidInputError(
+                f"{where}: {edge.about}: there is a type of the name of the reverse edges",
+                found=repr(reverse),
+                expected="a name of their own",
+                remedy="Name the relation of the reverse edges: reverse: NAME.",
+            )
+        taken |= {reverse} if edge.reverse else {*()}
 
 
 def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> NodeTable:
@@ -368,12 +414,14 @@ def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
     twice = next((kind for kind in special if kind in features), None)
     if twice is not None:
         raise InvalidInputError(f"{place} have two features {twice!r}", expected="one")
+    reverse = spec.get("reverse", False)
     return EdgeTable(
         name=name,
         table=_table(spec["table"]),
         src=_columns(spec["src"]),
         dst=_columns(spec["dst"]),
         key=_columns(spec.get("key", ())),
+        reverse=reverse if isinstance(reverse, str) else f"{REVERSE}{name.split(':')[1]}" if reverse else "",
         features=_features({**special, **features}, place),
         **_label_and_split(spec, place),
         actions={**actions, **spec.get("on_defect", {})},

@@ -37,11 +37,21 @@ class IngestConfig(StageConfig):
         form=None,
     )
 
+    reverse_edges: bool = option(
+        False,
+        help="Add a type of reverse edges for each edge type that has none: dst:rev_rel:src has an edge in"
+        " the other direction for each edge of src:rel:dst, with the same features. The only type _N:_E:_N of"
+        " homogeneous graphs gets its reverse edges itself. Nothing is copied.",
+        title="Reverse edges",
+        section="More",
+        form=None,
+    )
+
     def options(self) -> dict[str, Any]:
         """Return the options that the graph depends on, as JSON: the engines give the same graph."""
         options = asdict(self)
         del options["memory"], options["table_engine"]
-        return options
+        return options if options.pop("reverse_edges") is False else {**options, "reverse_edges": True}
 
 
 def is_graph_file(uri: str) -> bool:

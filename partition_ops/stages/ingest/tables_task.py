@@ -21,7 +21,7 @@ from partition_ops.artifacts.records import remove_ingested
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
 from partition_ops.artifacts.write_access import check_places, check_separate
 from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter, open_all
-from partition_ops.chunked.metadata import METADATA, check_graph_name
+from partition_ops.chunked.metadata import METADATA, REVERSED, check_graph_name
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
@@ -35,7 +35,13 @@ from partition_ops.stages.ingest.engines import (
 )
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
 from partition_ops.stages.ingest.findings import Findings
-from partition_ops.stages.ingest.graph_file import EdgeTable, GraphFile, NodeTable, read_graph_file
+from partition_ops.stages.ingest.graph_file import (
+    EdgeTable,
+    GraphFile,
+    NodeTable,
+    read_graph_file,
+    with_reverse_edges,
+)
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, ends_of
 from partition_ops.stages.ingest.numbered_rows import NumberedRows
 from partition_ops.stages.ingest.numbering import number_nodes
@@ -94,6 +100,8 @@ def ingest_task(
     """
     graph = read_graph_file(source, graph_file, graph_name=config.graph_name)
     check_graph_name(graph.graph_name, graph.where)
+    if config.reverse_edges:
+        graph = with_reverse_edges(graph)
     opened = cache(open_root)
     found = {one.name: find_table(one.table, source, opened, one.about) for one in graph.types if one.table}
     files = [file for table in found.values() for file in table.files]
@@ -187,7 +195,9 @@ class _Ingestion:
         manifest = self._manifest(numbered)
         self.artifacts.wrote(self.artifacts.destination.write_json(MANIFEST, manifest))
         digest = hashlib.sha256(json_bytes(manifest)).hexdigest()
-        document = self.writer.finish(ingest={"data": MANIFEST, "sha256": digest})
+        reverses = {edge.name: str(edge.reverse_type) for edge in self.graph.edges if edge.reverse}
+        more = {REVERSED: reverses} if reverses else {}
+        document = self.writer.finish(**more, ingest={"data": MANIFEST, "sha256": digest})
         return {
             "graph_name": self.graph.graph_name,
             "nodes": sum(document["num_nodes_per_type"]),

@@ -172,12 +172,14 @@ class EdgeScan:
 
     def _scan_text(self, chunk: EdgeChunk, done: int, error: InvalidInputError) -> EdgeFile:
         """Find every wrong row of a file that the fast reader gave up on, and scan the edges not yet done."""
-        file_format = self.metadata.edges[chunk.edge_type_id].format
+        data = self.metadata.edges[chunk.edge_type_id]
+        file_format = data.format
         if file_format.name != "csv":
             return EdgeFile(chunk, None, str(error))
         text = _TextRows(self.source, chunk, file_format)
         for rows, src, dst in text.edges():
             fresh = rows >= done
+            src, dst = (dst, src) if data.is_reversed(chunk.index) else (src, dst)
             self._scan_rows(chunk, rows[fresh], src[fresh], dst[fresh])
         for check, (count, examples) in text.found.items():
             self.defects.add(check, str(self.metadata.edge_types[chunk.edge_type_id]), count, examples)

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
-from tests.tables import edges, feature, ingest, write_csv
+from partition_ops.storage import open_store
+from tests.tables import contents, edges, feature, ingest, write_csv
 
 GRAPH = """\
 graph_name: bank
@@ -98,6 +100,8 @@ def test_shares_of_edges_do_not_depend_on_the_order(tmp_path: Path, with_key: bo
         (("val: 2024-01-03", "val: 2025-01-03"), PAYMENTS, "'val' begins after 'test'"),
         (("val: 2024-01-03", "val: soon"), PAYMENTS, "begins at what is no time.*'soon'"),
         (("val: 2024-01-03", "train: [a]"), PAYMENTS, "'time' needs 'val', 'test' or both"),
+        (("label", "reverse: pays\n    label"), PAYMENTS, "would share key, label and split"),
+        (("label", "reverse: 'a:b'\n    label"), PAYMENTS, "reverse.*'a:b'"),
         (
             ("time: at, val: 2024-01-03", "column: id, val: 7"),
             PAYMENTS,
@@ -108,3 +112,31 @@ def test_shares_of_edges_do_not_depend_on_the_order(tmp_path: Path, with_key: bo
 def test_messages(tmp_path: Path, change: tuple[str, str], rows: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=f"(?s){message}"):
         ingest(write_bank(tmp_path / "bank", GRAPH.replace(*change), rows), tmp_path / "graph")
+
+
+@pytest.mark.parametrize(("reverse", "name"), [("true", "rev_pays"), ("paid_by", "paid_by")])
+def test_reverse_edges_are_named_and_not_written(tmp_path: Path, reverse: str, name: str) -> None:
+    graph = GRAPH.replace("    label", f"    reverse: {reverse}\n    label")
+    ingest(write_bank(tmp_path / "bank", graph), tmp_path / "graph")
+    ingest(write_bank(tmp_path / "plain"), tmp_path / "without")
+    document = json.loads((tmp_path / "graph/metadata.json").read_text())
+    assert document["reverse_edges"] == {NAME: f"account:{name}:account"} and document["edge_type"] == [NAME]
+    with open_store(str(tmp_path / "graph")) as source:
+        metadata = load_metadata(source)
+    assert [str(one) for one in metadata.edge_types] == [NAME, f"account:{name}:account"]
+    assert [one.name for one in metadata.edge_features if one.type_name != NAME] == ["amount"]
+    files = {name for name in contents(tmp_path / "graph") if not name.endswith(".json")}
+    assert files == {name for name in contents(tmp_path / "without") if not name.endswith(".json")}
+
+
+def test_the_option_adds_reverse_edges(tmp_path: Path) -> None:
+    ingest(write_bank(tmp_path / "bank"), tmp_path / "graph", reverse_edges=True)
+    document = json.loads((tmp_path / "graph/metadata.json").read_text())
+    assert document["reverse_edges"] == {NAME: "account:rev_pays:account"}
+
+
+def test_reverse_edges_without_a_label_can_be_of_the_same_type(tmp_path: Path) -> None:
+    lines = [one for one in GRAPH.split("\n") if not one.startswith(("    label", "    split", "    key"))]
+    ingest(write_bank(tmp_path / "bank", "\n".join(lines) + "    reverse: pays\n"), tmp_path / "graph")
+    with open_store(str(tmp_path / "graph")) as source:
+        assert load_metadata(source).num_edges == (10,)
