@@ -114,7 +114,7 @@ class Site:
             assert states.get(task_id) != "failed"
             return states.get(task_id) == state
 
-        wait_until(there, seconds=RUN_SECONDS)
+        wait_until(there)
 
     def wait_for_question(self, run: Run, task_id: str) -> None:
         """Wait until a task asks a person, and the scheduler knows that its process has ended.
@@ -125,7 +125,7 @@ class Site:
         self.wait_for_task(run, task_id, "awaiting_input")
         ended = f"TaskInstance Finished: dag_id={run.dag_id}, task_id={task_id}, run_id={run.run_id},"
         log = self.folders.logs / "airflow-scheduler.log"
-        wait_until(lambda: ended in log.read_text(errors="replace"), seconds=RUN_SECONDS)
+        wait_until(lambda: ended in log.read_text(errors="replace"))
 
     def log(self, run: Run, task_id: str) -> list[dict[str, Any]]:
         answer = self.call("GET", f"{run.path}/taskInstances/{task_id}/logs/1?full_content=true")
@@ -137,7 +137,7 @@ class Site:
         return self.url(found["extra_links"][name])
 
     def call(self, method: str, path: str, **options: Any) -> Any:
-        answer = self.session().request(method, self.url(f"/api/v2/{path}"), timeout=120, **options)
+        answer = self.session().request(method, self.url(f"/api/v2/{path}"), timeout=600, **options)
         assert answer.ok, answer.text
         return answer.json() if answer.content else None
 
@@ -146,7 +146,7 @@ class Site:
         session = requests.Session()
         session.trust_env = False
         answer = session.post(
-            self.url("/auth/token"), json={"username": user, "password": self.password(user)}, timeout=120
+            self.url("/auth/token"), json={"username": user, "password": self.password(user)}, timeout=600
         )
         token = answer.json()["access_token"]
         if cookie:
@@ -162,7 +162,7 @@ class Site:
         return "\n".join(lines)
 
 
-def wait_until(ready: Callable[[], Any], *, seconds: float) -> Any:
+def wait_until(ready: Callable[[], Any], *, seconds: float = RUN_SECONDS) -> Any:
     """Wait for a value that is true."""
     end = time.monotonic() + seconds
     while not (found := ready()):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-SECONDS = 120.0
+SECONDS = 600.0
 LEFT = ("Inspected target navigated or closed", "Execution context was destroyed")
 OPTIONS = (
     "--headless=new",

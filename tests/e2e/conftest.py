@@ -33,6 +33,7 @@ from tests.e2e.airflow_site import (
     MANAGE,
     OUTPUT,
     REPARTITION,
+    RUN_SECONDS,
     TEXT_DAG_ID,
     VIEWER,
     Run,
@@ -70,7 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iter
     package = install(root / "package")
     with _services(folders, _dags(root / "dags"), statsd, package) as site:
         for dag_id in (DAG_ID, REPARTITION, MANAGE, TEXT_DAG_ID):
-            site.api.wait_for_dag(dag_id, seconds=240)
+            site.api.wait_for_dag(dag_id, seconds=RUN_SECONDS)
         for name in (CONNECTION, "aws_default"):
             site.add_connection(name, site.s3.endpoint_url)
         _upload(site)

@@ -23,7 +23,7 @@ TASKS = [
 
 @pytest.mark.parametrize("task_id", [*TASKS, "publish"])
 def test_lists_what_the_task_wrote(site: Site, published: Run, task_id: str) -> None:
-    answer = site.session(cookie=True).get(site.link(published, task_id), timeout=120)
+    answer = site.session(cookie=True).get(site.link(published, task_id), timeout=600)
     assert answer.status_code == 200
     assert published.root in answer.text
     record = "manifest.json" if task_id == "publish" else f"records/{task_id.replace('.', '-')}.json"
@@ -36,10 +36,10 @@ def test_lists_what_the_task_wrote(site: Site, published: Run, task_id: str) -> 
 def test_serves_the_very_bytes(site: Site, published: Run) -> None:
     session = site.session(cookie=True)
     link = site.link(published, "convert.gather", 0)
-    shown = session.get(link, timeout=120).text
+    shown = session.get(link, timeout=600).text
     for key in ("partitions/part0/graph.dgl", "partitions/part2/node_feat.dgl"):
         assert key in shown
-        answer = session.get(f"{link}/files/{key}", timeout=120)
+        answer = session.get(f"{link}/files/{key}", timeout=600)
         with open_store(published.root, site.s3.settings()) as store:
             assert answer.content == store.read_bytes(key)
         assert answer.headers["Content-Disposition"].startswith("attachment")
@@ -47,7 +47,7 @@ def test_serves_the_very_bytes(site: Site, published: Run) -> None:
 
 def test_report_is_shown_without_scripts(site: Site, published: Run) -> None:
     link = site.link(published, "quality")
-    answer = site.session(cookie=True).get(f"{link}/files/quality/report.html", timeout=120)
+    answer = site.session(cookie=True).get(f"{link}/files/quality/report.html", timeout=600)
     assert answer.headers["Content-Type"].startswith("text/html")
     policy = answer.headers["Content-Security-Policy"].split("; ")
     assert {"default-src 'none'", "sandbox"} <= set(policy)
@@ -58,9 +58,9 @@ def test_report_is_shown_without_scripts(site: Site, published: Run) -> None:
 def test_needs_a_login(site: Site, published: Run) -> None:
     link = site.link(published, "quality")
     for url in (link, f"{link}/files/quality/report.html", site.url("/graph-partitioning/")):
-        assert requests.get(url, timeout=120).status_code == 401
-        assert requests.get(url, headers={"Authorization": "Bearer x.y.z"}, timeout=120).status_code == 403
-        browser = requests.get(url, headers={"Accept": "text/html"}, timeout=120)
+        assert requests.get(url, timeout=600).status_code == 401
+        assert requests.get(url, headers={"Authorization": "Bearer x.y.z"}, timeout=600).status_code == 403
+        browser = requests.get(url, headers={"Accept": "text/html"}, timeout=600)
         assert browser.history
         assert "/auth/login" in browser.url
 
@@ -79,7 +79,7 @@ def test_serves_nothing_else(site: Site, published: Run, key: str) -> None:
     url = f"{site.link(published, 'schema')}/files/{key}"
     request = requests.Request("GET", url).prepare()
     request.url = url  # as it is, with the dots
-    assert site.session(cookie=True).send(request, timeout=120).status_code in (401, 404)
+    assert site.session(cookie=True).send(request, timeout=600).status_code in (401, 404)
 
 
 def test_an_edited_xcom_leads_nowhere(site: Site, published: Run) -> None:
@@ -90,9 +90,9 @@ def test_an_edited_xcom_leads_nowhere(site: Site, published: Run) -> None:
     try:
         for root in ("/", "s3://graphs/input/small", f"{published.root}/records", "file:///etc"):
             site.call("PATCH", path, json={"value": {**before, "root": root}})
-            assert session.get(link, timeout=120).status_code == 404
+            assert session.get(link, timeout=600).status_code == 404
         site.call("PATCH", path, json={"value": {**before, "record": "../../latest.json"}})
-        assert session.get(link, timeout=120).status_code == 404
+        assert session.get(link, timeout=600).status_code == 404
     finally:
         site.call("PATCH", path, json={"value": before})
-    assert session.get(link, timeout=120).status_code == 200
+    assert session.get(link, timeout=600).status_code == 200

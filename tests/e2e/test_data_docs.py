@@ -27,7 +27,7 @@ def test_the_button_leads_to_pages_without_scripts(
     link = site.link(run, "validate", name="Data Docs")
     session = site.session(cookie=True)
     for page in PAGES:
-        answer = session.get(urljoin(link, f"{page}.html"), timeout=120)
+        answer = session.get(urljoin(link, f"{page}.html"), timeout=600)
         assert answer.status_code == 200, page
         assert {"default-src 'none'", "sandbox"} <= set(answer.headers["Content-Security-Policy"].split("; "))
         with open_store(run.root, site.s3.settings()) as store:
@@ -37,12 +37,12 @@ def test_the_button_leads_to_pages_without_scripts(
 def test_a_refused_graph_has_its_findings_on_the_artifacts_page(site: Site, refused: Run) -> None:
     link = site.link(refused, "validate")
     session = site.session(cookie=True)
-    page = session.get(link, timeout=120)
+    page = session.get(link, timeout=600)
     for key in ("validation/report.json", "validation/data_docs/index.html"):
         assert f"<code>{key}</code>" in page.text
-        assert session.get(f"{link}/files/{key}", timeout=120).status_code == 200
+        assert session.get(f"{link}/files/{key}", timeout=600).status_code == 200
     for key in ("records/validate.json", "validation/dropped/a.npy", "validation/data_docs/none.html"):
-        assert session.get(f"{link}/files/{key}", timeout=120).status_code == 404
+        assert session.get(f"{link}/files/{key}", timeout=600).status_code == 404
 
 
 def test_an_expectation_of_ones_own_fails_the_run(site: Site) -> None:

@@ -92,7 +92,7 @@ def test_two_runs_side_by_side(site: Site, published: Run) -> None:
 
 def test_graphs_need_a_login_and_a_known_key(site: Site, published: Run) -> None:
     for path in (HOME, graph_path(site, published)):
-        assert requests.get(site.url(path), timeout=120).status_code == 401
+        assert requests.get(site.url(path), timeout=600).status_code == 401
     assert read(site, f"{HOME}graphs/0123456789abcdef").status_code == 404
 
 

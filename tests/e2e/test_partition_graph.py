@@ -105,7 +105,7 @@ def test_consumers_run(site: Site, published: Run, consumer: str) -> None:
                 return found
         return None
 
-    (event,) = wait_until(result, seconds=240)
+    (event,) = wait_until(result)
     assert event["num_parts"] == PARTS
     assert event["partition_config"] == f"{published.root}/partitions/small.json"
 
@@ -135,7 +135,7 @@ def test_storage_that_is_down_is_tried_again(site: Site) -> None:
         assert states.get("validate") != "failed"
         return states.get("validate") == "up_for_retry"
 
-    wait_until(waits, seconds=240)
+    wait_until(waits)
     site.api.fail_run(DAG_ID, run.run_id)
 
 

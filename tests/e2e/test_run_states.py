@@ -43,7 +43,7 @@ def root(site: Site) -> Store:
 
 def row(site: Site, root: str) -> str:
     """The row of a graph, or of an input without a name, on the page of all graphs."""
-    text = unescape(site.session(cookie=True).get(site.url(HOME), timeout=120).text)
+    text = unescape(site.session(cookie=True).get(site.url(HOME), timeout=600).text)
     rows = text.split("data-search=")
     (found,) = (one for one in rows if one.startswith('"') and f" {root} " in one.partition(">")[0])
     return found
@@ -58,11 +58,11 @@ def test_a_run_marked_as_failed_between_two_tasks_fails(site: Site) -> None:
     run = site.trigger(input_uri=INPUT, output_uri=OUTPUT)
     site.wait_for_task(run, "lock", "success")
     with paused(site):
-        wait_until(lambda: "running" not in states(site, run).values(), seconds=300)
-        wait_until(lambda: "queued" not in states(site, run).values(), seconds=300)
+        wait_until(lambda: "running" not in states(site, run).values())
+        wait_until(lambda: "queued" not in states(site, run).values())
         assert "publish" not in [name for name, state in states(site, run).items() if state == "success"]
         site.call("PATCH", run.path, json={"state": "failed"})
-    wait_until(lambda: states(site, run)["release"] in ("failed", "success"), seconds=600)
+    wait_until(lambda: states(site, run)["release"] in ("failed", "success"))
     site.wait(run, "failed")
     assert states(site, run)["release"] == "failed"
     assert latest_run(root(site)) is None
@@ -114,7 +114,7 @@ def test_a_run_is_seen_from_its_trigger_on_even_if_its_input_is_missing(site: Si
     site.wait(named, "failed")
     assert "metadata.json" in row(site, f"{OUTPUT}/small")
     answer = site.session(cookie=True).get(
-        site.url(HOME), params={"dag_id": run.dag_id, "run_id": run.run_id}, timeout=120
+        site.url(HOME), params={"dag_id": run.dag_id, "run_id": run.run_id}, timeout=600
     )
     assert answer.status_code == 200
     assert "mistyped" in answer.text and "metadata.json" in answer.text

@@ -40,7 +40,7 @@ def test_the_link_leads_through_the_login_to_the_report(site: Site, published: R
     browser.wait_for_text("quality/report.html", published.root)
     browser.click("a", "quality/report.html")
     browser.wait_for_text("small", "replication")
-    wait_until(lambda: browser.evaluate("document.querySelectorAll('svg').length"), seconds=120)
+    wait_until(lambda: browser.evaluate("document.querySelectorAll('svg').length"))
 
 
 def test_the_picture_of_the_readme(site: Site, published: Run, browser: Browser, tmp_path: Path) -> None:
@@ -58,12 +58,10 @@ def test_the_form_needs_nothing_but_a_click(site: Site, published: Run, browser:
     browser.click("button", "Trigger")
     browser.wait_for_text("Run Parameters", "Input graph", "Number of partitions", "Balance", "Engine")
     shown = "[...document.querySelectorAll('input')].map(e => e.value)"
-    wait_until(lambda: {INPUT, OUTPUT, "4"} <= set(browser.evaluate(shown) or ()), seconds=120)
+    wait_until(lambda: {INPUT, OUTPUT, "4"} <= set(browser.evaluate(shown) or ()))
     before = {run["dag_run_id"] for run in _runs(site)}
     browser.click("[role=dialog] button", "Trigger")
-    (started,) = wait_until(
-        lambda: [run for run in _runs(site) if run["dag_run_id"] not in before], seconds=120
-    )
+    (started,) = wait_until(lambda: [run for run in _runs(site) if run["dag_run_id"] not in before])
     _watch(browser, site, Run(started["dag_run_id"], OUTPUT))
 
 
@@ -75,7 +73,7 @@ def _watch(browser: Browser, site: Site, run: Run) -> None:
     browser.wait_for_text("small", "tasks")
     site.wait(run, "success")
     of_graph = f"document.querySelector('tr[data-search^=\"small {OUTPUT}/small \"]')"
-    wait_until(lambda: browser.evaluate(f"{of_graph}.querySelector('progress') === null"), seconds=120)
+    wait_until(lambda: browser.evaluate(f"{of_graph}.querySelector('progress') === null"))
     assert browser.evaluate("window.loadedOnce") is True
     browser.evaluate(f"{of_graph}.querySelector('a').click()")
     browser.wait_for_text(run_folder(run.run_id))
@@ -86,7 +84,7 @@ def test_graphs_are_sorted_searched_and_kept_fresh(site: Site, published: Run, b
     log_in(browser, site)
     browser.wait_for_text("Worst imbalance", "small")
     is_sorted = "document.querySelector('[aria-sort]') !== null"  # once the script has been loaded
-    wait_until(lambda: browser.click("th button", "Edges") or browser.evaluate(is_sorted), seconds=120)
+    wait_until(lambda: browser.click("th button", "Edges") or browser.evaluate(is_sorted))
     browser.evaluate("document.activeElement.blur(); document.querySelector('tbody').dataset.old = '1'")
     with open_store(published.root.partition("/runs/")[0], site.s3.settings()) as store:
         index = store.read_bytes("index.json")

@@ -65,14 +65,14 @@ def newest_run(site: Site, dag_id: str) -> dict[str, Any]:
 def confirm(browser: Browser, label: str, answer: str = "") -> None:
     """Press a button, and confirm in the dialog."""
     browser.click("button", label)
-    wait_until(lambda: browser.evaluate("document.getElementById('ask').open"), seconds=60)
+    wait_until(lambda: browser.evaluate("document.getElementById('ask').open"))
     browser.click("#ask button", answer or label)
 
 
 def said(browser: Browser, text: str) -> str:
     """What the page says of an action, once it has this text."""
     shown = "document.getElementById('said').textContent"
-    wait_until(lambda: text in str(browser.evaluate(shown)), seconds=240)
+    wait_until(lambda: text in str(browser.evaluate(shown)))
     return str(browser.evaluate(shown))
 
 
@@ -91,7 +91,7 @@ def test_one_graph(site: Site, admin: Browser, first: Run, save: Save) -> None:
     admin.open(site.link(first, "quality") + "/files/quality/report.html")
     admin.wait_for_text("Nodes of each type by partition")
     widths = "[...document.images].map(image => image.naturalWidth)"
-    wait_until(lambda: len(admin.evaluate(widths)) == 1 and all(admin.evaluate(widths)), seconds=60)
+    wait_until(lambda: len(admin.evaluate(widths)) == 1 and all(admin.evaluate(widths)))
     save(admin, "quality_page")
 
 
@@ -233,14 +233,14 @@ def test_actions_are_in_the_audit_log(site: Site, first: Run) -> None:
 def test_airflows_tabs_lead_to_the_graph_and_to_the_run(site: Site, admin: Browser, first: Run) -> None:
     inside = "document.querySelector('iframe')?.contentDocument?.body?.innerText ?? ''"
     admin.open(site.url(f"/dags/{DAG_ID}/plugin/graphs-of-dag"))
-    wait_until(lambda: "Train on the published run" in admin.evaluate(inside), seconds=120)
+    wait_until(lambda: "Train on the published run" in admin.evaluate(inside))
     admin.open(site.url(f"/dags/{DAG_ID}/runs/{first.run_id}/plugin/graph-of-run"))
-    wait_until(lambda: "latest.json names it" in admin.evaluate(inside), seconds=120)
+    wait_until(lambda: "latest.json names it" in admin.evaluate(inside))
     link = "document.querySelector('iframe').contentDocument.querySelector('a[target=_top]')"
     target = admin.evaluate(f"new URL({link}.href).pathname")
     assert target != admin.evaluate("location.pathname")
     admin.evaluate(f"{link}.click()")
-    wait_until(lambda: admin.evaluate("location.pathname") == target, seconds=60)
+    wait_until(lambda: admin.evaluate("location.pathname") == target)
 
 
 def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) -> None:
@@ -266,7 +266,7 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
     for _ in range(3):
         admin.press("Tab", 9)  # from the search to the choice of a state, the table, and on to a heading
     admin.press("Enter", 13)
-    wait_until(lambda: admin.evaluate("document.querySelector('[aria-sort]') !== null"), seconds=60)
+    wait_until(lambda: admin.evaluate("document.querySelector('[aria-sort]') !== null"))
     admin.evaluate(f"{of(name(7))}.querySelector('a').click()")
     admin.wait_for_text("manifest.json is damaged")
     admin.open(site.url(HOME))
@@ -287,7 +287,7 @@ def test_pages_fit_a_telephone_in_light_and_dark(
         for page in (HOME, path, f"{path}/runs/{run_folder(first.run_id)}"):
             admin.open(site.url(page))
             admin.wait_for_text("small")
-            wait_until(lambda: admin.evaluate(TINY), seconds=60)
+            wait_until(lambda: admin.evaluate(TINY))
         text_colour = admin.evaluate("getComputedStyle(document.body).color")
         assert text_colour == ("rgb(255, 255, 255)" if dark else "rgb(0, 0, 0)")
     finally:

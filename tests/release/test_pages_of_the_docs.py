@@ -71,5 +71,5 @@ def test_the_quality_page_of_the_tutorial(
     browser.show_as(width=1000, height=760)
     browser.open((tmp_path / "out/quality/report.html").as_uri())
     browser.wait_for_text("Partitions of packages", "Nodes of each type by partition")
-    wait_until(lambda: browser.evaluate("document.querySelectorAll('svg').length"), seconds=60)
+    wait_until(lambda: browser.evaluate("document.querySelectorAll('svg').length"))
     save(browser, "quality")

@@ -78,7 +78,7 @@ def test_every_page_fits_a_telephone_and_has_its_pictures(browser: Browser) -> N
         uri = page.as_uri()
         browser.open(uri)
         loaded = f"location.href === {uri!r} && document.readyState === 'complete'"
-        wait_until(lambda loaded=loaded: browser.evaluate(loaded), seconds=60)
+        wait_until(lambda loaded=loaded: browser.evaluate(loaded))
         found[page.relative_to(SITE)] = (browser.evaluate(width), browser.evaluate(missing))
     assert len(found) > 60
     assert {page: seen for page, seen in found.items() if seen != (390, [])} == {}
