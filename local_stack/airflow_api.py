@@ -10,7 +10,7 @@ import requests
 
 from local_stack.processes import StackError
 
-TIMEOUT = 30.0
+TIMEOUT = 120.0  # seconds; services share few cores while they start
 PAGE = 100
 PATIENCE = 60.0  # seconds without an answer that are tolerated, for example on a busy machine
 ERROR_LINES = 25

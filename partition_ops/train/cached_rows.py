@@ -5,6 +5,7 @@ Only NumPy is imported, and torch when rows are read.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ class CachedRows:
         Raises:
             InvalidInputError: The files do not belong to each other.
         """
+        self._paths = ids, rows
         listed: Ids = np.load(ids, allow_pickle=False)
         self._rows = np.load(rows, mmap_mode="r", allow_pickle=False)
         if len(listed) != len(self._rows):
@@ -53,6 +55,38 @@ class CachedRows:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    def __reduce__(self) -> Any:
+        return type(self), self._paths  # a worker of a data loader maps the rows itself
+
+    def read(
+        self,
+        ids: torch.Tensor,
+        others: Callable[[torch.Tensor], torch.Tensor],
+        shape: Sequence[int],
+        dtype: torch.dtype,
+    ) -> torch.Tensor:
+        """Return the rows of some IDs, of which those that are not cached are read in one call.
+
+        Args:
+            ids: (n,) int64, in any order; they may occur several times.
+            others: Reads rows by their IDs. It is not called if all are cached.
+            shape: The shape of a row.
+            dtype: The dtype of the rows.
+
+        Returns:
+            (n, \\*shape). Peak memory: twice these rows, and 33 bytes an ID.
+        """
+        import torch
+
+        cached, rows, missing = self.split(ids)
+        if not len(cached):
+            return others(ids)
+        found = torch.empty((len(ids), *shape), dtype=dtype)
+        found[cached] = rows.reshape(len(cached), *shape).to(dtype)
+        if len(missing):
+            found[missing] = others(ids[missing])
+        return found
 
     def split(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Look up some IDs.
@@ -95,16 +129,8 @@ class CachedTensor:
         """Return the rows of some IDs; those that are not cached are read from the tensor in one call."""
         import torch
 
-        wanted = torch.as_tensor(ids)
-        cached, rows, others = self.rows.split(wanted)
-        if not len(cached):
-            whole: torch.Tensor = self.tensor[wanted]
-            return whole
-        found = torch.empty((len(wanted), *self.tensor.shape[1:]), dtype=self.tensor.dtype)
-        found[cached] = rows.reshape(len(cached), *found.shape[1:]).to(found.dtype)
-        if len(others):
-            found[others] = self.tensor[wanted[others]]
-        return found
+        read = self.tensor.__getitem__
+        return self.rows.read(torch.as_tensor(ids), read, self.tensor.shape[1:], self.tensor.dtype)
 
     def __len__(self) -> int:
         return len(self.tensor)
@@ -130,11 +156,25 @@ def attach_cache(graph: Any, folder: Path | str, part: int | None = None) -> dic
         InvalidInputError: The files are damaged.
     """
     own = graph.get_partition_book().partid if part is None else part
-    folder, found = Path(folder), {}
-    for path in sorted((folder / layout.cache_folder(own) / layout.CACHED_ROWS).glob("*/*.npy")):
-        ntype, name = path.parent.name, path.stem
-        rows = CachedRows(folder / layout.cached_nodes(own, ntype), path)
+    found = {}
+    for ntype, name, rows in cached_features(Path(folder), own, layout.cached_nodes):
         data = graph.nodes[ntype].data
         data[name] = CachedTensor(data[name], rows)
         found[f"{ntype}/{name}"] = rows
     return found
+
+
+def cached_features(
+    folder: Path, part: int, ids: Callable[[int, str], str]
+) -> Iterator[tuple[str, str, CachedRows]]:
+    """Yield the node type, the name and the rows of each cached feature of a partition.
+
+    Args:
+        folder: Folder that ``fetch`` has filled, or the local root of an output.
+        part: The partition.
+        ids: `layout.cached_nodes` or `layout.cached_orig_nodes`, the kind of ID that rows are looked up by.
+    """
+    root = folder / layout.cache_folder(part) / layout.CACHED_ROWS
+    for path in sorted(root.glob("*/*.npy")):
+        ntype = path.parent.name
+        yield ntype, path.stem, CachedRows(folder / ids(part, ntype), path)

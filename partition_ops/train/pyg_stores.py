@@ -7,6 +7,8 @@ PyG's data loaders take the pair of stores as their ``data``. Importing this mod
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +20,11 @@ from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, SamplerOutput
 from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 
+from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
 from partition_ops.formats.pyg.names import EDGE_NAMES, NODE_NAMES, names_by_type
 from partition_ops.storage import Store
+from partition_ops.train.cached_rows import CachedRows, cached_features
 from partition_ops.train.open_output import EType
 from partition_ops.train.partitioned_graph import PartitionedGraph
 
@@ -30,12 +34,15 @@ LAYOUTS: dict[Any, Literal["csc", "csr"]] = {EdgeLayout.CSC: "csc", EdgeLayout.C
 
 
 def open_pyg_stores(
-    output: Store | str, **options: Any
+    output: Store | str, *, cached: Path | str | None = None, part: int = 0, **options: Any
 ) -> tuple[PartitionedFeatureStore, PartitionedGraphStore]:
     """Open a finished output as the ``data`` of PyG's data loaders.
 
     Args:
         output: Root of the output, a store or a URI.
+        cached: Folder that ``fetch`` has filled with a partition and its cached rows. These rows of node
+            features are read from there; all others from the output.
+        part: This partition.
         **options: Options of `PartitionedGraph`. ``ids`` is ``original`` by default, as in the files of the
             format ``pyg``.
 
@@ -48,8 +55,12 @@ def open_pyg_stores(
 
     Peak memory: as `PartitionedGraph`.
     """
-    graph = PartitionedGraph(output, **{"ids": "original", **options})
-    return PartitionedFeatureStore(graph), PartitionedGraphStore(graph)
+    options = {"ids": "original", **options}
+    graph = PartitionedGraph(output, **options)
+    ids = layout.cached_orig_nodes if options["ids"] == "original" else layout.cached_nodes
+    found = cached_features(Path(cached), part, ids) if cached is not None else ()
+    rows = {(ntype, name): rows for ntype, name, rows in found}
+    return PartitionedFeatureStore(graph, rows), PartitionedGraphStore(graph)
 
 
 class PartitionedFeatureStore(FeatureStore):  # type: ignore[misc]  # torch_geometric is not followed
@@ -62,18 +73,22 @@ class PartitionedFeatureStore(FeatureStore):  # type: ignore[misc]  # torch_geom
 
     Args:
         graph: The output.
+        cached: Rows of node features that are not read from the output, by node type and name in the input.
     """
 
-    def __init__(self, graph: PartitionedGraph) -> None:
+    def __init__(
+        self, graph: PartitionedGraph, cached: Mapping[tuple[str, str], CachedRows] | None = None
+    ) -> None:
         super().__init__()
         self.graph = graph
+        self.cached = cached or {}
         nodes = (f"{ntype}/{name}" for ntype in graph.ntypes for name in graph.node_features(ntype))
         self._node_names = names_by_type(nodes, NODE_NAMES)
         edges = (f"{':'.join(e)}/{name}" for e in graph.canonical_etypes for name in graph.edge_features(e))
         self._edge_names = names_by_type(edges, EDGE_NAMES)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.graph,)
+        return type(self), (self.graph, self.cached)
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
         """Return the features of all node types, which PyG's loaders join."""
@@ -105,15 +120,20 @@ class PartitionedFeatureStore(FeatureStore):  # type: ignore[misc]  # torch_geom
         return batch
 
     def _rows(self, group: Any, name: str, ids: Any) -> torch.Tensor:
+        wanted = torch.as_tensor(ids)
         if self._of_edges(group, name):
             etype = self._etype(group)
-            rows = self.graph.edge_rows(self._edge_names[":".join(etype)][name], etype)
-        else:
-            ntype = self.graph.ntypes[0] if group is None else group
-            if name == NO_FEATURES and ntype not in self._node_names:
-                return torch.as_tensor(ids)
-            rows = self.graph.node_rows(self._node_names[ntype][name], ntype)
-        return torch.from_numpy(rows.take(torch.as_tensor(ids).numpy().astype(np.int64, copy=False)))
+            return _taken(self.graph.edge_rows(self._edge_names[":".join(etype)][name], etype), wanted)
+        ntype = self.graph.ntypes[0] if group is None else group
+        if name == NO_FEATURES and ntype not in self._node_names:
+            return wanted
+        original = self._node_names[ntype][name]
+        rows = self.graph.node_rows(original, ntype)
+        cached = self.cached.get((ntype, original))
+        if cached is None:
+            return _taken(rows, wanted)
+        none = _taken(rows, wanted[:0])
+        return cached.read(wanted, partial(_taken, rows), none.shape[1:], none.dtype)
 
     def _etype(self, group: Any) -> EType:
         etypes = self.graph.canonical_etypes
@@ -333,6 +353,10 @@ class _Nodes:
         self.ids = np.concatenate([self.ids, unique[new]])
         self._sorted = np.argsort(self.ids, kind="stable")
         return positions[inverse]
+
+
+def _taken(rows: Any, ids: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(rows.take(ids.numpy().astype(np.int64, copy=False)))
 
 
 def _read_only() -> UsageError:

@@ -85,6 +85,17 @@ def check_features(graph: Any, expected: Expected) -> int:
     return count
 
 
+def check_cache(graph: Any, expected: Expected) -> None:
+    """Features that read cached rows are the same as before."""
+    from partition_ops.train.cached_rows import attach_cache
+
+    cached = attach_cache(graph, os.environ["CACHE"])
+    check_features(graph, expected)
+    assert cached and all(rows.found == len(rows) for rows in cached.values())
+    if sum(rows.found for rows in cached.values()):
+        print("cached rows were read")
+
+
 def check_embeddings(graph: Any, expected: Expected, ntype: str) -> None:
     """Each machine updates the rows of its nodes, and reads those of all."""
     book, count = graph.get_partition_book(), expected.count(ntype)
@@ -223,6 +234,8 @@ def main(path: str, config: str, form: str, eids: bool) -> None:
     check_embeddings(graph, expected, ntype)
     # the loaders do not tell DGL that a CSC made of CSR has no order by type
     batches = check_training(graph, expected, ntype, eids) if by_type else 0
+    if os.environ["CACHE"]:
+        check_cache(graph, expected)
     torch.distributed.barrier()
     print(f"checked {features} features, {edges} sampled edges, {batches} batches", flush=True)
 

@@ -50,14 +50,24 @@ CONVERTED: dict[str, dict[str, Any]] = {
 }
 
 
-def serve(graph: SmallGraph, config: Path, form: str, folder: Path, dgl2: Path, *, eids: bool = True) -> None:
-    """Start two servers and two trainers of DGL 2.1, which check everything."""
+def serve(
+    graph: SmallGraph,
+    config: Path,
+    form: str,
+    folder: Path,
+    dgl2: Path,
+    *,
+    eids: bool = True,
+    cache: bool = False,
+) -> None:
+    """Start two servers and two trainers of DGL 2.1, which check everything, also with cached rows."""
     write_expected(graph, str(folder / "output"), folder / "expected.npz")
     ports = [free_port() for _ in range(3)]
     env = {
         **os.environ,
         "PATH": f"{dgl2}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "tests/e2e/one_host"),
+        "PYTHONPATH": f"{ROOT / 'tests/e2e/one_host'}{os.pathsep}{ROOT}",
+        "CACHE": str(folder / "output") if cache else "",
         "CLUSTER": f"{os.getpid()}",
         "DGLBACKEND": "pytorch",
         "OMP_NUM_THREADS": "1",
@@ -73,6 +83,7 @@ def serve(graph: SmallGraph, config: Path, form: str, folder: Path, dgl2: Path, 
     logs = [path.read_text(errors="replace") for path in (folder / "machines/logs").iterdir()]
     values = len(graph.node_values) + len(graph.edge_values)
     assert sum(f"checked {values} features" in text for text in logs) == 2
+    assert sum("cached rows were read" in text for text in logs) == (2 if cache else 0)
 
 
 @pytest.mark.parametrize("options", SERVED.values(), ids=SERVED)
@@ -87,9 +98,10 @@ def test_servers_load_the_format_dgl(options: dict[str, Any], dgl2: Path, tmp_pa
 def test_servers_load_the_format_graphbolt(name: str, eids: bool, dgl2: Path, tmp_path: Path) -> None:
     """From what ``fetch`` copies of it alone."""
     options = {} if eids else {"graphbolt_attributes": ("none",)}
-    partitioned(GRAPHS[name], tmp_path, num_parts=2, formats=("graphbolt",), **options)
+    settings = {"cache_share": 0.3, "fanouts": (3,), "batch_size": 8}
+    partitioned(GRAPHS[name], tmp_path, num_parts=2, formats=("graphbolt",), **options, **settings)
     config = tmp_path / "output/formats/graphbolt/small.json"
-    serve(GRAPHS[name], config, "graphbolt", tmp_path, dgl2, eids=eids)
+    serve(GRAPHS[name], config, "graphbolt", tmp_path, dgl2, eids=eids, cache=True)
 
 
 def test_dgl_makes_the_same_of_the_format_dgl(call: Callable[..., str], tmp_path: Path) -> None:

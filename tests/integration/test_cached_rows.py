@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from local_stack.processes import free_port
 from partition_ops.artifacts import layout
+from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.storage import open_store
+from partition_ops.train.pyg_stores import open_pyg_stores
 from partition_ops.verification.verify import verify_output
 from tests.e2e.guide import cluster, tools_on_path, two_servers
 from tests.unit.stages.cache.test_cache_stage import FEAT, run, shop
@@ -84,6 +88,29 @@ def test_an_incremental_run_has_its_own_cache(tmp_path: Path) -> None:
     output = run(tmp_path / "after", 0.3, shop(320), previous=str(before))
     assert failed(tmp_path / "after") == []
     assert [*output.glob("cache/part2/**/*.npy")]
+
+
+@pytest.mark.parametrize("ids", ["original", "new"])
+def test_stores_of_pyg_read_cached_rows(ids: str, tmp_path: Path) -> None:
+    output = run(tmp_path, 0.3)
+    fetch_partitions(open_store(str(output)), [1], tmp_path / "data")
+    plain, _ = open_pyg_stores(str(output), ids=ids)
+    stores, _ = open_pyg_stores(str(output), cached=tmp_path / "data", part=1, ids=ids)
+    order = np.argsort(np.loadtxt(output / "assignment/user.txt", np.int64), kind="stable")
+    everyone = torch.arange(len(FEAT)).flip(0)
+    for store in (stores, pickle.loads(pickle.dumps(stores))):  # as workers of a data loader do
+        found = store.get_tensor("user", "x", everyone)
+        assert torch.equal(found, plain.get_tensor("user", "x", everyone))
+        assert found.numpy().tobytes() == (FEAT if ids == "original" else FEAT[order])[::-1].tobytes()
+        rows = store.cached["user", "feat"]
+        assert rows.found == len(rows) > 0 and rows.missed == len(FEAT) - len(rows)
+        ages = store.get_tensor("user", "age", everyone[:9])
+        assert torch.equal(ages, plain.get_tensor("user", "age", everyone[:9]))
+    kind = layout.cached_orig_nodes if ids == "original" else layout.cached_nodes
+    hot = np.load(tmp_path / "data" / kind(1, "user"))
+    missed = rows.missed
+    store.get_tensor("user", "x", torch.from_numpy(hot))
+    assert rows.missed == missed  # nothing of the output was read
 
 
 @pytest.mark.long
