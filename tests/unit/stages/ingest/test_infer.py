@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import duckdb
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
@@ -110,3 +120,157 @@ def test_a_key_with_defects_is_proposed_and_named(tmp_path: Path) -> None:
 def test_a_folder_without_tables_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"There are no tables below .*end with \.parquet"):
         infer_graph_file(open_store(str(tmp_path)))
+
+
+def proposed(folder: Path) -> tuple[str, dict[str, int]]:
+    """The proposal for a folder, and the number of nodes and edges by type of the graph that it makes."""
+    text = infer_graph_file(open_store(str(folder)))
+    (folder / "graph.yaml").write_text(text)
+    target = folder.parent / f"{folder.name} graph"
+    ingest(folder, target)
+    metadata = load_metadata(open_store(str(target)))
+    nodes = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
+    return text, nodes | dict(zip(map(str, metadata.edge_types), metadata.num_edges, strict=True))
+
+
+def test_folders_of_rows_are_one_table_and_files_with_other_columns_are_several(tmp_path: Path) -> None:
+    for year in (2020, 2021):
+        rows = [{"paper_id": f"p{year}{i}", "pages": i} for i in range(3)]
+        write_parquet(tmp_path / f"data/papers/year={year}/part-0.parquet", rows)
+        cites = [{"paper_id": f"p{year}{i}", "cited": "p20200"} for i in range(3)]
+        write_parquet(tmp_path / f"data/cites/{year}/01/part-0.snappy.parquet", cites)
+    (tmp_path / "csv").mkdir()
+    write_csv(tmp_path / "csv/venues.csv", [{"venue_id": f"v{i}", "seats": i} for i in range(2)])
+    write_csv(tmp_path / "csv/held.csv", [{"venue_id": "v0", "paper_id": "p20201"}])
+    text, counts = proposed(tmp_path)
+    assert "    table: data/papers/**/*.parquet\n" in text and "Left out" not in text
+    assert counts == {
+        **{"paper": 6, "venue": 2},
+        **{"paper:cite:paper": 6, "venue:held:paper": 1},
+    }
+    assert "year: {transform: standardise}" in text
+
+
+def test_tables_of_databases_are_proposed(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE users (user_id TEXT, age INTEGER, photo BLOB)")
+        connection.execute('CREATE TABLE "big orders" (order_id INTEGER, user_id TEXT)')
+        connection.executemany("INSERT INTO users VALUES (?, ?, ?)", [("u1", 3, b"x"), ("u2", 4, b"y")])
+        connection.executemany('INSERT INTO "big orders" VALUES (?, ?)', [(1, "u1"), (2, "u1"), (3, "u2")])
+        connection.commit()
+    with closing(duckdb.connect(str(tmp_path / "more.duckdb"))) as connection:
+        connection.execute("CREATE TABLE friends AS SELECT 'u1' AS user_id, 'u2' AS friend")
+    (tmp_path / "notes.db").write_text("no database")
+    text, counts = proposed(tmp_path)
+    assert counts["user"] == 2 and counts["user:friend:user"] == 1
+    assert 'table: {sql: SELECT * FROM "users", database: shop.db}' in text
+    assert sum(count == 3 for name, count in counts.items() if "order" in name and ":" in name) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "expected"),
+    [
+        (["src", "dst", "w"], [("a", "b", 1), ("b", "c", 2)], {"node": 3, "node:edge:node": 2}),
+        (
+            ["user_id", "item_id"],
+            [("a", "x"), ("a", "y"), ("b", "x")],
+            {"user": 2, "item": 2, "user:edge:item": 3},
+        ),
+        (["giver", "taker"], [("a", "b"), ("b", "c"), ("b", "a")], {"node": 3, "node:edge:node": 3}),
+        (
+            ["id", "source", "target", "sum"],
+            [("t1", "a", "b", 1), ("t2", "b", "a", 2), ("t3", "b", "c", 1)],
+            {"node": 3, "node:edge:node": 3},
+        ),
+    ],
+)
+def test_ends_of_edges_without_a_table(tmp_path: Path, columns: Any, rows: Any, expected: Any) -> None:
+    (tmp_path / "graph").mkdir()
+    write_csv(tmp_path / "graph/edges.csv", [dict(zip(columns, row, strict=True)) for row in rows])
+    text, counts = proposed(tmp_path / "graph")
+    assert counts == expected
+    assert ("    key: id\n" in text) == (columns[0] == "id")
+
+
+def test_two_columns_are_a_key_together(tmp_path: Path) -> None:
+    houses = [{"street": street, "number": n, "floors": n} for street in ("a", "b") for n in (1, 2, 3)]
+    write_parquet(tmp_path / "houses.parquet", houses)
+    write_parquet(tmp_path / "people.parquet", [{"person_id": f"p{i}", "age": i} for i in range(4)])
+    lives = [{"person_id": f"p{i}", "street": "ab"[i % 2], "number": 1 + i % 3} for i in range(4)]
+    write_parquet(tmp_path / "lives.parquet", [*lives, lives[0] | {"number": 3}])
+    roads = [{"from_street": "a", "from_number": 1 + i, "to_street": "b", "to_number": 3} for i in range(3)]
+    write_parquet(tmp_path / "roads.parquet", roads)
+    text, counts = proposed(tmp_path)
+    assert "    key: [street, number]\n" in text
+    assert {name for name in counts if ":" not in name} == {"house", "people"}
+    assert sorted(count for name, count in counts.items() if ":" in name) == [3, 5]
+
+
+def test_tables_that_are_left_out_are_listed_with_the_reason(tmp_path: Path) -> None:
+    write_csv(tmp_path / "items.csv", ITEMS)
+    write_parquet(tmp_path / "tags.parquet", TAGS)
+    authors = [{"author_id": f"a{i // 3}", "rank": 0.5} for i in range(9)]
+    write_csv(tmp_path / "ranks.csv", authors)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 but not more")
+    (tmp_path / "empty.csv").write_text("one,two\n")
+    text, counts = proposed(tmp_path)
+    assert counts["item"] == 3
+    left = text[text.index("# Left out:\n") :]
+    assert "# broken.parquet: " in left and "# empty.csv: it has no rows" in left
+    assert "# ranks.csv: no key: 6 rows with a value in author_id that another row has: " in left
+    assert "'a0' in ranks.csv, row 0; 'a0' in ranks.csv, row 1" in left
+
+
+def test_the_index_of_pandas_is_no_feature(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"user_id": ["u1", "u2"], "age": [1, 2]}, index=[7, 9])
+    frame.to_parquet(tmp_path / "users.parquet")
+    assert "__index_level_0__" in pq.read_schema(tmp_path / "users.parquet").names
+    pd.DataFrame({"user_id": ["u1", "u1"], "friend": ["u2", "u1"]}).to_csv(tmp_path / "friends.csv")
+    text, counts = proposed(tmp_path)
+    assert counts == {"user": 2, "user:friend:user": 2}
+    assert "__index_level_0__" not in text and "Unnamed" not in text
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+ODD = [
+    "a: b",
+    "#x",
+    "no",
+    "null",
+    "1e3",
+    "- x",
+    "{a}",
+    "a, b",
+    "'q\"",
+    "*",
+    "&a",
+    "!t",
+    "time",
+    "label",
+    "orig_id",
+]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(NAMES | st.sampled_from(ODD), min_size=4, max_size=9, unique_by=str.lower), st.integers(0, 2))
+def test_a_proposal_always_loads_again(tmp_path: Path, names: list[str], seed: int) -> None:
+    """Whatever the columns are called: a proposal is parsed, and its tables and columns are there."""
+    with TemporaryDirectory(dir=tmp_path) as name:
+        folder = Path(name)
+        values: list[Any] = [["k1", "k2", "k3", "k4"], [1.5, 2, None, 4], [True, None, False, True]]
+        values += [["x", "y", None, "x"], [[1, 2], [3, 4], None, [5, 6]], [[1], [2, 3], [], None]]
+        values += [[date(2024, 1, day) for day in (1, 2, 3, 4)], [{"a": 1}] * 4, [None] * 4]
+        table = dict(zip(names, [values[0], *values[1 + seed :], *values[1 : 1 + seed]], strict=False))
+        pq.write_table(pa.table(table), folder / "nodes.parquet")
+        ends = {names[0]: ["k1", "k2", "k1"], names[1]: ["k3", "k4", "k4"]}
+        pq.write_table(pa.table(ends | {names[2]: [1, 2, 3]}), folder / "ends.parquet")
+        store = open_store(str(folder))
+        try:
+            text = infer_graph_file(store)
+        except InvalidInputError as error:
+            assert "looks like edges" in str(error)  # names that are those of DuckDB, for example
+            return
+        graph = parse_graph_file(text.encode(), "proposal")
+        for spec in graph.types:
+            if spec.table is not None:
+                assert {*spec.keys, *spec.used} <= {*pq.read_schema(folder / spec.table.paths[0]).names}
