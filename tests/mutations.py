@@ -259,6 +259,13 @@ def flip_byte(key: str) -> Change:
     return mutate
 
 
+def change_cached_row(output: Path) -> None:
+    path = sorted((output / "cache/part1/node_feat").glob("*/*.npy"))[0]
+    rows = np.load(path)
+    rows[-1] += 1
+    np.save(path, rows)
+
+
 def remove(key: str) -> Change:
     return lambda output: (output / key).unlink()
 
@@ -276,6 +283,7 @@ MUTATIONS: dict[str, tuple[str, Change]] = {
     "original IDs are cut short": ("original-ids", cut("partitions/part0/orig_nids.dgl", 0.5)),
     "a graph is cut short": ("fields", cut("partitions/part0/graph.dgl", 0.67)),
     "a graph is cut to its header": ("dgl-load", cut("partitions/part0/graph.dgl", 0.1)),
+    "a value of a cached row": ("cached-rows", change_cached_row),
     "a count of moved nodes": (
         "migration",
         edit_json(MIGRATION, lambda d: add("moved", 1)(d["node_types"]["paper"])),

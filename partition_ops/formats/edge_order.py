@@ -58,20 +58,15 @@ class EdgeOrder:
 
 
 def _in_step(first: Iterator[Array], second: Iterator[Array]) -> Iterator[tuple[Array, Array]]:
-    """Yield the rows of two columns in blocks of the same length."""
-    ones, others = np.empty(0), np.empty(0)
-    while True:
-        if not len(ones):
-            found = next(first, None)
-            if found is None:
-                return
-            ones = found
-        if not len(others):
-            others = next(second)
-        count = min(len(ones), len(others))
-        if count:
+    """Yield the rows of two columns of the same length in blocks of the same length; blocks may be empty."""
+    others = np.empty(0)
+    for ones in first:
+        while len(ones):
+            while not len(others):
+                others = next(second)
+            count = min(len(ones), len(others))
             yield ones[:count], others[:count]
-        ones, others = ones[count:], others[count:]
+            ones, others = ones[count:], others[count:]
 
 
 @compiled

@@ -20,9 +20,11 @@ from partition_ops.chunked.metadata import METADATA
 from partition_ops.cli import main
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.schema.options import SchemaConfig
 from partition_ops.stages.schema.schema import write_schema
+from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import PARTIAL, LocalStore
@@ -141,9 +143,9 @@ def kill_when(process: subprocess.Popen[str], begun: Callable[[], bool]) -> None
 def prepare(verb: str, place: Place) -> None:
     """Do what comes before ``convert``, where that is to be called."""
     if verb == "convert":
-        validate_graph(CONFIG.validate, place.source, place.output)
+        validate_graph(CONFIG.of(ValidateConfig), place.source, place.output)
         write_schema(SchemaConfig(), place.source, place.output)
-        partition_nodes(CONFIG.partition, place.source, place.output)
+        partition_nodes(CONFIG.of(PartitionConfig), place.source, place.output)
 
 
 def call_again(verb: str, place: Place) -> dict[str, Any]:

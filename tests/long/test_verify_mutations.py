@@ -28,7 +28,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = open_store(str(folder / "before"))
     run_job(RunConfig(num_parts=3, engine="random", on_defect="warn"), smaller, before)
     source = open_store(str(with_defects(library()).write(folder / "input")))
-    config = RunConfig(num_parts=3, engine="random", on_defect="drop")
+    config = RunConfig(num_parts=3, engine="random", on_defect="drop", cache_share=0.3)
     run_job(config, source, open_store(str(folder / "output")), previous=before)
     return folder
 
