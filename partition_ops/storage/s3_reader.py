@@ -7,10 +7,12 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.storage.s3_client import Connection
@@ -23,12 +25,12 @@ from partition_ops.storage.s3_errors import (
 )
 from partition_ops.storage.s3_integrity import (
     MD5,
+    READS,
     etag_of,
     read_until_certain,
     repeat,
 )
 from partition_ops.storage.s3_known import ABSENT, SMALL_BYTES, Known
-from partition_ops.storage.s3_listing import Listing, list_objects
 from partition_ops.storage.s3_transfers import (
     Place,
     check_copy,
@@ -42,6 +44,7 @@ from partition_ops.storage.store import (
     StoredObject,
     check_key,
 )
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 
 BIG_BYTES = 64 << 20  # transfers of smaller objects are too short for a progress bar
 LISTED_PAGES = 4  # of a listing for a snapshot, with 1000 objects each
+Listing = tuple[list[StoredObject], bool]
 
 
 class S3Reader(Store):
@@ -290,3 +294,50 @@ class S3Reader(Store):
 
 def write_whole(path: Path, data: bytes) -> None:
     path.write_bytes(data)
+
+
+def list_objects(
+    client: S3Client, bucket: str, prefix: str, *, certain: bool, pages: int | None = None
+) -> Listing:
+    """Return the objects below a prefix, and whether these are all.
+
+    Args:
+        client: The client.
+        bucket: Name of the bucket.
+        prefix: Prefix of the full keys.
+        certain: Whether to list again until two listings are equal, because the connection may change bytes.
+        pages: Number of requests for each listing at most; None for all.
+
+    Returns:
+        The objects with their full keys, sorted by key, and whether there are no more. Memory: 300 bytes an
+        object.
+    """
+
+    def look(_: int) -> Listing:
+        return repeat(lambda: _list(client, bucket, prefix, pages))
+
+    if not certain:
+        return look(0)
+    before, found = map_in_threads(look, range(2), workers=2)
+    for number in range(2, READS + 1):
+        if found == before:
+            break
+        before, found = found, look(number)
+    return found
+
+
+def _list(client: S3Client, bucket: str, prefix: str, pages: int | None) -> Listing:
+    answers = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    found, complete = [], True
+    try:
+        for page in islice(answers, pages):
+            complete = not page.get("IsTruncated", False)
+            for entry in page.get("Contents", ()):
+                key = entry["Key"]
+                if key != prefix and not key.endswith("/"):  # some tools write an empty object for a folder
+                    tag, modified = entry["ETag"].strip('"'), entry["LastModified"].timestamp()
+                    found.append(StoredObject(key, entry["Size"], tag, modified))
+    except (ValueError, KeyError) as error:  # of a damaged answer
+        raise ResponseParserError(str(error)) from error
+    # some servers do not list objects in the order of their keys
+    return sorted(found, key=lambda entry: entry.key), complete

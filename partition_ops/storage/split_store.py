@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.storage.store import Artifact, NewObject, Store, StoredObject
+from partition_ops.storage.store import Artifact, Store, StoredObject
 from partition_ops.system.temporary_folders import temporary_folder
 
 
@@ -27,6 +28,33 @@ def keep_local(store: Store, folder: str) -> Iterator[Store]:
         return
     with temporary_folder() as path:
         yield SplitStore(store, folder, LocalStore(Path(path)))
+
+
+def _by_key(name: str) -> Any:
+    """Return a method that the store of the key, its first argument, answers."""
+
+    def method(self: SplitStore, key: str, *arguments: Any, **more: Any) -> Any:
+        return getattr(self._of(key), name)(key, *arguments, **more)
+
+    return method
+
+
+def _by_folder(name: str) -> Any:
+    """Return a method that the store of the objects below a folder answers."""
+
+    def method(self: SplitStore, folder: str) -> Any:
+        return getattr(self._of(f"{folder}/"), name)(folder)
+
+    return method
+
+
+def _remote(name: str) -> Any:
+    """Return a method that the remote store answers."""
+
+    def method(self: SplitStore, *arguments: Any, **more: Any) -> Any:
+        return getattr(self._store, name)(*arguments, **more)
+
+    return method
 
 
 class SplitStore(Store):
@@ -51,12 +79,17 @@ class SplitStore(Store):
     def _of(self, key: str) -> Store:
         return self._local if key.startswith(self._folder) else self._store
 
+    uri_of, stat, is_local, create = map(_by_key, ("uri_of", "stat", "is_local", "create"))
+    read_bytes, read_range, local_copy = map(_by_key, ("read_bytes", "read_range", "local_copy"))
+    write_first, write_last, is_written = map(_by_key, ("write_first", "write_last", "is_written"))
+    compare_and_set, compare_and_delete = map(_by_key, ("compare_and_set", "compare_and_delete"))
+    delete_empty, delete_empty_folders = map(_by_folder, ("delete_empty", "delete_empty_folders"))
+    above, snapshot, without_takeover = map(_remote, ("above", "snapshot", "without_takeover"))
+    changed_elsewhere, delete_unfinished = map(_remote, ("changed_elsewhere", "delete_unfinished"))
+
     @property
     def canonical_uri(self) -> str:
         return self._store.canonical_uri
-
-    def uri_of(self, key: str) -> str:
-        return self._of(key).uri_of(key)
 
     def child(self, prefix: str) -> Store:
         if f"{prefix}/".startswith(self._folder):
@@ -71,49 +104,10 @@ class SplitStore(Store):
         outside = [entry for entry in found if not entry.key.startswith(self._folder)]
         yield from sorted([*outside, *self._local.list(prefix)], key=lambda entry: entry.key)
 
-    def stat(self, key: str) -> StoredObject | None:
-        return self._of(key).stat(key)
-
-    def read_bytes(self, key: str) -> bytes:
-        return self._of(key).read_bytes(key)
-
-    def read_range(self, key: str, begin: int, end: int) -> bytes:
-        return self._of(key).read_range(key, begin, end)
-
-    def local_copy(self, key: str) -> Path:
-        return self._of(key).local_copy(key)
-
-    def is_local(self, key: str) -> bool:
-        return self._of(key).is_local(key)
-
-    def create(self, key: str) -> AbstractContextManager[NewObject]:
-        return self._of(key).create(key)
-
     @contextmanager
     def background_uploads(self) -> Iterator[Store]:
         with self._store.background_uploads() as store:
             yield SplitStore(store, self._folder.rstrip("/"), self._local)
-
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
-        return self._of(key).compare_and_set(key, data, expected=expected, fenced=fenced)
-
-    def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
-        return self._of(key).compare_and_delete(key, expected=expected, instead=instead)
-
-    def without_takeover(self) -> AbstractContextManager[None]:
-        return self._store.without_takeover()
-
-    def write_first(self, key: str, data: bytes) -> Artifact:
-        return self._of(key).write_first(key, data)
-
-    def write_last(self, key: str, data: bytes, *, after: Iterable[str] = ()) -> None:
-        self._of(key).write_last(key, data, after=after)
-
-    def is_written(self, key: str, *, wait: bool = False) -> bool:
-        return self._of(key).is_written(key, wait=wait)
-
-    def above(self, levels: int) -> Store:
-        return self._store.above(levels)
 
     def names(self) -> builtins.list[str]:
         local = [self._folder.split("/")[0]] if any(True for _ in self._local.list(self._folder)) else []
@@ -130,21 +124,6 @@ class SplitStore(Store):
         keys = [*keys]
         self._local.delete(key for key in keys if key.startswith(self._folder))
         self._store.delete(keys)
-
-    def delete_empty(self, folder: str) -> None:
-        self._of(f"{folder}/").delete_empty(folder)
-
-    def delete_empty_folders(self, folder: str) -> None:
-        self._of(f"{folder}/").delete_empty_folders(folder)
-
-    def delete_unfinished(self, folders: Iterable[str]) -> None:
-        self._store.delete_unfinished(folders)
-
-    def snapshot(self, *, but: Collection[str] = ()) -> AbstractContextManager[None]:
-        return self._store.snapshot(but=but)
-
-    def changed_elsewhere(self, keys: Iterable[str]) -> None:
-        self._store.changed_elsewhere(keys)
 
     def close(self) -> None:
         """Do nothing: the callers close both stores."""

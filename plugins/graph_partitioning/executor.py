@@ -45,7 +45,6 @@ LIBRARY = (  # what is imported by need, besides the functions of the stages
     "partition_ops.stages.partition.engines.two_level",
     "partition_ops.stages.partition.incremental.near_home",
     "partition_ops.stages.partition.incremental.previous_run",
-    "partition_ops.stages.partition.incremental.regroup",
     "partition_ops.stages.partition.metis_library",
     "partition_ops.stages.publish.gate",
     "partition_ops.stages.quality.history",

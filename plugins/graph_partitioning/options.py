@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from partition_ops.artifacts.stage import job_stages
 from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option, options_of, own_options
@@ -192,7 +193,8 @@ def planned_templates() -> dict[str, Any]:
     They do not include how MPI is started: the worker that validates need not have it.
     """
     classes = PartitionConfig, ConvertConfig, SamplingOptions
-    planned = {one.name for cls in classes for one in own_options(cls)} | {"probe", "cache_share"}
+    planned = {one.name for cls in classes for one in own_options(cls)}
+    planned |= {stage.optional for stage in job_stages()}
     return {name: template for name, template in templates(RunConfig).items() if name in planned}
 
 

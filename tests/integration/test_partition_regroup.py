@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.engines.two_level import ENGINE
+from partition_ops.stages.partition.incremental.near_home import regroup
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, edge_cut
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 from partition_ops.stages.partition.options import PartitionConfig

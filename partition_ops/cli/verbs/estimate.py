@@ -6,6 +6,7 @@ import argparse
 from contextlib import nullcontext
 from typing import Any
 
+from partition_ops.artifacts.stage import job_stages
 from partition_ops.artifacts.tasks import input_objects
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input, open_input, open_output
@@ -58,6 +59,6 @@ The exit code is 0 in either case; 'run' rejects a job that does not fit.""",
     add_arguments=add_arguments,
     options=(PreviousOptions, RunConfig),
     only={one.name for one in options_of(PartitionConfig, ConvertConfig, PreviousOptions, OtherStages)}
-    | {"data_docs", "probe"},
+    | {"data_docs", *(stage.optional for stage in job_stages())},
     execute=execute,
 )

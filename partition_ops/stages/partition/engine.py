@@ -98,8 +98,8 @@ class Engine(ABC):
         engine yields nothing if balance cannot be restored. By default, new nodes join their neighbours and
         the border is refined, and then whole clusters move; without a graph, new nodes are dealt out.
         """
+        from partition_ops.stages.partition.incremental.near_home import regroup
         from partition_ops.stages.partition.incremental.placement import deal_new_nodes, place_and_refine
-        from partition_ops.stages.partition.incremental.regroup import regroup
 
         if not self.needs_graph:
             yield from deal_new_nodes(problem, previous)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 
 import pytest
 
+from partition_ops.artifacts.stage import job_stages
 from partition_ops.cli import main
 from partition_ops.cli.verbs import VERBS
+from partition_ops.jobs.options import RunConfig
+from partition_ops.options.declare import options_of
 from partition_ops.system.extras import is_installed
 from tests.command_line import Called
 from tests.graphs import Layout, library
@@ -214,6 +218,16 @@ def test_a_tmpdir_that_is_none_is_not_passed_over(
     assert done.returncode == 2
     assert f"TMPDIR cannot be used: {tmp_path / name}\n  found:    {why}" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_the_estimate_has_every_stage_that_an_option_switches_on(graph: Path, called: Called) -> None:
+    switches = {"cache": ("--cache-share", 0.1), "probe": ("--probe",)}
+    assert {*switches} == {
+        stage.name for stage in job_stages() if stage.optional in {one.name for one in options_of(RunConfig)}
+    }
+    for name, words in switches.items():
+        shown = json.loads(called("estimate", graph, "--num-parts", 2, "--json", *words).stdout)
+        assert name in [stage["stage"] for stage in shown["stages"]]
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,9 @@ from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines import metis
 from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.engines.two_level import cost_over_clusters, with_graph
-from partition_ops.stages.partition.incremental.near_home import search_near_home
+from partition_ops.stages.partition.incremental.near_home import regroup, search_near_home
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
-from partition_ops.stages.partition.incremental.regroup import regroup
 from partition_ops.stages.partition.multilevel.tries import Tries, ranked
 from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
