@@ -6,7 +6,7 @@ Files have the same bytes however the rows were divided into blocks. ``metadata.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -244,6 +244,13 @@ class GraphWriter:
     def add_column(self, section: str, type_name: str, files: ChunkFiles, column: str) -> None:
         """Name the files of keys under a section of the metadata, such as ``node_ids``."""
         self._more.setdefault(section, {})[type_name] = {"data": files.keys, "column": column}
+
+    def write_keys(self, node_type: str, schema: pa.Schema, blocks: Iterable[pa.Table]) -> None:
+        """Write the keys of a node type, the columns `ORIG_ID` and ``key``."""
+        with self.table_file("node_ids", node_type, schema) as file:
+            for block in blocks:
+                file.append(block)
+        self.add_column("node_ids", node_type, file, "key")
 
     def add_text(self, type_name: str, name: str, files: ChunkFiles) -> None:
         """Name the files of a text of nodes under ``node_text``."""

@@ -38,7 +38,6 @@ LIBRARY = (  # what is imported by need, besides the functions of the stages
     "partition_ops.jobs.one_stage",
     "partition_ops.jobs.open_graph",
     "partition_ops.jobs.whole_job",
-    "partition_ops.stages.convert.distributed",
     "partition_ops.stages.partition.engines.auto",
     "partition_ops.stages.partition.engines.metis",
     "partition_ops.stages.partition.engines.random",

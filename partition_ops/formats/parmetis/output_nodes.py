@@ -99,6 +99,26 @@ def first_of_each(ids: Ids) -> npt.NDArray[np.bool_]:
     return first
 
 
+def _input_ids(table: TextTable, block: TextBlock, types: NodeTypes) -> Ids:
+    """Return the homogeneous IDs in the input graph of the nodes of a block, checked."""
+    names, type_ids, orig = types.names, block.columns["node_type"], block.columns["orig_type_node_id"]
+    table.require(
+        block,
+        (type_ids >= 0) & (type_ids < len(names)),
+        "there is no such node type",
+        lambda row: f"<node_type> 0 to {len(names) - 1}",
+    )
+    counts = np.diff(types.offsets)[type_ids]
+    table.require(
+        block,
+        (orig >= 0) & (orig < counts),
+        "the original ID is outside the range of its node type",
+        lambda row: f"0 to {counts[row] - 1} for the node type {names[type_ids[row]]!r}",
+    )
+    ids: Ids = types.offsets[type_ids] + orig
+    return ids
+
+
 class _NodeReader:
     """Collects the permutation from the node files."""
 
@@ -137,34 +157,13 @@ class _NodeReader:
 
     def _checked(self, table: TextTable, block: TextBlock) -> Ids:
         """Enter a block, and return the homogeneous IDs of its nodes in the input graph."""
-        offsets, names = self.types.offsets, self.types.names
-        new, type_ids = block.columns["node_id"], block.columns["node_type"]
-        orig = block.columns["orig_type_node_id"]
-        table.require(
-            block,
-            (type_ids >= 0) & (type_ids < len(names)),
-            "there is no such node type",
-            lambda row: f"<node_type> 0 to {len(names) - 1}",
-        )
-        counts = np.diff(offsets)[type_ids]
-        table.require(
-            block,
-            (orig >= 0) & (orig < counts),
-            "the original ID is outside the range of its node type",
-            lambda row: f"0 to {counts[row] - 1} for the node type {names[type_ids[row]]!r}",
-        )
+        old, new = _input_ids(table, block, self.types), block.columns["node_id"]
         table.require(
             block,
             (new >= 0) & (new < len(self.old_ids)),
             "the new ID is out of range",
             lambda row: f"<node_id> 0 to {len(self.old_ids) - 1}",
         )
-        old = offsets[type_ids] + orig
-        self._enter(table, block, old)
-        return old
-
-    def _enter(self, table: TextTable, block: TextBlock, old: Ids) -> None:
-        new = block.columns["node_id"]
         free = (self.old_ids[new] == NOWHERE) & (self.new_ids[old] == NOWHERE)
         self.old_ids[new], self.new_ids[old] = old, new
         # of two rows of the block with the same old ID, the first is overwritten
@@ -174,6 +173,7 @@ class _NodeReader:
             "the node, or its new ID, occurs twice",
             lambda row: "every node in one row of one partition",
         )
+        return old
 
     def _check_types_ascend(self, table: TextTable, begin: int, end: int) -> None:
         type_ids = np.searchsorted(self.types.offsets, self.old_ids[begin:end], side="right")
@@ -214,6 +214,7 @@ def read_parmetis_assignment(
 
     Peak memory: 4 bytes a node, and 16 MiB of text.
     """
+    types = NodeTypes(metadata.node_types, np.array(metadata.node_offsets))
     parts = np.full(metadata.node_offsets[-1], -1, np.int32)
     single = assignment_file(metadata.graph_name, num_parts)
     if folder.exists(single):
@@ -224,10 +225,12 @@ def read_parmetis_assignment(
         name = f"...-{nodes_file(metadata.graph_name)}"
         for part in range(num_parts):
             key = find_part_file(folder, part, nodes_file(metadata.graph_name))
-            _read_part_nodes(_open(folder, key, part_node_columns(num_weights)), part, parts, metadata)
+            table = _open(folder, key, part_node_columns(num_weights))
+            for block in table.blocks():
+                _enter_parts(table, block, _input_ids(table, block, types), part, parts)
     missing = np.flatnonzero(parts < 0)
     if len(missing):
-        type_id = int(np.searchsorted(metadata.node_offsets, missing[0], side="right")) - 1
+        type_id = types.type_of(int(missing[0]))
         raise InvalidInputError(
             f"{len(missing)} nodes are in no file {name} in {folder.uri}",
             found=f"no partition for ID {missing[0] - metadata.node_offsets[type_id]} of node type"
@@ -271,15 +274,3 @@ def _enter_parts(table: TextTable, block: TextBlock, nodes: Ids, found: Ids | in
     fresh = first_of_each(nodes) & (parts[nodes] < 0)
     table.require(block, fresh, "the node has a partition already", lambda _: "every node once")
     parts[nodes] = found
-
-
-def _read_part_nodes(table: TextTable, part: int, parts: Parts, metadata: GraphMetadata) -> None:
-    offsets = np.array(metadata.node_offsets)
-    for block in table.blocks():
-        types, ids = block.columns["node_type"], block.columns["orig_type_node_id"]
-        known = (types >= 0) & (types < len(metadata.node_types))
-        table.require(block, known, "no such node type", lambda _: f"0 to {len(metadata.node_types) - 1}")
-        inside = (ids >= 0) & (ids < np.diff(offsets)[types])
-        table.require(block, inside, "no such node", lambda _: "an ID below the number of nodes of the type")
-        nodes = offsets[types] + ids
-        _enter_parts(table, block, nodes, part, parts)

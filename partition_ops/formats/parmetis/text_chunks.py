@@ -115,7 +115,9 @@ class TextChunks:
         edges = self._tables(self.edge_keys, REMOVED_EDGE_COLUMNS, None)
         with progress.step("Reading ParMETIS's text", self.stats[0] + self.stats[1], "rows") as advance:
             types, weights = self._node_types(nodes, advance)
-            metadata = self._metadata(types, edges)
+            ranges = self._edge_ranges(edges) if self.schema is None else self.schema["eid"]
+            where = self.text.uri_of(self.schema_key)
+            metadata = metadata_of(ranges, types, edges, graph_name=self.name, where=where)
             (with_values,) = self._tables(self.keys[:1], columns, node_dtype)
             self._write_node_features(with_values, metadata, weights)
             edges = self._tables(self.edge_keys, REMOVED_EDGE_COLUMNS, edge_dtype)
@@ -201,11 +203,6 @@ class TextChunks:
                 else f"types 0 to {len(expected) - 1}",
             )
         return types
-
-    def _metadata(self, types: NodeTypes, edges: Sequence[TextTable]) -> GraphMetadata:
-        where = self.text.uri_of(self.schema_key)
-        ranges = self._edge_ranges(edges) if self.schema is None else self.schema["eid"]
-        return metadata_of(ranges, types, edges, graph_name=self.name, where=where)
 
     def _edge_ranges(self, tables: Sequence[TextTable]) -> dict[str, list[int]]:
         """Return ranges of edge IDs with made-up names, from the greatest ID of each type."""

@@ -1,4 +1,4 @@
-"""The whole stage in one process, and several scatters or gathers in one: each is a task with a record."""
+"""The whole stage in one process, and its tasks for workers that share it: each is a process of its own."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def convert_graph(
         tasks = [conversion.gather_task(part) for part in parts]
         found = [*map_in_threads(Task.find_result, tasks, workers=REQUESTS)]
         missing = [part for part in parts if found[part] is None]
-        report(_find_plan(conversion, needed=bool(missing)))
+        planned = None if missing else conversion.plan_task().find_result(check="record")
+        report(planned or make_plan(conversion))
         if missing:
             store.delete([layout.MANIFEST])  # before hours go into what it lists
             report(_scatter_all(conversion, progress))
@@ -74,12 +75,6 @@ def convert_graph(
         last = write_book(conversion)
     report(last)
     return last
-
-
-def _find_plan(conversion: Conversion, *, needed: bool) -> StageResult:
-    """Make the plan, unless only its record is needed and there."""
-    done = None if needed else conversion.plan_task().find_result(check="record")
-    return done or make_plan(conversion)
 
 
 def _scatter_all(conversion: Conversion, progress: Progress | None) -> StageResult:
@@ -181,3 +176,41 @@ def gather_partitions(
         for result in map_in_threads(gather, as_room_allows(), workers=2 * workers):
             advance(1)
             yield result
+
+
+def plan_alone(
+    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Do `make_plan` in a process of its own, which reads everything anew, as the next three do."""
+    return make_plan(Conversion(config, source, destination))
+
+
+def scatter_alone(
+    config: ConvertConfig,
+    source: Store,
+    destination: Store,
+    *,
+    groups: Sequence[int],
+    progress: Progress | None = None,
+) -> list[StageResult]:
+    """Do `scatter_groups`."""
+    return scatter_groups(Conversion(config, source, destination), groups, progress)
+
+
+def gather_alone(
+    config: ConvertConfig,
+    source: Store,
+    destination: Store,
+    *,
+    parts: Sequence[int],
+    progress: Progress | None = None,
+) -> list[StageResult]:
+    """Do `gather_partitions`."""
+    return [*gather_partitions(Conversion(config, source, destination), parts, progress)]
+
+
+def write_alone(
+    config: ConvertConfig, source: Store, destination: Store, *, progress: Progress | None = None
+) -> StageResult:
+    """Do `write_book`."""
+    return write_book(Conversion(config, source, destination))

@@ -107,7 +107,11 @@ class _Gather:
 
     def run(self) -> Counters:
         partition = self._partition()
-        files = [*self._files(partition)]
+        files = [
+            _File(form, f"{form.part_folder(self._part)}/{name}", how)
+            for form in self._conversion.formats
+            for name, how in form.partition_files(partition).items()
+        ]
         digests = {content_name(self._part, file.key): file_digest(partition, file.how) for file in files}
         contents = {name: digest for name, digest in digests.items() if digest is not None}
         counters = self._write_stats(contents)
@@ -123,11 +127,6 @@ class _Gather:
                 if file.how.content:
                     first.setdefault(file.how.content, self._writer.artifacts[-1])
             return {**counters, **earlier.counters()}
-
-    def _files(self, partition: Partition) -> Iterator[_File]:
-        for form in self._conversion.formats:
-            for name, how in form.partition_files(partition).items():
-                yield _File(form, f"{form.part_folder(self._part)}/{name}", how)
 
     def _write(self, file: _File) -> None:
         original_ids = {*map(group_of, file.how.columns)} <= ORIG_ID_GROUPS

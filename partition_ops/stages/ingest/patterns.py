@@ -51,16 +51,12 @@ def matches(pattern: str, keys: Iterable[str], where: str) -> list[str]:
     except pa.ArrowInvalid as error:  # a pattern of many thousand characters
         raise _invalid(pattern, where, str(error)) from error
     chosen = [name for name, one in zip(names, found.to_pylist(), strict=True) if one]
-    odd = next((name for name in chosen if not name.isprintable() and _is_no_text(name)), None)
+    odd = next((name for name in chosen if re.search("[\ud800-\udfff]", name)), None)
     if odd is not None:
         raise InvalidInputError(
             f"{where}: the name of a file is not text in UTF-8", found=ascii(odd), remedy="Rename the file."
         )
     return chosen
-
-
-def _is_no_text(name: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _regular_expression(pattern: str, where: str) -> str:

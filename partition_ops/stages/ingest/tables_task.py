@@ -42,7 +42,7 @@ from partition_ops.stages.ingest.graph_file import (
     read_graph_file,
     with_reverse_edges,
 )
-from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, ends_of
+from partition_ops.stages.ingest.keys import Ends, Numbered, ends_of
 from partition_ops.stages.ingest.numbered_rows import NumberedRows
 from partition_ops.stages.ingest.numbering import number_nodes
 from partition_ops.stages.ingest.options import IngestConfig
@@ -238,7 +238,9 @@ class _Ingestion:
             columns = Columns(node, self.sources[node.name], self._fitted("node_types", node.name))
         chunk_rows = columns.chunk_rows if columns is not None else 1 << 22
         self.writer.add_nodes(node.name, numbered.count, chunk_rows)
-        self._write_keys(node.name, numbered)
+        with pq.ParquetFile(numbered.keys, memory_map=True) as file:
+            blocks = (pa.Table.from_batches([batch]) for batch in file.iter_batches(BLOCK))
+            self.writer.write_keys(node.name, file.schema_arrow, blocks)
         if columns is not None and node.used and not self.findings.failed:
             rows = self.rows.of_nodes(node, self.tables[node.name], columns, numbered)
             names = [ROW_ID, *([ROW_KEY] if columns.needs_key else []), *node.used]
@@ -254,14 +256,6 @@ class _Ingestion:
             "old_nodes": numbered.old,
             **(columns.state() if columns is not None and not self.findings.failed else {"features": {}}),
         }
-
-    def _write_keys(self, node_type: str, numbered: Numbered) -> None:
-        with pq.ParquetFile(numbered.keys, memory_map=True) as file:
-            target = self.writer.table_file("node_ids", node_type, file.schema_arrow)
-            with target:
-                for batch in file.iter_batches(BLOCK):
-                    target.append(pa.Table.from_batches([batch]))
-        self.writer.add_column("node_ids", node_type, target, KEY)
 
     def _write_edges(self, index: int, edge: EdgeTable, numbered: Mapping[str, Numbered]) -> None:
         """Write the edges of a type, in the order of their ends and features."""

@@ -17,7 +17,7 @@ from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.feature_reader import KINDS, feature_readers, is_supported
-from partition_ops.chunked.graph_writer import DST, NODE_CHUNK, ORIG_ID, SRC, GraphWriter, rows_of_chunk
+from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, rows_of_chunk
 from partition_ops.chunked.metadata import METADATA, EdgeType, load_metadata, parse_metadata
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.storage import StorageSettings, Store, open_store
@@ -226,7 +226,8 @@ class ArrayGraph(MemoryGraph):
             writer.add_nodes(node_type, count, _chunk_rows(data))
             _write_data(writer, node_type, data)
             if node_type in self.node_ids:
-                self._write_keys(writer, node_type)
+                table = pa.table({ORIG_ID: pa.array(np.arange(count)), "key": self.node_ids[node_type]})
+                writer.write_keys(node_type, table.schema, [table])
         for kind, (src, dst) in self.edges.items():
             with writer.edge_file(kind) as file:
                 for begin in range(0, len(src), BLOCK):
@@ -240,14 +241,6 @@ class ArrayGraph(MemoryGraph):
             "nodes": sum(self.num_nodes.values()),
             "edges": sum(len(src) for src, _ in self.edges.values()),
         }
-
-    def _write_keys(self, writer: GraphWriter, node_type: str) -> None:
-        keys = self.node_ids[node_type]
-        table = pa.table({ORIG_ID: pa.array(np.arange(len(keys))), "key": keys})
-        with writer.table_file("node_ids", node_type, table.schema) as file:
-            for begin in range(0, len(table), NODE_CHUNK):
-                file.append(table.slice(begin, NODE_CHUNK))
-        writer.add_column("node_ids", node_type, file, "key")
 
 
 def _chunk_rows(data: Mapping[str, Array]) -> int:

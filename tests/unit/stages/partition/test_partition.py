@@ -266,8 +266,8 @@ def test_a_single_file_that_is_no_assignment(line: str, said: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ((0, 9, 1, 0, 0, 0), "p0-small_nodes.txt, line 1: no such node type"),
-        ((0, 0, 1, 0, 0, 10**6), "p0-small_nodes.txt, line 1: no such node"),
+        ((0, 9, 1, 0, 0, 0), "p0-small_nodes.txt, line 1: there is no such node type"),
+        ((0, 0, 1, 0, 0, 10**6), "p0-small_nodes.txt, line 1: the original ID is outside"),
         ((0, 0, 1, 0, 0, "x"), "p0-small_nodes.txt, line 1: <orig_type_node_id> is not int64"),
         (None, "1 nodes are in no file"),
         ("twice", "line 2: the node has a partition already"),
