@@ -105,7 +105,8 @@ def check_allowed(store: Store) -> None:
     if listed is None:
         return
     allowed = [_canonical_uri(root) for root in listed.split()]
-    if not any(_is_in(_resolved(store), root) for root in allowed):
+    uri = _resolved(store)
+    if not any(f"{uri}/".startswith(f"{root.rstrip('/')}/") for root in allowed):
         raise UsageError(
             "A URI is outside of the allowed roots",
             found=repr(store.uri),
@@ -119,10 +120,6 @@ def _resolved(store: Store) -> str:
         return store.canonical_uri
     except (OSError, RuntimeError, ValueError) as error:  # a cycle of symbolic links, or not a path at all
         raise UsageError(f"{store.uri!r} cannot be resolved: {error}") from error
-
-
-def _is_in(uri: str, root: str) -> bool:
-    return uri == root or uri.startswith(f"{root.rstrip('/')}/")
 
 
 def _canonical_uri(root: str) -> str:

@@ -70,7 +70,9 @@ def estimate_job(
         load(stage.cost)(config.of(stage.config), sizes, machine) for stage in config.stages() if stage.cost
     )
     done = _done_stages(config, destination) if destination else frozenset()
-    present = _present_bytes(destination) if destination and not remote_destination else 0
+    present = 0  # bytes that are already in the output
+    if destination and not remote_destination:
+        present = sum(entry.size for entry in destination.list() if is_ours(entry.key))
     return Estimate(
         graph_name=metadata.graph_name,
         nodes=sizes.nodes,
@@ -201,11 +203,6 @@ def _done(destination: Store, stage: Stage, config: RunConfig) -> bool:
     options = {name: value for name, value in options.items() if name in task.options}
     recorded = {name: task.options[name] for name in options}
     return changed_option(recorded, options) is None and task.status(check="record").done
-
-
-def _present_bytes(destination: Store) -> int:
-    """Return the bytes that are already in the output."""
-    return sum(entry.size for entry in destination.list() if is_ours(entry.key))
 
 
 def _find_shortages(
