@@ -91,10 +91,10 @@ class LocalStore(Store):
         """
         path = self.root / check_key(key)
         try:
-            inside = path.resolve().is_relative_to(self.root.resolve())
-        except (RuntimeError, OSError) as error:  # a cycle of symbolic links
+            resolved, root = _resolve(path), _resolve(self.root)
+        except (RuntimeError, OSError) as error:
             raise InvalidInputError(f"{path} cannot be resolved: {error}") from error
-        if not inside:
+        if not resolved.is_relative_to(root):
             raise InvalidInputError(
                 "A symbolic link leads out of the root",
                 found=str(path),
@@ -104,7 +104,7 @@ class LocalStore(Store):
 
     @property
     def canonical_uri(self) -> str:
-        return str(self.root.resolve())
+        return str(_resolve(self.root))
 
     def child(self, prefix: str) -> LocalStore:
         child = LocalStore(self.root / check_key(prefix))
@@ -318,6 +318,18 @@ def _remove_partial_files() -> None:
 
 
 register_cleanup(_remove_partial_files, after_children=True)
+
+
+def _resolve(path: Path) -> Path:
+    """Return a path without symbolic links.
+
+    Raises:
+        OSError: Symbolic links lead to each other. Before Python 3.13 this is a RuntimeError.
+    """
+    resolved = path.resolve()
+    if resolved.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return resolved
 
 
 def _check_regular(path: Path) -> None:

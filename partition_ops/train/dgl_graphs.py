@@ -7,22 +7,21 @@ module does what DGL needs COO for, or does by sorting the arrays in place.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
+from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.chunked.id_converter import InvalidIdError, check_range
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.output_files import IdKind, OutputFiles, ResidentLimit
-from partition_ops.train.sorted_edges import EdgeFiles, Edges, SortedEdges
+from partition_ops.train.output_files import IdKind
+from partition_ops.train.sorted_edges import Direction, EdgeFiles, SortedEdges
+from partition_ops.train.tensors import readonly_tensor
 
 dgl = import_dgl()
 
-Direction = Literal["in", "out"]
 SPARSE_FORMATS = {"in": "csc", "out": "csr"}
 TRIALS = 3  # to draw pairs without an edge, as in dgl 1.1.3
 
@@ -31,27 +30,21 @@ class DglGraphs:
     """The edges of an output as graphs of DGL.
 
     Args:
-        files: The output.
+        book: The partition book.
+        edges: The edges.
         ids: Which IDs the graphs have.
-        resident: Limits the resident pages.
     """
 
-    def __init__(self, files: OutputFiles, ids: IdKind, resident: ResidentLimit) -> None:
-        self._files = files
+    def __init__(self, book: PartitionBook, edges: EdgeFiles, ids: IdKind) -> None:
+        self._book = book
+        self._edges = edges
         self._ids = ids
-        self._edge_files = EdgeFiles(files, ids, resident)
-        self._sorted: dict[Direction, list[SortedEdges]] = {}
         self._graphs: dict[Direction, Any] = {}
-
-    @property
-    def num_edge_ids(self) -> list[int]:
-        """Number of edge IDs by edge type ID; more than there are edges if validation dropped some."""
-        return self._edge_files.num_ids
 
     def get(self, direction: Direction) -> Any:
         """Return the ``DGLGraph`` with the edges sorted by destination (``in``) or by source (``out``)."""
         if direction not in self._graphs:
-            book, sparse = self._files.book, SPARSE_FORMATS[direction]
+            book, sparse = self._book, SPARSE_FORMATS[direction]
             data = {etype: (sparse, self.tensors(direction, etype)) for etype in book.canonical_etypes}
             nodes = {name: book.nodes.count(name) for name in book.ntypes}
             made = dgl.heterograph(data, nodes, idtype=torch.int64).formats(sparse)
@@ -60,9 +53,9 @@ class DglGraphs:
 
     def in_dgl_order(self, arrays: Sequence[Any]) -> list[Any]:
         """Return tensors over arrays by edge type ID, in the order in which DGL has the edge types."""
-        names = self._files.book.edges.names
+        names = self._book.edges.names
         ordered = [arrays[names.id_of(etype)] for etype in self.get("in").canonical_etypes]
-        return [None if array is None else _tensor(array) for array in ordered]
+        return [None if array is None else readonly_tensor(array) for array in ordered]
 
     def find_edges(self, eids: Any, etype: Any) -> tuple[Any, Any]:
         """Return the ends of some edges, (n,) int64 tensors.
@@ -70,8 +63,8 @@ class DglGraphs:
         Raises:
             InvalidIdError: An edge does not exist, or is not in the open partitions.
         """
-        names = self._files.book.edges.names
-        edges = self._edges[names.id_of(etype)]
+        names = self._book.edges.names
+        edges = self._edges.by_id[names.id_of(etype)]
         ids = eids.numpy().astype(np.int64, copy=False)
         what = f"The {self._ids} ID of edge type {names.name_of(etype)!r}"
         check_range(ids, len(edges.src), what)
@@ -100,7 +93,7 @@ class DglGraphs:
     def tensors(self, direction: Direction, etype: Any) -> tuple[Any, Any, Any]:
         """Return read-only tensors over the arrays of `SortedEdges` of a type."""
         edges = self._by(direction, etype)
-        return _tensor(edges.indptr), _tensor(edges.indices), _tensor(edges.eids)
+        return tuple(map(readonly_tensor, (edges.indptr, edges.indices, edges.eids)))  # type: ignore[return-value]
 
     def pairs_without_edge(
         self, count: int, etype: tuple[str, str, str], *, loops: bool, repeat: bool, redundancy: float | None
@@ -120,7 +113,7 @@ class DglGraphs:
             (n,) int64 sources and destinations, type-wise, n at most ``count``. Peak memory: some arrays of
             ``count`` entries.
         """
-        nodes = self._files.book.nodes
+        nodes = self._book.nodes
         sources, destinations = nodes.count(etype[0]), nodes.count(etype[2])
         pairs = torch.empty((2, 0), dtype=torch.int64)
         if not sources or not destinations:
@@ -140,21 +133,8 @@ class DglGraphs:
                 break
         return pairs[0, :count], pairs[1, :count]
 
-    @cached_property
-    def _edges(self) -> list[Edges]:
-        return self._edge_files.edges()
-
     def _by(self, direction: Direction, etype: Any) -> SortedEdges:
-        if direction not in self._sorted:
-            self._sorted[direction] = self._edge_files.sort(direction, self._edges)
-        return self._sorted[direction][self._files.book.edges.names.id_of(etype)]
-
-
-def _tensor(array: Any) -> Any:
-    """Return a read-only tensor over a mapped array."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+        return self._edges.sorted(direction)[self._book.edges.names.id_of(etype)]
 
 
 def _first_of_each(pairs: Any, destinations: int) -> Any:

@@ -10,8 +10,8 @@ import torch
 
 from partition_ops.errors import UsageError
 from partition_ops.system.dgl_import import import_dgl
-from partition_ops.train.dgl_graphs import Direction
 from partition_ops.train.open_output import OpenOutput, Tensors
+from partition_ops.train.sorted_edges import Direction
 
 dgl = import_dgl()
 READERS = ("in_subgraph", "_sample_neighbors", "_sample_labors")  # functions of DGL that only read a CSC

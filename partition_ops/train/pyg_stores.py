@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit
 from torch_geometric.data import EdgeAttr, FeatureStore, GraphStore, TensorAttr
 from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, SamplerOutput
@@ -25,12 +24,14 @@ from partition_ops.errors import UsageError
 from partition_ops.formats.pyg.names import EDGE_NAMES, NODE_NAMES, names_by_type
 from partition_ops.storage import Store
 from partition_ops.train.cached_rows import CachedRows, cached_features
-from partition_ops.train.open_output import EType
-from partition_ops.train.partitioned_graph import PartitionedGraph
+from partition_ops.train.in_edges import FoundNodes, sample_in_edges
+from partition_ops.train.sorted_edges import Direction
+from partition_ops.train.stored_graph import EType, StoredGraph
+from partition_ops.train.tensors import readonly_tensor
 
 Ids = npt.NDArray[np.int64]
 NO_FEATURES = "n_id"  # the one feature of a node type without features, so that PyG's loaders know the type
-LAYOUTS: dict[Any, Literal["csc", "csr"]] = {EdgeLayout.CSC: "csc", EdgeLayout.CSR: "csr"}
+LAYOUTS: dict[Any, Direction] = {EdgeLayout.CSC: "in", EdgeLayout.CSR: "out"}
 
 
 def open_pyg_stores(
@@ -47,7 +48,7 @@ def open_pyg_stores(
             format ``pyg``.
 
     Returns:
-        The feature store and the graph store, over one `PartitionedGraph`.
+        The feature store and the graph store, over one `StoredGraph`.
 
     Raises:
         InvalidInputError: The output is not finished, or a file is damaged.
@@ -56,7 +57,7 @@ def open_pyg_stores(
     Peak memory: as `PartitionedGraph`.
     """
     options = {"ids": "original", **options}
-    graph = PartitionedGraph(output, **options)
+    graph = StoredGraph(output, **options)
     ids = layout.cached_orig_nodes if options["ids"] == "original" else layout.cached_nodes
     found = cached_features(Path(cached), part, ids) if cached is not None else ()
     rows = {(ntype, name): rows for ntype, name, rows in found}
@@ -77,7 +78,7 @@ class PartitionedFeatureStore(FeatureStore):  # type: ignore[misc]  # torch_geom
     """
 
     def __init__(
-        self, graph: PartitionedGraph, cached: Mapping[tuple[str, str], CachedRows] | None = None
+        self, graph: StoredGraph, cached: Mapping[tuple[str, str], CachedRows] | None = None
     ) -> None:
         super().__init__()
         self.graph = graph
@@ -186,7 +187,7 @@ class PartitionedGraphStore(GraphStore):  # type: ignore[misc]
         graph: The output.
     """
 
-    def __init__(self, graph: PartitionedGraph) -> None:
+    def __init__(self, graph: StoredGraph) -> None:
         super().__init__()
         self.graph = graph
 
@@ -211,16 +212,20 @@ class PartitionedGraphStore(GraphStore):  # type: ignore[misc]
         known = [None] if self.graph.is_homogeneous else self.graph.canonical_etypes
         if layout is None or attr.edge_type not in known:
             return None
-        indptr, indices, _ = self.graph.adj_tensors(layout, attr.edge_type)
-        return (indices, indptr) if layout == "csc" else (indptr, indices)
+        indptr, indices, _ = self._tensors(layout, attr.edge_type)
+        return (indices, indptr) if layout == "in" else (indptr, indices)
 
     def _edge_to_layout(self, attr: EdgeAttr, layout: EdgeLayout, store: bool = False) -> Any:
         """Do what PyG does, and return the edge IDs, which PyG takes for the permutation of a conversion."""
         if layout == EdgeLayout.COO:
-            indptr, src, ids = self.graph.adj_tensors("csc", attr.edge_type)
+            indptr, src, ids = self._tensors("in", attr.edge_type)
             return src, torch.repeat_interleave(torch.arange(len(indptr) - 1), indptr.diff()), ids
-        indptr, indices, ids = self.graph.adj_tensors(LAYOUTS[layout], attr.edge_type)
+        indptr, indices, ids = self._tensors(LAYOUTS[layout], attr.edge_type)
         return (indices, indptr, ids) if layout == EdgeLayout.CSC else (indptr, indices, ids)
+
+    def _tensors(self, direction: Direction, etype: EType | None) -> list[torch.Tensor]:
+        edges = self.graph.adjacency(direction, etype)
+        return [readonly_tensor(array) for array in (edges.indptr, edges.indices, edges.eids)]
 
     def _put_edge_index(self, edge_index: Any, edge_attr: EdgeAttr) -> bool:
         raise _read_only()
@@ -283,22 +288,23 @@ class PartitionedNeighborSampler(BaseSampler):  # type: ignore[misc]
             raise UsageError("This sampler does not sample by time", remedy="Use PyG's NeighborLoader.")
         graph = self._graph
         seeds = seed if isinstance(seed, dict) else {graph.ntypes[0]: seed}
-        nodes = {name: _Nodes(seeds.get(name)) for name in graph.ntypes}
+        nodes = {name: FoundNodes(seeds[name].numpy() if name in seeds else None) for name in graph.ntypes}
         hops: dict[EType, list[tuple[Ids, Ids, Ids]]] = {etype: [] for etype in graph.canonical_etypes}
         for hop in range(self._hops):
             frontier = {name: found.next_hop() for name, found in nodes.items()}
             for etype in graph.canonical_etypes:
                 first, ids = frontier[etype[2]]
                 fanout, draw = self._fanouts[etype][hop], int(torch.randint(1 << 62, ()))
-                indptr, indices, edges = (tensor.numpy() for tensor in graph.adj_tensors("csc", etype))
-                drawn = _sample_in_edges(indptr, indices, edges, ids, fanout, self._replace, draw)
-                src, dst, eids = drawn
+                known = graph.adjacency("in", etype)
+                src, dst, eids = sample_in_edges(
+                    known.indptr, known.indices, known.eids, ids, fanout, self._replace, draw
+                )
                 hops[etype].append((nodes[etype[0]].add(src), dst + first, eids))
         for found in nodes.values():
             found.next_hop()
         return self._output(nodes, hops)
 
-    def _output(self, nodes: dict[str, _Nodes], hops: dict[EType, list[tuple[Ids, Ids, Ids]]]) -> Any:
+    def _output(self, nodes: dict[str, FoundNodes], hops: dict[EType, list[tuple[Ids, Ids, Ids]]]) -> Any:
         node = {name: torch.from_numpy(found.ids) for name, found in nodes.items()}
         joined = {
             etype: [torch.from_numpy(np.concatenate(arrays)) for arrays in zip(*parts, strict=True)]
@@ -318,96 +324,9 @@ class PartitionedNeighborSampler(BaseSampler):  # type: ignore[misc]
         return SamplerOutput(*(next(iter(by_type.values())) for by_type in arrays), None, **of_one_type)
 
 
-class _Nodes:
-    """The sampled nodes of one type, each once, in the order in which they were found.
-
-    Attributes:
-        ids: Their IDs.
-        counts: Numbers of nodes that each hop added.
-    """
-
-    def __init__(self, seeds: Any) -> None:
-        none = np.empty(0, np.int64)
-        self.ids: Ids = none if seeds is None else seeds.numpy().astype(np.int64)
-        self.counts: list[int] = []
-        self._sorted = np.argsort(self.ids, kind="stable")
-
-    def next_hop(self) -> tuple[int, Ids]:
-        """Return the position of the first node since the last call, and all nodes since then."""
-        first = sum(self.counts)
-        self.counts.append(len(self.ids) - first)
-        return first, self.ids[first:]
-
-    def add(self, ids: Ids) -> Ids:
-        """Add nodes, and return their positions."""
-        unique, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        places = np.searchsorted(self.ids, unique, sorter=self._sorted)
-        known = self._sorted[np.minimum(places, max(len(self.ids) - 1, 0))] if len(self.ids) else None
-        is_known = np.zeros(len(unique), np.bool_) if known is None else self.ids[known] == unique
-        new = np.flatnonzero(~is_known)
-        new = new[np.argsort(first[new])]  # in the order in which they were found
-        positions = np.empty(len(unique), np.int64)
-        if known is not None:
-            positions[is_known] = known[is_known]
-        positions[new] = np.arange(len(self.ids), len(self.ids) + len(new))
-        self.ids = np.concatenate([self.ids, unique[new]])
-        self._sorted = np.argsort(self.ids, kind="stable")
-        return positions[inverse]
-
-
 def _taken(rows: Any, ids: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(rows.take(ids.numpy().astype(np.int64, copy=False)))
 
 
 def _read_only() -> UsageError:
     return UsageError("The stores of a finished output are read-only")
-
-
-@njit(cache=True, nogil=True)
-def _sample_in_edges(
-    indptr: Ids, indices: Ids, eids: Ids, nodes: Ids, fanout: int, replace: bool, draw: int
-) -> tuple[Ids, Ids, Ids]:
-    """Draw in-edges of some nodes.
-
-    Args:
-        indptr: (nodes + 1,) where the in-edges of each node begin.
-        indices: (edges,) sources.
-        eids: (edges,) edge IDs.
-        nodes: (n,) the nodes.
-        fanout: How many for each node, at most; -1 for all.
-        replace: Draw with replacement.
-        draw: Seed of the draw.
-
-    Returns:
-        Sources, positions in ``nodes``, and edge IDs.
-    """
-    np.random.seed(draw % (1 << 32))
-    counts = np.empty(len(nodes), np.int64)
-    for i in range(len(nodes)):
-        degree = indptr[nodes[i] + 1] - indptr[nodes[i]]
-        counts[i] = degree if fanout < 0 or (degree <= fanout and not replace) else fanout
-        if degree == 0:
-            counts[i] = 0
-    total = counts.sum()
-    src, dst, ids = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
-    chosen = np.empty(max(fanout, 1), np.int64)
-    at = 0
-    for i in range(len(nodes)):
-        begin = indptr[nodes[i]]
-        degree = indptr[nodes[i] + 1] - begin
-        everything = fanout < 0 or (degree <= fanout and not replace)
-        for k in range(counts[i]):
-            place = k
-            if not everything and replace:
-                place = np.random.randint(degree)
-            elif not everything:  # Floyd's algorithm: each set of places is equally likely
-                last = degree - fanout + k
-                place = np.random.randint(last + 1)
-                for j in range(k):
-                    if chosen[j] == place:
-                        place = last
-                        break
-                chosen[k] = place
-            src[at], dst[at], ids[at] = indices[begin + place], i, eids[begin + place]
-            at += 1
-    return src, dst, ids

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ from partition_ops.train.output_files import (
     map_npy,
 )
 
+Direction = Literal["in", "out"]
 BLOCK = 1 << 20  # edges that are read together
 SPARSE_FORMATS = ("csr", "csc")  # groups that stand for edges/src and edges/dst; see `Format.arrays`
 SCRATCH = ("edges-src", "edges-dst")
@@ -90,10 +93,12 @@ class EdgeFiles:
         self._files = files
         self._ids = ids
         self._resident = resident
+        self._sorted: dict[Direction, list[SortedEdges]] = {}
         self.num_ids = [self._count_ids(t) for t in range(len(files.book.canonical_etypes))]
 
-    def edges(self) -> list[Edges]:
-        """Return the edges of each type by edge ID, mapped.
+    @cached_property
+    def by_id(self) -> list[Edges]:
+        """The edges of each type by edge ID, mapped.
 
         Peak memory while they are made: 16 bytes a node of a partition and 64 MiB. Disk: 16 bytes an edge.
         While they are made, also the files of the graph of the largest partition if the output is on S3, and
@@ -123,8 +128,17 @@ class EdgeFiles:
             for t in range(len(self.num_ids))
         ]
 
-    def sort(self, direction: str, edges: list[Edges]) -> list[SortedEdges]:
+    def sorted(self, direction: Direction) -> list[SortedEdges]:
         """Return the edges of each type by destination (``in``) or by source (``out``), mapped.
+
+        Memory and disk are those of `by_id` and `_sort_all`.
+        """
+        if direction not in self._sorted:
+            self._sorted[direction] = self._sort_all(direction, self.by_id)
+        return self._sorted[direction]
+
+    def _sort_all(self, direction: Direction, edges: list[Edges]) -> list[SortedEdges]:
+        """Sort the edges of each type, and map them.
 
         Peak memory while they are made: 16 bytes a node of the largest type and 64 MiB, in addition to mapped
         files. Disk: 16 bytes an edge and 8 bytes a node for each edge type.

@@ -25,6 +25,7 @@ NEEDED = {  # by folder or file, the module that it needs beyond the base instal
     "options/test_options_page.py": "airflow",
     "plugins": "airflow",
     "project": "airflow",
+    "stages/cache/test_cache_stage.py": "torch",
     "stages/ingest": "ibis",
     "stages/prepare/test_prepare.py": "scipy",
     "stages/validate/test_ingest.py": "ibis",

@@ -3,7 +3,7 @@
 from partition_ops.artifacts.cost import MIB, SMALL, Machine, Sizes, StageEstimate
 from partition_ops.stages.probe.options import ProbeConfig
 
-SAMPLER = 400 * MIB  # the process with torch and dgl, and a batch
+SAMPLER = 200 * MIB  # the process, and a batch
 BATCH_SECONDS = 0.02  # with 1,024 seeds and the default fanouts
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
@@ -19,16 +19,16 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError, one_of
 from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.storage import Store
-from partition_ops.system.dgl_import import import_dgl
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.traffic.train_nodes import TrainType, check_mask, choose_train_types
-from partition_ops.train.partitioned_graph import PartitionedGraph
+from partition_ops.train.in_edges import FoundNodes, sample_in_edges
+from partition_ops.train.stored_graph import StoredGraph
 
 PROBE_VERSION = 1
 COUNTED = ("neighbours", "remote_neighbours", "input_rows", "remote_rows", "remote_bytes")
 
-dgl = import_dgl()
+Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def probe_partitions(
         unpublished: Whether the output may lack a manifest.
         progress: Shows the partitions.
     """
-    with PartitionedGraph(output, cache=cache, unpublished=unpublished) as graph:
+    with StoredGraph(output, cache=cache, unpublished=unpublished) as graph:
         prober = Prober(config, graph)
         found = []
         with (progress or NoProgress()).step("Sampling", len(prober.parts), "partitions") as advance:
@@ -222,10 +222,10 @@ class Seeds:
         order: (seeds,) int64, positions among the train nodes of all types, in the order of the batches.
     """
 
-    nodes: dict[str, Any]
-    order: Any
+    nodes: dict[str, Ids]
+    order: Ids
 
-    def batch(self, positions: Any) -> dict[str, Any]:
+    def batch(self, positions: Ids) -> dict[str, Ids]:
         """Return the nodes at some positions by their type; types without any are left out."""
         found, begin = {}, 0
         for node_type, ids in self.nodes.items():
@@ -247,7 +247,7 @@ class Prober:
         UsageError: There is no such node type, feature or partition.
     """
 
-    def __init__(self, config: ProbeConfig, graph: PartitionedGraph) -> None:
+    def __init__(self, config: ProbeConfig, graph: StoredGraph) -> None:
         self._config = config
         self._graph = graph
         self.train_types = _train_types(config, graph)
@@ -264,22 +264,20 @@ class Prober:
         A neighbour is remote if another partition than the trainer's owns it. A batch fetches the rows of its
         input nodes, each once; those of nodes that another partition owns are fetched remotely.
 
-        Peak memory: as `PartitionedGraph`, the IDs of the seed type, and a batch.
+        Peak memory: as `StoredGraph`, the IDs of the seed type, and a batch.
         """
-        config = self._config
+        size, random = self._config.sampling.batch_size, np.random.default_rng(self._config.seed)
         counts, seconds, batches = dict.fromkeys(COUNTED, 0), 0.0, 0
-        with one_thread():
-            dgl.seed(config.seed)
-            seeds = self._seeds(part)
-            for batch in seeds.order.split(config.sampling.batch_size):
-                began = time.perf_counter()
-                inputs, blocks = self._sample(seeds.batch(batch))
-                seconds += time.perf_counter() - began
-                self._count(part, inputs, blocks, counts)
-                batches += 1
+        seeds = self._seeds(part, random)
+        for begin in range(0, len(seeds.order), size):
+            began = time.perf_counter()
+            inputs, drawn = self._sample(seeds.batch(seeds.order[begin : begin + size]), random)
+            seconds += time.perf_counter() - began
+            self._count(part, inputs, drawn, counts)
+            batches += 1
         return TrainerFigures(part, len(seeds.order), batches, counts, seconds)
 
-    def _seeds(self, part: int) -> Seeds:
+    def _seeds(self, part: int, random: np.random.Generator) -> Seeds:
         """Return some of the train nodes that the partition owns, in random order."""
         graph, nodes = self._graph, {}
         for one in self.train_types:
@@ -288,55 +286,58 @@ class Prober:
                 rows = graph.node_rows(one.mask, one.node_type).take(owned)
                 check_mask(f"{one.node_type}/{one.mask}", rows.dtype, rows.shape[1:])
                 owned = owned[rows.reshape(len(owned)) != 0]
-            nodes[one.node_type] = torch.from_numpy(owned)
-        generator = torch.Generator().manual_seed(self._config.seed)
-        order = torch.randperm(sum(map(len, nodes.values())), generator=generator)
+            nodes[one.node_type] = owned
+        order = random.permutation(sum(map(len, nodes.values())))
         return Seeds(nodes, order[: self._config.batches * self._config.sampling.batch_size])
 
-    def _sample(self, batch: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-        graph = self._graph
-        sampler = dgl.dataloading.NeighborSampler(list(self._config.sampling.fanouts))
-        inputs, _, blocks = sampler.sample(graph, batch)
-        inputs = inputs if isinstance(inputs, dict) else {graph.ntypes[0]: inputs}
+    def _sample(
+        self, batch: dict[str, Ids], random: np.random.Generator
+    ) -> tuple[dict[str, Ids], list[tuple[str, Ids]]]:
+        """Sample layer by layer, as DGL's ``NeighborSampler``, and read the features of the input nodes.
+
+        Returns:
+            Input nodes by type, and the type and IDs of the neighbours for each layer and edge type.
+        """
+        graph, drawn = self._graph, []
+        nodes = {ntype: FoundNodes(batch.get(ntype)) for ntype in graph.ntypes}
+        for fanout in reversed(self._config.sampling.fanouts):
+            outputs = {ntype: found.ids for ntype, found in nodes.items()}
+            for etype in graph.canonical_etypes:
+                known, seed = graph.adjacency("in", etype), int(random.integers(1 << 32))
+                arrays = known.indptr, known.indices, known.eids
+                neighbours, _, _ = sample_in_edges(*arrays, outputs[etype[2]], fanout, False, seed)
+                nodes[etype[0]].add(neighbours)
+                drawn.append((etype[0], neighbours))
+        inputs = {ntype: found.ids for ntype, found in nodes.items()}
         for ntype, names in self.features.items():
             for name in names:
-                graph.node_rows(name, ntype).take(inputs[ntype].numpy())
-        return inputs, blocks
+                graph.node_rows(name, ntype).take(inputs[ntype])
+        return inputs, drawn
 
-    def _count(self, part: int, inputs: Any, blocks: list[Any], counts: dict[str, int]) -> None:
-        graph = self._graph
-        for block in blocks:
-            for etype in block.canonical_etypes:
-                src, _ = block.edges(etype=etype)
-                nodes = block.srcnodes[etype[0]].data[dgl.NID][src]
-                counts["neighbours"] += len(nodes)
-                counts["remote_neighbours"] += int((graph.node_partition(nodes, etype[0]) != part).sum())
+    def _count(
+        self, part: int, inputs: dict[str, Ids], drawn: list[tuple[str, Ids]], counts: dict[str, int]
+    ) -> None:
+        def remote(ntype: str, nodes: Ids) -> int:
+            return int(np.count_nonzero(self._graph.owners(nodes, ntype) != part))
+
+        for ntype, nodes in drawn:
+            counts["neighbours"] += len(nodes)
+            counts["remote_neighbours"] += remote(ntype, nodes)
         for ntype, nodes in inputs.items():
-            remote = int((graph.node_partition(nodes, ntype) != part).sum())
+            rows = remote(ntype, nodes)
             counts["input_rows"] += len(nodes)
-            counts["remote_rows"] += remote
-            counts["remote_bytes"] += remote * self._row_bytes.get(ntype, 0)
+            counts["remote_rows"] += rows
+            counts["remote_bytes"] += rows * self._row_bytes.get(ntype, 0)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run DGL's kernels in one thread: each thread draws for itself, so the draws depend on their number."""
-    before = dgl.utils.get_num_threads()
-    dgl.utils.set_num_threads(1)
-    try:
-        yield
-    finally:
-        dgl.utils.set_num_threads(before)
-
-
-def _train_types(config: ProbeConfig, graph: PartitionedGraph) -> list[TrainType]:
+def _train_types(config: ProbeConfig, graph: StoredGraph) -> list[TrainType]:
     node_types = list(graph.book.nodes.names.names)  # by type ID
     features = {(ntype, name) for ntype in node_types for name in graph.node_features(ntype)}
     ends = {etype[2] for etype in graph.canonical_etypes if graph.num_edges(etype)}
     return choose_train_types(node_types, features, ends, config.train_nodes)
 
 
-def _parts(config: ProbeConfig, graph: PartitionedGraph) -> list[int]:
+def _parts(config: ProbeConfig, graph: StoredGraph) -> list[int]:
     known = graph.book.num_partitions()
     wanted = sorted(set(range(known) if config.parts is None else config.parts))
     if not wanted or wanted[0] < 0 or wanted[-1] >= known:
@@ -344,7 +345,7 @@ def _parts(config: ProbeConfig, graph: PartitionedGraph) -> list[int]:
     return wanted
 
 
-def _features(config: ProbeConfig, graph: PartitionedGraph) -> dict[str, list[str]]:
+def _features(config: ProbeConfig, graph: StoredGraph) -> dict[str, list[str]]:
     """Return the names of the features that are fetched, by node type."""
     known = {ntype: graph.node_features(ntype) for ntype in graph.ntypes}
     if config.features is None:
