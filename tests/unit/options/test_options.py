@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -13,8 +15,9 @@ from partition_ops.errors import UsageError
 from partition_ops.options.arguments import add_options, check_arguments, config_of
 from partition_ops.options.declare import Option, Options, option, option_group, options_of
 from partition_ops.options.json_schema import form_fields
-from partition_ops.options.table import option_table
 from partition_ops.options.values import build, parse_settings, parse_size
+
+option_table = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "tables.py"))["option_table"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,14 +23,3 @@ def table_sources() -> list[type[TableSource]]:
 def file_suffixes() -> tuple[str, ...]:
     """Return how the names of files end that are tables."""
     return tuple(suffix for kind in table_sources() for suffix in kind.suffixes)
-
-
-def docs_table() -> list[str]:
-    """Return the lines of the table of formats in docs/tables.md."""
-    rows = [
-        f"| {kind.title} | `{kind.name}` | {', '.join(f'`{suffix}`' for suffix in kind.suffixes)}"
-        f" | {kind.value_types} |"
-        for kind in table_sources()
-        if kind.suffixes
-    ]
-    return ["| Files | `format` | Names | Types |", "|---|---|---|---|", *rows]

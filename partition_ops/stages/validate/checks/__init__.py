@@ -65,20 +65,3 @@ def checked_actions(chosen: str | Mapping[str, str]) -> dict[str, str]:
         if action not in known[name]:
             raise UsageError(f"{name} cannot be {action!r}", expected="one of " + ", ".join(known[name]))
     return {name: chosen.get(name, actions[0]) for name, actions in known.items()}
-
-
-def docs_table() -> list[str]:
-    """Return the lines of the table in docs/validation.md."""
-    head = ("check", "severity", "actions", "metrics", "a finding is that", "without the check")
-    rows = [
-        (
-            f"`{check.name}`",
-            check.severity,
-            *map(", ".join, (check.actions, check.tables)),
-            check.finding,
-            check.harm,
-        )
-        for check in CHECKS.values()
-    ]
-    first, *others = (f"| {' | '.join(row)} |" for row in (head, *rows))
-    return [first, "|---" * len(head) + "|", *others]
