@@ -86,6 +86,7 @@ class TableChecks:
         Raises:
             UsageError: A table is of a kind that cannot be read again.
         """
+        self.edges = [one for edge in self.tables.file.edges for one in self._relations(edge)]
         self.metadata: dict[str, Any] = self.graph.read_json(METADATA)
         self.state: dict[str, Any] = self.graph.read_json("ingest.json")
         for spec in self.tables.file.types:
@@ -97,13 +98,25 @@ class TableChecks:
         for node in self.tables.file.nodes:
             with self.findings.check("table-nodes"):
                 self._check_nodes(node)
-        for spec in self.tables.file.types:
+        types: list[TypeTable] = [*self.tables.file.nodes, *self.edges]
+        for one in types:
             with self.findings.check("table-rows"):
-                if spec.table is not None:
-                    self._check_rows(spec)
-        for edge in self.tables.file.edges:
+                if one.table is not None:
+                    self._check_rows(one)
+        for edge in self.edges:
             with self.findings.check("table-edges"):
                 self._check_edges(edge)
+        if len(self.edges) != len(self.metadata["edge_type"]):
+            self.findings.fail(
+                "table-edges", f"{len(self.metadata['edge_type'])} edge types: {len(self.edges)}"
+            )
+
+    def _relations(self, edge: EdgeTable) -> list[EdgeTable]:
+        """Return an edge type, or those of a table with several relations."""
+        if not edge.relation or edge.table is None:
+            return [edge]
+        values = {_text_of(row[0]) for row in self._reader(edge.table).read([edge.relation])}
+        return [edge.of_relation(value) for value in sorted(filter(None, values))]
 
     def _node_ids(self, node: NodeTable) -> dict[str, int]:
         files = self.metadata["node_ids"][node.name]["data"]
@@ -170,6 +183,8 @@ class TableChecks:
         ends = spec.ends if isinstance(spec, EdgeTable) else ((spec.name, spec.keys),)
         for row in self._reader(spec.table).read(columns):
             values = dict(zip(columns, row, strict=True))
+            if isinstance(spec, EdgeTable) and spec.value and _text_of(values[spec.relation]) != spec.value:
+                continue
             keys = [self._key(spec, [values[name] for name in names], names) for _, names in ends]
             place = tuple(
                 self.ids[name].get(key or "", -1) for (name, _), key in zip(ends, keys, strict=True)
@@ -228,8 +243,11 @@ class TableChecks:
 
     def _keys(self, spec: TypeTable, columns: Sequence[str]) -> Iterator[str | None]:
         if spec.table is not None:
-            names = list(dict.fromkeys(columns))
+            value, relation = (spec.value, spec.relation) if isinstance(spec, EdgeTable) else ("", "")
+            names = list(dict.fromkeys([*columns, *([relation] if value else [])]))
             for row in self._reader(spec.table).read(names):
+                if value and _text_of(row[names.index(relation)]) != value:
+                    continue
                 yield self._key(spec, [row[names.index(name)] for name in columns], columns)
 
     @staticmethod
@@ -309,6 +327,11 @@ def open_tables(uri: str, opened: Callable[[str], Store]) -> GraphTables:
 
 
 _NONE: Ids = np.zeros(0, np.int64)
+
+
+def _text_of(value: Any) -> str | None:
+    """Return a relation as text."""
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _blocks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:

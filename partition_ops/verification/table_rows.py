@@ -52,6 +52,8 @@ class TableRows:
             self._reader(store.local_copy(key), key)
 
     def _found(self) -> list[tuple[Store, str]]:
+        if self.spec.sql and not self.spec.connection and not self.spec.database:
+            raise _not_read(self.spec.name, "a query on files")
         if self.spec.connection:
             raise _not_read(self.spec.name, "a query on a server, whose rows may have changed")
         paths = [self.spec.database] if self.spec.sql else self.spec.paths
@@ -119,7 +121,7 @@ class TableRows:
         kinds: dict[str, tuple[str, Callable[[Path, Sequence[str]], Iterator[Row]]]] = {
             "parquet": (".parquet .pq", _parquet),
             "csv": (".csv .tsv .txt", self._csv),
-            "json": (".jsonl .ndjson .json", _json_lines),
+            "json": (".jsonl .ndjson .json", self._json),
             "arrow": (".arrow .feather .ipc .arrows", _arrow),
             "avro": (".avro", _avro),
         }
@@ -131,7 +133,7 @@ class TableRows:
         raise _not_read(key, f"the format {self.spec.format or 'of its name'}")
 
     def _csv(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
-        with _text(path) as stream:
+        with _text(path, encoding=self.spec.encoding) as stream:
             first = stream.readline()
             stream.seek(0)
             quote = self.spec.quote
@@ -140,12 +142,20 @@ class TableRows:
                 "\t" if ".tsv" in path.name else max(",\t;|", key=first.count)
             )
             rows = _unlimited(csv.reader(stream, delimiter=delimiter, strict=True, **quoting))
-            header = next(rows)
+            header = [*self.spec.columns] or next(rows)
             places = _places(header, columns, path)
             for row in rows:
                 if row or len(header) == 1:
                     row = row or [""]
                     yield tuple(row[place] or None for place in places)
+
+    def _json(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+        with _text(path, "\n", self.spec.encoding) as stream:
+            first = next((line for line in stream if line.strip()), "")
+            stream.seek(0)
+            array = first.lstrip("\ufeff \t").startswith("[")
+            for document in json.load(stream) if array else map(json.loads, filter(str.strip, stream)):
+                yield tuple(document.get(name) for name in columns)
 
     def _sqlite(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
@@ -213,10 +223,10 @@ def _places(names: Sequence[str], columns: Sequence[str], path: Path) -> list[in
     return [known.index(name) for name in columns]
 
 
-def _text(path: Path, newline: str = "") -> TextIO:
+def _text(path: Path, newline: str = "", encoding: str = "") -> TextIO:
     packed = path.suffix == ".gz"
     stream = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115 - the wrapper closes it
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline)
+    return io.TextIOWrapper(stream, encoding=encoding or "utf-8-sig", newline=newline)
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -241,14 +251,6 @@ def _arrow(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     places = _places(table.schema.names, columns, path)
     for batch in table.to_batches(BATCH):
         yield from _of_batch(batch, places)
-
-
-def _json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    with _text(path, "\n") as stream:
-        for line in stream:
-            if line.strip():
-                document = json.loads(line)
-                yield tuple(document.get(name) for name in columns)
 
 
 def _avro(path: Path, columns: Sequence[str]) -> Iterator[Row]:

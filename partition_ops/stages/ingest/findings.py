@@ -10,6 +10,7 @@ import ibis
 import pyarrow as pa
 
 from partition_ops.chunked.graph_writer import ORIG_ID
+from partition_ops.chunked.metadata import LONGEST_NAME
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
 from partition_ops.stages.ingest.graph_file import EdgeTable, FeatureColumn, NodeTable, TypeTable
@@ -18,6 +19,7 @@ from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import Outside
 
 SHOWN = 10
+MOST_RELATIONS = 4096
 LONGEST = 60  # characters of a value in a message
 
 
@@ -224,6 +226,37 @@ class Findings:
                     "Correct the tables, or set on_defect: {absent_keys: drop} (or add) for the edges.",
                 )
 
+    def check_relations(self, edge: EdgeTable) -> dict[str, int]:
+        """Report rows without a relation, and return the number of rows by relation, in their order.
+
+        Raises:
+            InvalidInputError: There are too many relations, or one is empty, too long or not printable.
+        """
+        table = self.tables[edge.name]
+        relation = table.select(relation=table[edge.relation].cast("string"))
+        counts = self.engine.rows(
+            relation.group_by("relation").agg(n=lambda t: t.count()).limit(MOST_RELATIONS + 2)
+        )
+        found = {row["relation"]: int(row["n"]) for row in counts}
+        self._report_null_keys(edge, [edge.relation], found.pop(None, 0))
+        odd = sorted(
+            value
+            for value in found
+            if not value.strip()
+            or not value.isprintable()
+            or len(edge.of_relation(value).name.encode()) > LONGEST_NAME
+        )
+        if odd or len(found) > MOST_RELATIONS:
+            rows = self._rows(edge, lambda t: t[edge.relation].cast("string").isin(odd), [edge.relation])
+            raise InvalidInputError(
+                f"{edge.about}: the values of {edge.relation!r} cannot be names of edge types",
+                found=rows if odd else f"more than {MOST_RELATIONS:,} values",
+                expected=f"at most {MOST_RELATIONS:,} printable values, with which the name of a type has at"
+                f" most {LONGEST_NAME} bytes",
+                remedy="Give the relations shorter names in a query, or take the column as a feature.",
+            )
+        return {value: found[value] for value in sorted(found)}
+
     def report_nulls(self, spec: TypeTable, column: str, count: int) -> None:
         """Report the missing values of a column with features."""
         names = [repr(f.name) for f in spec.features if f.column == column]
@@ -393,6 +426,8 @@ class Findings:
         """
         source, columns = self.sources[spec.name], list(dict.fromkeys(columns))
         table = self.duckdb.indexed("located", source.paths, source.schema)
+        if isinstance(spec, EdgeTable) and spec.value:
+            table = table.filter(table[spec.relation].cast("string") == spec.value)
         chosen = table.filter(condition(table)).select(*columns, FILE_INDEX, ROW_INDEX)
         return [
             f"{', '.join(f'{name} {shown(row[name])}' for name in columns)}"

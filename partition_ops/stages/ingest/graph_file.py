@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 from abc import ABC, abstractmethod
@@ -23,6 +24,7 @@ SCHEMA = "graph_tables"
 MOST_FEATURES = 4096  # of a type; all files are open at the same time
 CATEGORIES = ("one-hot", "hash")
 PARTS = ("train", "val", "test")
+IN_QUERY = re.compile(r"\b(?:FROM|JOIN)\s+'((?:[^']|'')+)'", re.IGNORECASE)  # files
 REVERSE = "rev_"  # and the relation: the default name of the relation of reverse edges
 NUMBERS = frozenset(("boundaries", "buckets", "shares", "missing", *PARTS))
 DEFAULT_ACTIONS = {
@@ -76,6 +78,11 @@ edges:
     table: tags/
     src: sku
     dst: tag
+  # item:*:item:                    # an edge type for each value of a column
+  #   table: {path: links.tsv, columns: [a, how, b], encoding: latin-1}  # without a header
+  #   src: a
+  #   dst: b
+  #   relation: how
 """
 
 
@@ -92,6 +99,8 @@ class TableFile:
         database: The file that is queried.
         connection: The server that is queried instead: a URL of PostgreSQL without a password, or ``$NAME``.
         types: Types of columns, by name.
+        columns: Names of the columns of CSV files without a header.
+        encoding: Of text files.
     """
 
     paths: tuple[str, ...] = ()
@@ -102,11 +111,15 @@ class TableFile:
     database: str = ""
     connection: str = ""
     types: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    encoding: str = ""
 
     @property
     def name(self) -> str:
         """The table in words of the file, for messages."""
-        return f"the query on {self.database or self.connection}" if self.sql else ", ".join(self.paths)
+        if self.sql:
+            return f"the query on {self.database or self.connection or ', '.join(self.paths)}"
+        return ", ".join(self.paths)
 
 
 @dataclass(frozen=True)
@@ -237,12 +250,23 @@ class EdgeTable(TypeTable):
         dst: The columns with the key of the destination.
         key: The columns with the key of an edge, if edges have keys.
         reverse: Name of the relation of its reverse edges; empty for none.
+        relation: Column with the relation, if the table has several; the name has a ``*`` in its place.
+        value: The relation of these edges, of such a table.
     """
 
     src: tuple[str, ...]
     dst: tuple[str, ...]
     key: tuple[str, ...] = ()
     reverse: str = ""
+    relation: str = ""
+    value: str = ""
+
+    def of_relation(self, value: str) -> EdgeTable:
+        """Return the edges of one relation."""
+        src, rel, dst = self.name.split(":")
+        name = "".join(f"%{ord(one):02X}" if one in "%:/\\" else one for one in value)
+        reverse = self.reverse.replace("*", name)
+        return replace(self, name=f"{src}:{rel.replace('*', name)}:{dst}", value=value, reverse=reverse)
 
     @property
     def used(self) -> list[str]:
@@ -268,7 +292,7 @@ class EdgeTable(TypeTable):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return *self.src, *self.dst
+        return *self.src, *self.dst, *filter(None, [self.relation])
 
     @property
     def about(self) -> str:
@@ -373,6 +397,12 @@ def _check_reverses(edges: Sequence[EdgeTable], where: str) -> None:
     taken = {edge.name for edge in edges}
     for edge in edges:
         reverse = str(edge.reverse_type)
+        if edge.relation and edge.reverse and edge.reverse.count("*") != 1:
+            raise InvalidInputError(
+                f"{where}: {edge.about}: the name of the reverse edges has no place for the relation",
+                found=f"reverse: {edge.reverse}",
+                expected="a * where the value goes, as in inverse_*",
+            )
         if edge.reverse and reverse == edge.name and (edge.label or edge.split or edge.key):
             raise InvalidInputError(
                 f"{where}: {edge.about} and their reverse edges would share key, label and split",
@@ -399,7 +429,7 @@ def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
         )
     return NodeTable(
         name=name,
-        table=_table(spec["table"]) if "table" in spec else None,
+        table=_table(spec["table"], place) if "table" in spec else None,
         key=_columns(spec.get("key", ())),
         features=_features(spec.get("features", {}), place),
         text=tuple(spec.get("text", ())),
@@ -411,16 +441,23 @@ def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
 def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> EdgeTable:
     special = {kind: {"column": spec[kind]} for kind in ("weight", "time") if kind in spec}
     place, features = f"{where}: edges {name!r}", spec.get("features", {})
+    if "relation" in spec and name.split(":")[1].count("*") != 1:
+        raise InvalidInputError(
+            f"{place}: 'relation' makes an edge type of each value of a column",
+            found=f"the relation {name.split(':')[1]!r}",
+            expected="a * where the value goes, as in 'entity:*:entity'",
+        )
     twice = next((kind for kind in special if kind in features), None)
     if twice is not None:
         raise InvalidInputError(f"{place} have two features {twice!r}", expected="one")
     reverse = spec.get("reverse", False)
     return EdgeTable(
         name=name,
-        table=_table(spec["table"]),
+        table=_table(spec["table"], place),
         src=_columns(spec["src"]),
         dst=_columns(spec["dst"]),
         key=_columns(spec.get("key", ())),
+        relation=spec.get("relation", ""),
         reverse=reverse if isinstance(reverse, str) else f"{REVERSE}{name.split(':')[1]}" if reverse else "",
         features=_features({**special, **features}, place),
         **_label_and_split(spec, place),
@@ -437,10 +474,42 @@ def _label_and_split(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
     }
 
 
-def _table(spec: str | Sequence[str] | Mapping[str, Any]) -> TableFile:
+def _table(spec: str | Sequence[str] | Mapping[str, Any], where: str) -> TableFile:
     if not isinstance(spec, Mapping):
         return TableFile(_columns(spec))
-    return TableFile(_columns(spec.get("path", ())), **{k: spec[k] for k in spec if k != "path"})
+    more: dict[str, Any] = {name: value for name, value in spec.items() if name not in ("path", "columns")}
+    paths = _columns(spec.get("path", ()))
+    if "sql" in spec and not {"database", "connection"} & {*spec}:
+        paths = _paths_in(spec["sql"], where)
+    if "encoding" in spec:
+        try:
+            more["encoding"] = codecs.lookup(spec["encoding"]).name
+        except LookupError as error:
+            raise InvalidInputError(
+                f"{where}: there is no such encoding",
+                found=repr(spec["encoding"]),
+                expected="utf-8, latin-1, cp1252, utf-16, shift_jis, …",
+            ) from error
+    columns = tuple(spec.get("columns", ()))
+    if len({*columns}) < len(columns):
+        raise InvalidInputError(f"{where}: 'columns' has a name twice", found=", ".join(columns))
+    return TableFile(paths, columns=columns, **more)
+
+
+def _paths_in(sql: str, where: str) -> tuple[str, ...]:
+    """Return the files and patterns that a query names behind FROM and JOIN, each once.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
+    found = [path.replace("''", "'") for path in IN_QUERY.findall(sql)]
+    if not found:
+        raise InvalidInputError(
+            f"{where}: 'sql' names neither a file nor a 'database' or 'connection'",
+            found=repr(sql[:60]),
+            expected="SELECT … FROM 'events/*.parquet' …",
+        )
+    return tuple(dict.fromkeys(found))
 
 
 def _columns(spec: str | Sequence[str]) -> tuple[str, ...]:

@@ -51,7 +51,11 @@ DATABASES = (  # where in a file its kind is written, how, and which tables ther
     (8, b"DUCK", "SELECT table_schema AS place, table_name AS name FROM information_schema.tables"),
 )
 DATABASE_NAMES = (".db", ".sqlite", ".sqlite3", ".duckdb", ".ddb")
-ENDS = (("src", "dst"), ("source", "target"), ("source", "destination"), ("from", "to"), ("head", "tail"))
+ENDS = (
+    *(("src", "dst"), ("source", "target"), ("source", "destination"), ("from", "to")),
+    *(("head", "tail"), ("subject", "object"), ("h", "t"), ("s", "o")),
+)
+RELATIONS = {"relation", "relationship", "predicate", "rel", "r", "p"}
 SHOWN = 3
 MOST_OF_KEY = 6  # columns that are tried as a part of a key
 ALL = "SELECT * FROM "
@@ -351,7 +355,8 @@ def _is_number(table: Table, column: str) -> bool:
     whole = pa.types.is_integer(table.source.schema.field(column).type)
     known = {name for pair in _named_ends(table.keys) for name in pair}
     named = column in known or re.search(r"(id|key|no|num|number|code)$", column.lower())
-    return bool(whole and not named and len(table.columns) > 2)
+    first = not table.named and column in table.columns[:2]
+    return bool(whole and not named and not first)
 
 
 def _share(table: Table, columns: Sequence[str], other: Table, keys: Sequence[str], duckdb: DuckDB) -> float:
@@ -501,12 +506,20 @@ def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table], duckdb:
     for table in edges:
         (src, src_type), (dst, dst_type) = table.ends[:2]
         ends = [f"    src: {_joined(src)}", f"    dst: {_joined(dst)}"]
+        relation = _relation(table, [*src, *dst])
+        ends += [f"    relation: {_quoted(relation)}"] if relation else []
         own = table.key if table.key not in (src, dst) else ()
         ends += [f"    key: {_joined(own)}"] if own else []
-        ends += _columns(table, [*src, *dst, *own], duckdb, edges=True)
+        ends += _columns(table, [*src, *dst, *own, relation], duckdb, edges=True)
         ends += [f"    # {_joined(end)} has keys of {kind}, too" for end, kind in table.ends[2:]]
-        add(src_type, table.name, dst_type, f"    table: {_table(table.spec)}", *ends)
+        add(src_type, "*" if relation else table.name, dst_type, f"    table: {_table(table.spec)}", *ends)
     return "\n".join(lines) + "\n"
+
+
+def _relation(table: Table, ends: Collection[str]) -> str:
+    """Return the column with the relations of edges, if there is one by its name; empty otherwise."""
+    names = (name for name in table.keys if name.lower() in RELATIONS and name not in ends)
+    return next((name for name in names if not table.nulls[name] and table.distinct[name] > 1), "")
 
 
 def _columns(table: Table, keys: Sequence[str], duckdb: DuckDB, *, edges: bool = False) -> list[str]:

@@ -27,6 +27,7 @@ from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable
 from partition_ops.stages.ingest.keys import Numbered, key_of
 from partition_ops.stages.ingest.tables import ParquetTable
 
+RELATION = "relation of row"
 JOINED_SHARE = 0.6  # of the engine's memory for the keys of both ends of edges, beside what sorts them
 
 
@@ -62,12 +63,17 @@ class NumberedRows:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the edges with the IDs of their ends, null if there are none, in order.
 
+        Those of a table of several relations have the relation as `RELATION`, and come by relation.
+
         If the keys of both ends do not fit into memory together, one end is joined after the other.
         """
         short = src.joined_bytes + dst.joined_bytes > self.memory.engine * JOINED_SHARE
         staged = self.scratch / "staged"
         staged.mkdir()
-        values = {f"value_{i}": table[name] for i, name in enumerate(columns.spec.used)}
+        if edge.relation:
+            table = table.filter(table[edge.relation].notnull())
+        first = {RELATION: relation_of(table, edge)} if edge.relation else {}
+        values = first | {f"value_{i}": table[name] for i, name in enumerate(columns.spec.used)}
         rows = table.select(
             src_key=key_of(table, edge.src, src.as_text),
             dst_key=key_of(table, edge.dst, dst.as_text),
@@ -82,7 +88,9 @@ class NumberedRows:
         if short:
             joined = self.engine.staged(joined, staged / "dst.parquet")
         yield from self.engine.batches(
-            joined.order_by(SRC, DST, *in_order([joined[name] for name in values]))
+            joined.order_by(
+                *first, SRC, DST, *in_order([joined[name] for name in values if name not in first])
+            )
         )
         shutil.rmtree(staged)
 
@@ -100,6 +108,11 @@ class NumberedRows:
             for name in known.column_names:
                 batch = batch.append_column(name, known.column(name).combine_chunks())
             yield batch.filter(batch.column(ROW_ID).is_valid())
+
+
+def relation_of(table: ibis.Table, edge: EdgeTable) -> Any:
+    """Return the relation of a row, as text."""
+    return table[edge.relation].cast("string")
 
 
 class _Rows:

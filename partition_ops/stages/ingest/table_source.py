@@ -210,6 +210,9 @@ class TableSource(ABC):
     def read(self, file: FoundFile, columns: Sequence[str]) -> Path | str:
         """Return a Parquet file with some columns of a file, or an expression of DuckDB that reads them."""
 
+    def prepare(self) -> None:  # noqa: B027 - most kinds read files as they are
+        """Do what a kind does before anything is read."""
+
     def explain(self, error: Exception) -> Exception:
         """Return a more exact error of the library for one that it has raised, if there is one."""
         return error

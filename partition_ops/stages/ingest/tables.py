@@ -7,9 +7,9 @@ that every engine reads the same values, and a row of any table has a file and a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from partition_ops.errors import InvalidInputError, one_of, some_of
 from partition_ops.stages.ingest.engines import RESERVED, TYPES, DuckDB, literal, parquet, plain_type, quoted
 from partition_ops.stages.ingest.graph_file import TableFile
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
+from partition_ops.stages.ingest.sources.files_query import FilesQuery
 from partition_ops.stages.ingest.table_source import ROWS, FoundFile, OpenRoot, Place, TableSource
 from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import full_disk
@@ -34,11 +35,13 @@ class FoundTable:
         spec: The table in ``graph.yaml``.
         kind: How it is read.
         files: The files.
+        parts: By path in a query on files, the table that it names.
     """
 
     spec: TableFile
     kind: type[TableSource]
     files: tuple[FoundFile, ...]
+    parts: Mapping[str, FoundTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,13 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
             expected=one_of(formats),
             remedy=f"Install the package that has it as an entry point of the group {ENTRY_POINTS!r}.",
         )
+    if spec.sql and not spec.database and not spec.connection:
+        plain = replace(spec, sql="", types={})
+        parts = {
+            path: find_table(replace(plain, paths=(path,)), source, open_root, where) for path in spec.paths
+        }
+        files = tuple(file for part in parts.values() for file in part.files)
+        return FoundTable(spec, FilesQuery, files, parts)
     if spec.connection:
         places = [Place(spec, source, source, "", where)]
     else:
@@ -170,25 +180,46 @@ def open_table(
     """
     spec = found.spec
     source = found.kind(spec, found.files, where, duckdb, scratch, keys=keys)
+    if isinstance(source, FilesQuery):
+        _open_files(source, found)
+        source.files = [replace(found.files[0], name=spec.name, folders={}, types={})]
     with _explained(source):
+        source.prepare()
         if columns is None:
-            columns = [*dict.fromkeys([*source.columns(found.files[0]), *found.files[0].folders])]
-        unused = [name for name in spec.types if name not in columns]
+            columns = [*dict.fromkeys([*source.columns(source.files[0]), *source.files[0].folders])]
+        typed = {*columns, *(source.typed if isinstance(source, FilesQuery) else ())}
+        unused = [name for name in spec.types if name not in typed]
         if unused:
             raise InvalidInputError(
                 f"{where}: 'types' names a column of {spec.name} that is not used",
                 found=repr(unused[0]),
                 expected=one_of(columns),
             )
-        of_folders = {name: kind for name, kind in found.files[0].types.items() if name in columns}
+        of_folders = {name: kind for name, kind in source.files[0].types.items() if name in columns}
         source.used, source.types = columns, {**of_folders, **spec.types}
+        source.types = {name: kind for name, kind in source.types.items() if name in columns}
         _check_names(source)
-        have = [_columns_of(source, file) for file in found.files]
+        have = [_columns_of(source, file) for file in source.files]
         paths = [_parquet_file(source, index, names) for index, names in enumerate(have)]
     schemas = [pq.read_schema(path) for path in paths]
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
-    names = tuple(file.name for file in found.files)
+    names = tuple(file.name for file in source.files)
     return ParquetTable(spec.name, tuple(paths), names, _one_schema(source, schemas), rows)
+
+
+def _open_files(query: FilesQuery, found: FoundTable) -> None:
+    """Open each table that a query on files names, with the types of the query."""
+    for index, (path, part) in enumerate(found.parts.items()):
+        place = query.scratch / f"part{index}"
+        place.mkdir()
+        source = part.kind(part.spec, part.files, query.where, query.duckdb, place)
+        with _explained(source):
+            source.prepare()
+            have = {*source.columns(part.files[0]), *part.files[0].folders}
+        types = {name: kind for name, kind in found.spec.types.items() if name in have}
+        query.typed.update(types)
+        part = replace(part, spec=replace(part.spec, types=types))
+        query.tables[path] = open_table(part, None, [], place, query.duckdb, query.where).paths
 
 
 @contextmanager

@@ -43,7 +43,7 @@ from partition_ops.stages.ingest.graph_file import (
     with_reverse_edges,
 )
 from partition_ops.stages.ingest.keys import Ends, Numbered, ends_of
-from partition_ops.stages.ingest.numbered_rows import NumberedRows
+from partition_ops.stages.ingest.numbered_rows import RELATION, NumberedRows, relation_of
 from partition_ops.stages.ingest.numbering import number_nodes
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.ingest.previous_graph import MANIFEST, key_files, read_manifest
@@ -142,6 +142,7 @@ class _Ingestion:
         self.writer = GraphWriter(self.artifacts.destination, self.graph.graph_name, self.artifacts.wrote)
         self.sources: dict[str, ParquetTable] = {}
         self.tables: dict[str, ibis.Table] = {}
+        self.reverses: dict[str, str] = {}
         self.states: dict[str, dict[str, Any]] = {"node_types": {}, "edge_types": {}}
         self.memory = share_memory(self.config.memory)
         self.before = read_manifest(self.previous) if self.previous is not None else None
@@ -189,14 +190,16 @@ class _Ingestion:
             pa.default_memory_pool().release_unused()
             advance(1)
         for index, edge in enumerate(self.graph.edges):
-            self._write_edges(index, edge, numbered)
+            if edge.relation:
+                self._write_relations(index, edge, numbered)
+            else:
+                self._write_edges(index, edge, numbered)
             advance(1)
         self.findings.reject(self.graph.where, self._counts())
         manifest = self._manifest(numbered)
         self.artifacts.wrote(self.artifacts.destination.write_json(MANIFEST, manifest))
         digest = hashlib.sha256(json_bytes(manifest)).hexdigest()
-        reverses = {edge.name: str(edge.reverse_type) for edge in self.graph.edges if edge.reverse}
-        more = {REVERSED: reverses} if reverses else {}
+        more = {REVERSED: self.reverses} if self.reverses else {}
         document = self.writer.finish(**more, ingest={"data": MANIFEST, "sha256": digest})
         return {
             "graph_name": self.graph.graph_name,
@@ -257,12 +260,42 @@ class _Ingestion:
             **(columns.state() if columns is not None and not self.findings.failed else {"features": {}}),
         }
 
-    def _write_edges(self, index: int, edge: EdgeTable, numbered: Mapping[str, Numbered]) -> None:
-        """Write the edges of a type, in the order of their ends and features."""
+    def _write_relations(self, index: int, edge: EdgeTable, numbered: Mapping[str, Numbered]) -> None:
+        """Write the edges of a table of several relations, which is joined and sorted once."""
+        counts = self.findings.check_relations(edge)
+        source, table, kind = self.sources[edge.name], self.tables[edge.name], edge.edge_type
+        columns = Columns(edge, source, {})
+        rows = self.rows.of_edges(edge, table, columns, numbered[kind.src], numbered[kind.dst])
+        folder = self.scratch / f"relations{index}"
+        folder.mkdir()
+        for place, (value, file) in enumerate([*_by_relation(rows, folder)]):  # one query at a time
+            one = edge.of_relation(value)
+            if one.name in self.states["edge_types"]:
+                raise InvalidInputError(
+                    f"{self.graph.where}: {edge.about}: there is another edge type of this name",
+                    found=f"{edge.relation} {value!r}, which makes {one.name!r}",
+                    expected="a name for each edge type",
+                )
+            self.sources[one.name] = replace(source, rows=counts[value])
+            self.tables[one.name] = table.filter(relation_of(table, edge) == value)
+            with pq.ParquetFile(file, memory_map=True) as staged:
+                self._write_edges(f"{index} {place}", one, numbered, staged.iter_batches(BLOCK))
+            file.unlink()
+
+    def _write_edges(
+        self,
+        index: int | str,
+        edge: EdgeTable,
+        numbered: Mapping[str, Numbered],
+        rows: Iterator[pa.RecordBatch] | None = None,
+    ) -> None:
+        """Write the edges of a type, those of its table or ``rows``, in the order of their ends."""
         name, kind = edge.name, edge.edge_type
         columns = Columns(edge, self.sources[name], self._fitted("edge_types", name))
         src, dst = numbered[kind.src], numbered[kind.dst]
-        rows = self.rows.of_edges(edge, self.tables[name], columns, src, dst)
+        if rows is None:
+            rows = self.rows.of_edges(edge, self.tables[name], columns, src, dst)
+        self.reverses |= {name: str(edge.reverse_type)} if edge.reverse else {}
         key = [ROW_KEY] if columns.needs_key else []
         schema = self._schema([ROW_ID, *key, *edge.used], columns.source, True)
         written = edge.used or key
@@ -335,3 +368,32 @@ class _Ingestion:
         }
         check_document(manifest, "ingest", where=MANIFEST)
         return manifest
+
+
+def _by_relation(rows: Iterator[pa.RecordBatch], folder: Path) -> Iterator[tuple[str, Path]]:
+    """Write rows, which come by relation, to a file for each relation; yield relation and file."""
+    writer, last, path, count_of_files = None, None, folder, 0
+    for batch in rows:
+        values = batch.column(RELATION)
+        batch = batch.drop_columns([RELATION])
+        for begin, count in _runs(values):
+            value = values[begin].as_py()
+            if value != last:
+                if writer is not None:
+                    writer.close()
+                    yield str(last), path
+                path, last = folder / f"{count_of_files}.parquet", value
+                count_of_files += 1
+                writer = pq.ParquetWriter(path, batch.schema, compression="lz4")
+            if writer is not None:
+                writer.write_batch(batch.slice(begin, count))
+    if writer is not None:
+        writer.close()
+        yield str(last), path
+
+
+def _runs(values: pa.Array) -> Iterator[tuple[int, int]]:
+    """Yield the first place and the length of each run of equal values."""
+    ends = pc.run_end_encode(values).run_ends.to_numpy()
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield int(begin), int(end - begin)

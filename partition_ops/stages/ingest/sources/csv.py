@@ -11,6 +11,7 @@ from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from io import BufferedReader
 from typing import Any
@@ -18,11 +19,14 @@ from typing import Any
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import TYPES, literal, path_literal, quoted
 from partition_ops.stages.ingest.table_source import FoundFile, TableSource
+from partition_ops.storage import StoredObject
+from partition_ops.storage.local_store import LocalStore
 
 SHOWN_VALUES = 3
 DELIMITERS = ",\t;|"
 LONGEST_HEADER = 1 << 20  # bytes
 SHOWN_BYTES = 16
+SHOWN_TEXT = 60
 GZIP = b"\x1f\x8b"
 PIECE = 1 << 20
 NO_PARQUET = {"HUGEINT": "BIGINT"}  # it would become a fraction, which cannot hold all of its values
@@ -34,6 +38,30 @@ class TextSource(TableSource):
 
     value_types = "found from the values"
     errors = (EOFError, zlib.error)  # by gzip
+
+    def prepare(self) -> None:
+        """Write files in another encoding again in UTF-8."""
+        if self.spec.encoding and self.spec.encoding != "utf-8":
+            self.files = [self._recoded(index, file) for index, file in enumerate(self.files)]
+
+    def _recoded(self, index: int, file: FoundFile) -> FoundFile:
+        target = LocalStore(self.scratch)
+        key = f"recoded{index}"
+        decoder = getincrementaldecoder(self.spec.encoding)()
+        begin = 0
+        with binary(file) as stream, (self.scratch / key).open("w", encoding="utf-8", newline="") as new:
+            for piece in iter(lambda: stream.read(PIECE), b""):
+                try:
+                    new.write(decoder.decode(piece))
+                except UnicodeDecodeError as error:
+                    raise InvalidInputError(
+                        f"{self.about}{file.name} is not text in {self.spec.encoding}",
+                        found=f"{error.object[error.start : error.end]!r} before byte {begin + error.end}",
+                        remedy="Correct 'encoding' of the table in graph.yaml.",
+                    ) from error
+                begin += len(piece)
+            new.write(decoder.decode(b"", final=True))
+        return replace(file, store=target, entry=StoredObject(key, 0, ""))
 
     def columns(self, file: FoundFile) -> list[str]:
         return list(self._described[file.name])
@@ -145,18 +173,29 @@ class TextSource(TableSource):
 
 
 class CSVSource(TextSource):
-    name, title = "csv", "CSV, with a header"
+    name, title = "csv", "CSV, with a header or with `columns`"
     suffixes = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
     value_types = "found from the values; **keys are text**, because `007` is not `7`"
 
     def check(self, file: FoundFile) -> None:
         super().check(file)
         self._header(file)
+        count, columns = len(self._first_values(file)), self.spec.columns
+        if columns and count != len(columns):
+            raise InvalidInputError(
+                f"{self.about}{file.name} has another number of columns than 'columns' names",
+                found=f"{count} in the first line, {self._header(file)[:SHOWN_TEXT]!r}",
+                expected=f"{len(columns)}: {', '.join(columns)}",
+                remedy="Correct 'columns' or 'delimiter' of the table in graph.yaml.",
+            )
 
     def written_names(self, file: FoundFile) -> list[str]:
         return [name.strip() for name in self._header_names(file)]
 
     def _header_names(self, file: FoundFile) -> list[str]:
+        return [*self.spec.columns] if self.spec.columns else self._first_values(file)
+
+    def _first_values(self, file: FoundFile) -> list[str]:
         quote = self.spec.quote
         quoting: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
         return next(csv.reader([self._header(file)], delimiter=self._delimiter(file), **quoting))
@@ -172,6 +211,9 @@ class CSVSource(TextSource):
         quote = literal(self.spec.quote)
         dialect = f"delim = {literal(self._delimiter(file))}, quote = {quote}, escape = {quote}"
         always = "header = true, skip = 0, hive_partitioning = false"
+        if self.spec.columns:
+            names = ", ".join(map(literal, self.spec.columns))
+            always = always.replace("true", f"false, names = [{names}]" if "columns" not in more else "false")
         return f"read_csv({path_literal(file.path)}, {always}, {dialect}{compression(file)}{more})"
 
     def _header(self, file: FoundFile) -> str:
@@ -180,7 +222,7 @@ class CSVSource(TextSource):
         Raises:
             InvalidInputError: It is missing, or is not text.
         """
-        with _binary(file) as stream:
+        with binary(file) as stream:
             line = stream.readline(LONGEST_HEADER)
         if not line:
             raise InvalidInputError(
@@ -231,7 +273,7 @@ class CSVSource(TextSource):
         return None
 
     def _check_line_ends(self, file: FoundFile) -> None:
-        with _binary(file) as stream:
+        with binary(file) as stream:
             end = _line_end(stream.readline())
             for number, line in enumerate(stream, 2):
                 if _line_end(line) not in (end, ""):
@@ -250,10 +292,10 @@ def struct(types: Mapping[str, str]) -> str:
 
 def compression(file: FoundFile) -> str:
     """Return the argument of DuckDB's functions for a file that gzip has packed; empty for others."""
-    return ", compression = 'gzip'" if file.name.endswith(".gz") else ""
+    return ", compression = 'gzip'" if file.entry.key.endswith(".gz") else ""
 
 
-def _binary(file: FoundFile) -> gzip.GzipFile | BufferedReader:
+def binary(file: FoundFile) -> gzip.GzipFile | BufferedReader:
     return gzip.open(file.path) if compression(file) else file.path.open("rb")
 
 

@@ -1,23 +1,27 @@
-"""JSON lines: a document on each line."""
+"""JSON: a document on each line, or one array of documents."""
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 
 from partition_ops.stages.ingest.engines import path_literal
-from partition_ops.stages.ingest.sources.csv import UNKNOWN, TextSource, compression, struct
+from partition_ops.stages.ingest.sources.csv import UNKNOWN, TextSource, binary, compression, struct
 from partition_ops.stages.ingest.table_source import FoundFile
 
+BEGIN = 1 << 12
 NUMBERS = {"BIGINT", "UBIGINT", "DOUBLE", "BOOLEAN"}
 
 
 class JSONSource(TextSource):
-    name, title = "json", "JSON lines"
+    name, title = "json", "JSON: lines, or an array of objects"
     suffixes = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz")
 
     def reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
         columns = f", columns = {struct(types)}" if types else ""
-        always = "format = 'newline_delimited', hive_partitioning = false"
+        always = (
+            f"format = '{'array' if _is_array(file) else 'newline_delimited'}', hive_partitioning = false"
+        )
         return f"read_json({path_literal(file.path)}, {always}{columns}{compression(file)})"
 
     def _is_number(self, key: str) -> bool:
@@ -25,9 +29,19 @@ class JSONSource(TextSource):
 
     def written_names(self, file: FoundFile) -> list[str]:
         """Return the keys of all documents; each is read once more."""
-        read = f"read_ndjson_objects({path_literal(file.path)}{compression(file)})"
+        kind = ", format = 'array'" if _is_array(file) else ", format = 'newline_delimited'"
+        read = f"read_json_objects({path_literal(file.path)}{kind}{compression(file)})"
         rows = self.duckdb.query(f"SELECT DISTINCT unnest(json_keys(json)) FROM {read} ORDER BY 1")
         return [str(name) for (name,) in rows]
+
+
+def _is_array(file: FoundFile) -> bool:
+    """Return whether the documents of a file are in one array."""
+    with binary(file) as stream:
+        for piece in iter(lambda: stream.read(BEGIN), b""):
+            if begin := piece.removeprefix(BOM_UTF8).lstrip():
+                return begin.startswith(b"[")
+    return False
 
 
 SOURCE = JSONSource

@@ -178,6 +178,11 @@ def test_tables_of_databases_are_proposed(tmp_path: Path) -> None:
         ),
         (["giver", "taker"], [("a", "b"), ("b", "c"), ("b", "a")], {"node": 3, "node:edge:node": 3}),
         (
+            ["subject", "predicate", "object"],
+            [("a", "knows", "b"), ("b", "likes", "c"), ("c", "knows", "a")],
+            {"node": 3, "node:knows:node": 2, "node:likes:node": 1},
+        ),
+        (
             ["id", "source", "target", "sum"],
             [("t1", "a", "b", 1), ("t2", "b", "a", 2), ("t3", "b", "c", 1)],
             {"node": 3, "node:edge:node": 3},
