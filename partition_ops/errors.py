@@ -131,6 +131,11 @@ def some_of(names: Sequence[str], limit: int = 10) -> str:
     return ", ".join(names[:limit]) + more
 
 
+def clipped(text: str, limit: int) -> str:
+    """Return a text, or its beginning with an ellipsis if it has more than ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def one_of(names: Iterable[str], limit: int = 20) -> str:
     """Return the names to choose from, for the part of a message that says what was expected."""
     return f"one of {some_of([repr(name) for name in names], limit)}"

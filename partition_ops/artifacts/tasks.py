@@ -44,7 +44,7 @@ from partition_ops.artifacts.records import (
 )
 from partition_ops.artifacts.stage import stage_of_task
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
-from partition_ops.errors import InvalidInputError, some_of
+from partition_ops.errors import InvalidInputError, clipped, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.memory import peak_memory
@@ -408,8 +408,7 @@ def _changed_results(before: Mapping[str, str], now: Mapping[str, str]) -> str |
 
 
 def _short(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    return clipped(repr(value) if isinstance(value, str) else json.dumps(value), LONGEST_VALUE)
 
 
 def input_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError, StorageError, UsageError
+from partition_ops.errors import InvalidInputError, StorageError, UsageError, clipped
+
+LONGEST = 200  # characters of a value in a finding
 
 
 class Findings:
@@ -45,7 +47,8 @@ class Findings:
     def same(self, name: str, where: str, found: Any, expected: Any) -> bool:
         """Compare two small values, add a failure if they differ, and return whether they are equal."""
         if found != expected:
-            self.fail(name, f"{where} is {_short(found)}, expected {_short(expected)}")
+            shown = [clipped(repr(value), LONGEST) for value in (found, expected)]
+            self.fail(name, f"{where} is {shown[0]}, expected {shown[1]}")
             return False
         return True
 
@@ -83,8 +86,3 @@ class Findings:
     def has_begun(self, name: str) -> bool:
         """Return whether any part of a check has run."""
         return name in self._begun
-
-
-def _short(value: Any, limit: int = 200) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"

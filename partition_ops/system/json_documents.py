@@ -6,12 +6,14 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, clipped
 from partition_ops.system.shipped_files import shipped_folder
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
+
+LONGEST = 300  # characters of the library's message
 
 
 @cache
@@ -51,7 +53,7 @@ def check_document(
         return
     place = error.json_path.removeprefix("$").lstrip(".") or "the document"
     raise InvalidInputError(
-        f"{where}: {place} violates the format: {_short(error.message)}",
+        f"{where}: {place} violates the format: {clipped(error.message, LONGEST)}",
         expected=_expected(error),
         remedy=f"schemas/{schema}.schema.json describes the format.",
     )
@@ -81,7 +83,3 @@ def _expected(error: ValidationError) -> str | None:
     if "description" in schema:
         return str(schema["description"])
     return "an object with " + ", ".join(schema["required"]) if error.validator == "required" else None
-
-
-def _short(text: str, limit: int = 300) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

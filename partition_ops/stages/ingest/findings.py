@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.chunked.metadata import LONGEST_NAME
-from partition_ops.errors import InvalidInputError, some_of
+from partition_ops.errors import InvalidInputError, clipped, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
 from partition_ops.stages.ingest.graph_file import EdgeTable, FeatureColumn, NodeTable, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_of, key_schema
@@ -439,7 +439,7 @@ class Findings:
 def shown(value: Any) -> str:
     """Return a value for a message."""
     text = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return clipped(text, LONGEST)
 
 
 def count_of(count: int, noun: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +12,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment, read_assignment, write_assignment_files
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.errors import some_of
 from partition_ops.formats.parmetis.output_nodes import read_parmetis_assignment
 from partition_ops.options.declare import StageConfig
 from partition_ops.stages.partition.multilevel.graph import EdgeCut
@@ -115,7 +115,7 @@ def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where:
     """Log a warning about partitions without nodes, or without nodes of a type."""
     empty = np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0).tolist()
     if empty:
-        numbers = _first_ten(map(str, empty))
+        numbers = some_of([*map(str, empty)])
         logger.warning("%s: %d of %d partitions have no nodes: %s", where, len(empty), num_parts, numbers)
     without = {}
     for name, (begin, end) in zip(metadata.node_types, pairwise(metadata.node_offsets), strict=True):
@@ -123,9 +123,4 @@ def _warn_of_empty(parts: Parts, num_parts: int, metadata: GraphMetadata, where:
         if end > begin and having < num_parts - len(empty):
             without[name] = f"{name!r} ({end - begin} nodes, in {having} partitions)"
     if without:
-        logger.warning("%s: some partitions have no nodes of %s", where, _first_ten(without.values()))
-
-
-def _first_ten(words: Iterable[str]) -> str:
-    listed = [*words]
-    return ", ".join(listed[:10]) + (", …" if len(listed) > 10 else "")
+        logger.warning("%s: some partitions have no nodes of %s", where, some_of([*without.values()]))

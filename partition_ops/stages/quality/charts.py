@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from unicodedata import east_asian_width
 
+from partition_ops.errors import clipped
+
 COLOURS = """
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6b7c; --line: #d9e0e7; --accent: #1f6f8b;
   --second: #e0a458; --below: #5b9bd0; --above: #e0933f; }
@@ -243,7 +245,7 @@ def _ticks(high: float) -> list[float]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    return clipped(name, LONGEST)
 
 
 def _width(text: str) -> float:
