@@ -278,6 +278,10 @@ PAPERS, CITES = "idmap/nodes/paper.parquet", "idmap/edges/paper:cites:paper.parq
 CARRIED = "idmap/carry_over/nodes/paper.parquet"
 MIGRATION = "assignment/migration.json"
 MUTATIONS: dict[str, tuple[str, Change]] = {
+    "another count in stats.json": (
+        "figures",
+        edit_json(f"{PART}/stats.json", lambda d: add("paper", 1)(d["halo_nodes"])),
+    ),
     "features are cut short": ("node-features", cut("partitions/part0/node_feat.dgl", 0.5)),
     "features end too early": ("dgl-load", cut("partitions/part0/node_feat.dgl", 0.9)),
     "original IDs are cut short": ("original-ids", cut("partitions/part0/orig_nids.dgl", 0.5)),

@@ -24,7 +24,13 @@ from partition_ops.storage import Store
 SHOWN = 5  # names in a message
 NOTHING, FOREIGN = "nothing", "content of others"
 INGEST_RECORD = layout.record("ingest")
-SHOWN_AS = {OUTPUT: "an output", GRAPH: "an ingested graph", FETCHED: FETCHED, ID_MAPS: ID_MAPS}
+SHOWN_AS = {
+    OUTPUT: "an output",
+    GRAPH: "an ingested graph",
+    FETCHED: FETCHED,
+    ID_MAPS: ID_MAPS,
+    FOREIGN: "other files",
+}
 OTHER_FOLDER, OTHER_FILE = "Choose a folder outside of it.", "Write the file to another folder."
 
 
@@ -33,12 +39,15 @@ class Access:
     """What a verb may do with a root.
 
     Attributes:
-        holds: What the root may hold already, and what the marker of a new root says.
+        holds: What the root may hold already, and what the marker of a new root says. `FOREIGN` is for
+            folders without a marker that verbs share with others; these are not inside a root of ours.
         new: Whether the root may be new or empty.
+        inside: Name of the folder of an output that the verb may also write to.
     """
 
     holds: str
     new: bool = True
+    inside: str = ""
 
 
 VERBS = {
@@ -48,6 +57,10 @@ VERBS = {
     "fetch": Access(FETCHED),
     "idmap carry-over": Access(ID_MAPS),
     "probe": Access(OUTPUT, new=False),
+    "probe --cache": Access(FOREIGN),
+    "dags": Access(FOREIGN),
+    "examples": Access(FOREIGN),
+    "pm-dglpart": Access(FOREIGN, inside=layout.PARMETIS_TEXT),
 }
 
 
@@ -70,7 +83,7 @@ def check_root(
     access = VERBS[verb]
     check_separate(root, reads)
     content, names = _content_of(root)
-    if content == FOREIGN and not own:
+    if content == FOREIGN and access.holds != FOREIGN and not own:
         raise foreign_content(root.uri, names)
     if content not in (access.holds, FOREIGN, NOTHING):
         raise UsageError(
@@ -79,8 +92,8 @@ def check_root(
             expected=f"a folder that is new or empty, or holds {SHOWN_AS[access.holds]}",
             remedy="Choose another folder.",
         )
-    if within is None and (content != access.holds or content == GRAPH):  # a run has one in ``ingest/``
-        above = _root_above(root)
+    if within is None and (content != access.holds or content in (GRAPH, FOREIGN)):  # runs have ``ingest/``
+        above = _root_above(root, access)
         if above is not None:
             raise UsageError(f"{root.uri} lies inside {above}", found=above, remedy=OTHER_FOLDER)
 
@@ -127,12 +140,12 @@ def check_file(
         if f"{folder}/".startswith(f"{source.canonical_uri.rstrip('/')}/"):
             raise UsageError("The output lies inside the input", found=place, remedy=OTHER_FILE)
     for above in (store, *_above(store)):
-        what = _what_is_in(above)
+        what = _what_is_in(above) or _unfinished(above, _key_in(above, place))
         if what is not None:
             raise UsageError(
                 f"The output lies inside {what}", found=f"{place} in {above.uri}", remedy=OTHER_FILE
             )
-        if place.removeprefix(f"{above.canonical_uri.rstrip('/')}/") in _graph_files(above):
+        if _key_in(above, place) in _graph_files(above):
             raise UsageError(
                 "The output would replace a file of a graph",
                 found=f"{place} in {above.uri}",
@@ -218,13 +231,25 @@ def _content_of(root: Store) -> tuple[str, Sequence[str]]:
     return (OUTPUT, ()) if not others or _is_old_output(root) else (FOREIGN, others)
 
 
-def _root_above(root: Store) -> str | None:
-    """Return which root of ours a new root lies in, or None."""
-    for above in _above(root):
-        what = _what_is_in(above)
+def _root_above(root: Store, access: Access) -> str | None:
+    """Return which root of ours, or graph in the chunked format, a root lies in; None if it lies in none."""
+    for above in (root, *_above(root)):
+        if above is root and access.holds != FOREIGN:
+            continue
+        key = _key_in(above, root.canonical_uri)
+        what = None
+        if not access.inside or key != access.inside:
+            what = _what_is_in(above) or _unfinished(above, key)
+        if what is None and _graph_files(above):
+            what = "a graph"
         if what is not None:
             return f"{what}: {above.uri}"
     return None
+
+
+def _key_in(root: Store, place: str) -> str:
+    """Return the key of a canonical URI below a root; empty for the root itself."""
+    return place.removeprefix(root.canonical_uri.rstrip("/")).removeprefix("/")
 
 
 def _above(root: Store) -> Iterator[Store]:
@@ -243,8 +268,23 @@ def _what_is_in(root: Store) -> str | None:
             if root.exists(layout.MANIFEST):
                 read_manifest(root)
                 return "a finished output"
-            return None  # an output that is not finished may hold others, such as the steps of the text route
+            return None  # see `_unfinished`
         return SHOWN_AS[marker["content"]]
+    return None
+
+
+def _unfinished(root: Store, key: str) -> str | None:
+    """Return that a root is an output, if a job writes there to a key.
+
+    Elsewhere in an output that is not finished, there may be others, such as the steps of the text route,
+    whose schema and partitions lie beside the text.
+    """
+    if key.startswith(f"{layout.PARMETIS_TEXT}/"):
+        return None
+    with suppress(PartitionOpsError):
+        marker = read_marker(root)
+        if marker is not None and marker["content"] == OUTPUT and is_ours(key):
+            return "an output"
     return None
 
 

@@ -92,6 +92,7 @@ class Format(ABC):
         has_matrices: Whether a feature with one number a row may have a further axis of length 1 in `load`.
         only_in_edges: Whether `load` finds in-edges of inner nodes and their sources only, also with the
             options ``--num-hops`` 2 or more and ``--out-edges``.
+        needs_rows: Whether the servers that load it fail on a feature of which their partition has no row.
     """
 
     name: ClassVar[str]
@@ -106,6 +107,7 @@ class Format(ABC):
     whole_bytes: ClassVar[tuple[int, int]] = (0, 0)
     has_matrices: ClassVar[bool] = False
     only_in_edges: ClassVar[bool] = False
+    needs_rows: ClassVar[bool] = False
 
     @property
     def folder(self) -> str:

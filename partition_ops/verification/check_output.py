@@ -21,6 +21,7 @@ from partition_ops.verification.artifact_readers import (
     read_assigned_binary,
     read_whole_manifest,
 )
+from partition_ops.verification.check_figures import check_records
 from partition_ops.verification.input_graph import Ids, id_dtype
 
 SHOWN = 5
@@ -57,6 +58,7 @@ def check_manifest(
         _check_files(findings, "manifest-artifacts", output, manifest["artifacts"])
         listed = {entry["key"] for entry in manifest["artifacts"]}
         _check_complete(findings, output, metadata, listed)
+        check_records(findings, "manifest-artifacts", output, manifest["artifacts"])
     if manifest:
         with findings.check("manifest-input"):
             findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)

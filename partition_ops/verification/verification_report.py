@@ -35,6 +35,7 @@ CHECKS = {
     "node-features": "node features have the dtype, shape and bits of the input's rows; none lost or extra",
     "edge-features": "edge features have the dtype, shape and bits of the input's rows; none lost or extra",
     "cached-rows": "each partition caches the rows that its trainer is expected to read most",
+    "figures": "counts, shares and checksums in the documents of the output are right",
     "migration": "assignment/migration.json lists the nodes that moved since the previous run, if any",
     "carry-over": "the carry-over maps map every old node's new ID in the previous run to its new ID now",
     "manifest-artifacts": "the manifest lists every artifact with its size and SHA-256",

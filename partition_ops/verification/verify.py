@@ -20,6 +20,7 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.verification.check_cache import check_cache
 from partition_ops.verification.check_features import FeatureChecks, check_original_ids
+from partition_ops.verification.check_figures import check_figures
 from partition_ops.verification.check_graph import (
     GRAPH_CHECKS,
     GraphChecks,
@@ -125,6 +126,7 @@ def _verify(
                     seen = graph.only_in_edges() if form.only_in_edges else graph
                     _check_format(findings, destination, form, seen, book, options, features, advance)
             check_cache(findings, source, destination, graph, features)
+        check_figures(findings, source, destination, graph, formats, is_text=is_text)
     checks = all_checks(formats)
     if tables is not None:
         TableChecks(findings, tables, source).check()

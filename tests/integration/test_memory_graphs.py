@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from torch_geometric.data import Data, HeteroData
 
 import partition_ops
 from partition_ops import InvalidInputError, UsageError, ingest
+from partition_ops.stages.ingest.memory import libraries
 from partition_ops.system.dgl_import import import_dgl
 from tests.airflow_tasks import TaskInstance
 from tests.command_line import Called
@@ -301,6 +303,22 @@ def test_bad_saved_graphs_have_exit_code_3(saved: Path, tmp_path: Path, called: 
     assert called("ingest", saved, tmp_path / "c", "--previous", tmp_path).returncode == 2
     with pytest.raises(AirflowFailException, match="cannot be read"):
         TaskInstance().run(_operator(cut, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "memory", "good"), [(20, 1 << 30, True), (20, 1 << 20, False), (-1, 1 << 30, False)]
+)
+def test_the_process_that_loads_a_saved_graph_first_has_limits(
+    seconds: int, memory: int, good: bool, tmp_path: Path
+) -> None:
+    graph = dgl.graph(([0], [1]))
+    graph.ndata["x"] = torch.zeros(2, 8_000_000)
+    dgl.save_graphs(str(tmp_path / "large.bin"), [graph])
+    command = [sys.executable, "-c", libraries.LOADER, str(tmp_path / "large.bin"), str(seconds), str(memory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == good, done.stderr
+    if seconds < 0:
+        assert done.returncode in (-signal.SIGKILL, -signal.SIGXCPU)
 
 
 def test_the_module_is_light() -> None:

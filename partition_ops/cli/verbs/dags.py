@@ -9,6 +9,7 @@ from typing import Any
 
 from partition_ops.cli.console import Console
 from partition_ops.cli.verb import Verb
+from partition_ops.storage.local_store import LocalStore
 
 
 def add_arguments(what: str, parser: argparse.ArgumentParser) -> None:
@@ -22,8 +23,10 @@ def add_arguments(what: str, parser: argparse.ArgumentParser) -> None:
 
 
 def execute(kind: str, arguments: argparse.Namespace, console: Console) -> Any:
+    from partition_ops.artifacts.write_access import check_root
     from partition_ops.system.shipped_files import copy_shipped
 
+    check_root(kind, LocalStore(arguments.to))
     written = copy_shipped(kind, arguments.to)
     console.line(f"{len(written)} files in {arguments.to}")
     return {"files": [str(path) for path in written]}

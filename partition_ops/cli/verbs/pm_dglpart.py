@@ -18,6 +18,7 @@ from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
 from partition_ops.stages.partition.engines.parmetis import LibraryOptions
 from partition_ops.stages.partition.options import PartitionConfig, ProgramOptions
+from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.signals import restore_default_handlers
 
 PROGRAM = "pm_dglpart"
@@ -30,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    from partition_ops.artifacts.write_access import check_root
+
+    check_root("pm-dglpart", LocalStore(Path.cwd()))
     if config_of(arguments, ProgramOptions).use_program:
         _become_program(arguments)
     try:

@@ -14,6 +14,7 @@ from partition_ops.cli.verb import Verb
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
 from partition_ops.stages.probe.options import ProbeConfig
+from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import local_folder
 from partition_ops.system.progress import terminal_progress
 
@@ -29,8 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ProbeConfig)
     cache = None if arguments.cache is None else local_folder(arguments.cache, "--cache")
+    from partition_ops.artifacts.write_access import check_root
     from partition_ops.jobs.probe_published import probe_published
 
+    if cache is not None:
+        check_root("probe --cache", LocalStore(cache))
     with (
         open_run(arguments.output, arguments) as output,
         nullcontext() if arguments.no_report else lock_root(output, "probe"),

@@ -48,6 +48,7 @@ class DGL(Format):
     checks = CHECKS
     feature_files = "dgl"
     graph_files = "dgl"
+    needs_rows = True
 
     @property
     def folder(self) -> str:

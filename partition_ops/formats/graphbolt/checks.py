@@ -15,6 +15,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
 from partition_ops.formats.dgl.checks import config_values
 from partition_ops.formats.findings import Findings
+from partition_ops.formats.torch_files import check_torch_file
 from partition_ops.formats.torch_reader import read_torch_file
 from partition_ops.storage import Store
 
@@ -44,6 +45,7 @@ def read_state(output: Store, key: str) -> State:
     Peak memory: the file.
     """
     where, path = output.uri_of(key), output.local_copy(key)
+    check_torch_file(path, path.stat().st_mtime_ns)
     try:
         graph = read_torch_file(path, CLASSES)
         state, name = vars(graph)["_c_csc_graph"].state

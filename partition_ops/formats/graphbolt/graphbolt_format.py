@@ -45,6 +45,7 @@ class GraphBolt(Format):
     feature_files = "dgl"
     not_stored = ("nodes/orig_id", "nodes/part_id", "edges/orig_id", "edges/new_id")
     has_graph = False
+    needs_rows = True
 
     def partition_files(self, partition: Partition) -> Mapping[str, FileWriter]:
         """Do what `Format.partition_files` describes.

@@ -23,7 +23,7 @@ from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.cost import gather_bytes
 from partition_ops.stages.convert.feature_buckets import FeatureBuckets
 from partition_ops.stages.convert.partition_graph import PartitionGraph
-from partition_ops.stages.convert.plan import Plan, read_plan
+from partition_ops.stages.convert.plan import Plan, read_plan, warn_of_edges
 from partition_ops.stages.convert.reuse import EarlierFiles, content_name, file_digest, partition_digests
 from partition_ops.stages.convert.trainers import trainer_features
 from partition_ops.storage import Artifact
@@ -106,6 +106,7 @@ class _Gather:
         self._graph = PartitionGraph(conversion, buckets, part)
 
     def run(self) -> Counters:
+        warn_of_edges(self._conversion, self._part, self._graph.edge_counts.tolist())
         partition = self._partition()
         files = [
             _File(form, f"{form.part_folder(self._part)}/{name}", how)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.book import node_counts
 from partition_ops.artifacts.records import forget_task, read_record, stored_objects
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.edges import EdgeReader
+from partition_ops.errors import some_of
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.feature_buckets import scattered_chunks
 from partition_ops.stages.convert.ranges import even_ranges, gather_ranges
 from partition_ops.storage import Store
 
 PLAN_VERSION = 1
+SHOWN = 10  # features in a message
+logger = logging.getLogger("partition_ops")
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ def make_plan(conversion: Conversion) -> StageResult:
 
     def work(writer: ArtifactWriter) -> Counters:
         _ = conversion.order  # rejects an assignment that does not fit
+        warn_of_servers(conversion)
         _forget_earlier(conversion)
         sizes = {entry.key: entry.size for entry in conversion.inputs}
         edges = even_ranges([sizes[key] for data in metadata.edges for key in data.files])
@@ -78,6 +85,47 @@ def make_plan(conversion: Conversion) -> StageResult:
         return {"groups": len(edges) + len(features), "num_parts": conversion.num_parts}
 
     return conversion.plan_task(work).run()
+
+
+def warn_of_servers(conversion: Conversion) -> None:
+    """Log a warning about features of which a partition has no row, if servers of a format fail on them.
+
+    An edge belongs to the partition of its destination: a partition without nodes of that type has no such
+    edges. Which other partitions have none is known later, see `warn_of_edges`.
+    """
+    metadata = conversion.metadata
+    counts = node_counts(metadata, conversion.order.assignment)
+    ends = {str(kind): kind.dst for kind in metadata.edge_types}
+    kinds = [(f, f.type_name) for f in metadata.node_features]
+    kinds += [(f, ends[f.type_name]) for f in metadata.edge_features]
+    found = [f"{f.type_name}/{f.name}" for f, node_type in kinds if 0 in counts[node_type]]
+    _warn(conversion, found, "some partitions have no row")
+
+
+def warn_of_edges(conversion: Conversion, part: int, counts: Sequence[int]) -> None:
+    """Log the warning of `warn_of_servers` about features of edges, when those of a partition are counted.
+
+    Args:
+        conversion: The conversion.
+        part: The partition.
+        counts: The number of its edges by type.
+    """
+    types = [str(kind) for kind in conversion.metadata.edge_types]
+    empty = {name for name, count in zip(types, counts, strict=True) if not count}
+    found = [f"{f.type_name}/{f.name}" for f in conversion.metadata.edge_features if f.type_name in empty]
+    _warn(conversion, found, f"partition {part} has no row")
+
+
+def _warn(conversion: Conversion, features: list[str], what: str) -> None:
+    formats = [form.name for form in conversion.formats if form.needs_rows]
+    if features and formats:
+        logger.warning(
+            "DGL's servers fail on features of which %s: %s. If servers are to load the format %s, leave"
+            " these features out of metadata.json, or make fewer partitions.",
+            what,
+            some_of(features, SHOWN),
+            " or ".join(formats),
+        )
 
 
 def read_plan(destination: Store) -> Plan:

@@ -24,6 +24,27 @@ from partition_ops.system.extras import check_installed
 
 NODES, EDGES = "_N", "_E"  # DGL's names of the types of a homogeneous graph
 OF_DGL = {"_ID", "_TYPE"}  # fields that DGL adds to subgraphs and to homogeneous graphs
+# of the process that loads a file of DGL first, beside what the imports take
+LEAST_SECONDS, BYTES_A_SECOND = 20, 20_000_000  # of processor time
+LEAST_MEMORY, MEMORY_A_BYTE = 1 << 30, 4
+LOADER = """
+import resource, sys
+import dgl
+path, seconds, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+used = resource.getrusage(resource.RUSAGE_SELF)
+seconds += int(used.ru_utime + used.ru_stime) + 1
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+try:
+    lines = open("/proc/self/status").read().splitlines()
+except OSError:
+    lines = []
+for line in lines:
+    if line.startswith("VmData:"):
+        size += int(line.split()[1]) * 1024
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+dgl.load_graphs(path)
+"""
 
 
 def arrays_of_dgl(graph: Any, graph_name: str, where: str = "the DGLGraph") -> ArrayGraph:
@@ -125,11 +146,16 @@ def saved_graph_task(config: StageConfig, source: Store, destination: Store, *, 
 def _try_to_load(path: Path) -> None:
     """Load a file of DGL in a process of its own, because DGL ends the process for some damaged files.
 
+    Sizes and counts in such a file may be wrong, so the process may use processor time and memory only in
+    proportion to the file.
+
     Raises:
         RuntimeError: The process was killed or ended with an error.
     """
+    size = path.stat().st_size
+    limits = (LEAST_SECONDS + size // BYTES_A_SECOND, LEAST_MEMORY + MEMORY_A_BYTE * size)
     environment = {"DGLBACKEND": "pytorch", **os.environ}
-    command = [sys.executable, "-c", "import sys, dgl; dgl.load_graphs(sys.argv[1])", str(path)]
+    command = [sys.executable, "-c", LOADER, str(path), *map(str, limits)]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the process that loaded it ended with {done.returncode}")
