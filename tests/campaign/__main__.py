@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ def main() -> int:
         "ended, and the table has the results of all calls.",
     )
     arguments = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the graphs are tiny, and threads wait for each other
     chosen = [case for case in all_cases().values() if arguments.only in case.name]
     without = missing_cases(chosen)
     print(f"seed {arguments.seed}", flush=True)

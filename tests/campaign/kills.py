@@ -23,9 +23,12 @@ from tests.campaign.commands import Command, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
 from tests.graphs import Edges, SmallGraph, library
 from tests.integration.test_killed import content
+from tests.integration.test_own_roots import write_tables
 from tests.mpi import MISSING
 
-KILLS = (1, 1, 2, 3, 4, 5)  # kills before a run may end; each one kills the repetition of the last
+TABLES, FORMATS = "tables", "all formats"
+ALL_FORMATS = "dgl,graphbolt,graphbolt-dataset,graphstorm,pyg"
+KILLS = (1, 2, 3, 5, 8)  # kills before a run may end; each one kills the repetition of the last
 DOCS = 0.01  # share of the attempts with Data Docs, which take most of the time of a run
 SEARCHED_NODES, SEARCHED_EDGES = 20_000, 200_000
 ORPHAN_SECONDS = 10.0
@@ -48,14 +51,19 @@ class Reference:
 
 
 def options(engine: str, docs: bool) -> list[str]:
-    return ["--num-parts", "2", "--engine", engine, *(["--data-docs"] if docs else [])]
+    """Return the options of a run; `TABLES` and `FORMATS` stand for runs with the engine random."""
+    more = ["--formats", ALL_FORMATS] if engine == FORMATS else []
+    engine = "random" if engine in (TABLES, FORMATS) else engine
+    return ["--num-parts", "2", "--engine", engine, *more, *(["--data-docs"] if docs else [])]
 
 
 @cache
 def reference(engine: str, docs: bool) -> Reference:
     """Return the run that the others are compared with; each process of the campaign makes it once."""
     folder = Path(tempfile.mkdtemp(prefix="campaign-reference-"))
-    graph = library().write(folder / "in")
+    if engine == TABLES:
+        write_tables(folder / "in", rows=30)
+    graph = folder / "in" / "graph.yaml" if engine == TABLES else library(papers=16).write(folder / "in")
     for name in ("first", "out"):  # the first call compiles
         began = time.monotonic()
         succeed(Command(["run", graph, folder / name, *options(engine, docs)], folder / "log"))
@@ -187,6 +195,9 @@ def _cases(engine: str, local: int, on_s3: int, short: int = 0) -> list[Case]:
 
 
 CASES = [
+    Case(f"kill, local, {TABLES}", partial(killed_locally, TABLES), 150, 1),
+    Case(f"kill, local, {FORMATS}", partial(killed_locally, FORMATS), 100, 1),
+    Case(f"kill, S3, {FORMATS}", partial(killed_on_s3, FORMATS), 30),
     *_cases("random", 150, 80, 2),
     *_cases("metis", 130, 50),
     *_cases("two-level", 90, 30),
