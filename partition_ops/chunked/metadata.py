@@ -30,7 +30,8 @@ LONGEST_PART = 255
 RESERVED = ".partial-"  # in the names of unfinished files
 SHOWN = 100  # characters of a name in a message
 REVERSED = "reverse_edges"
-OF_ONE_DIRECTION = {"label", "train_mask", "val_mask", "test_mask"}  # features that reverse edges do not have
+# features that reverse edges do not have
+OF_ONE_DIRECTION = re.compile(r"label|(train|val|test)_mask|(label|train_mask|val_mask|test_mask)_\w+")
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ def _with_reverse(metadata: GraphMetadata, name: str, reverse: str, where: str) 
     own = [feature for feature in metadata.edge_features if feature.type_name == name]
     if reverse != name:
         _check_names([*known, reverse], "edge type", where)
-        shared = (replace(one, type_name=reverse) for one in own if one.name not in OF_ONE_DIRECTION)
+        shared = (replace(one, type_name=reverse) for one in own if not OF_ONE_DIRECTION.fullmatch(one.name))
         return replace(
             metadata,
             edge_types=(*metadata.edge_types, other),
@@ -275,7 +276,7 @@ def _with_reverse(metadata: GraphMetadata, name: str, reverse: str, where: str) 
             edge_features=(*metadata.edge_features, *shared),
             reverse_edges=pairs,
         )
-    masks = [one.name for one in own if one.name in OF_ONE_DIRECTION]
+    masks = [one.name for one in own if OF_ONE_DIRECTION.fullmatch(one.name)]
     if masks:
         raise InvalidInputError(
             f"{where}: edges and reverse edges of one type would share {masks[0]!r}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -278,12 +278,20 @@ class _Expected:
         features = self.state.get("features", {})
         if name in features:
             declared = features[name]["declared"]
-            expected = feature_of(row[declared["column"]], declared, features[name]["fitted"])
+            several = declared.get("columns")
+            found = [row[one] for one in several] if several else row[declared["column"]]
+            expected = feature_of(found, declared, features[name]["fitted"])
             return not expected or is_one_of(np.asarray(value), expected)
         if name == "label" and self.spec.label:
             return self._is_label(value, row[self.spec.label])
         if name in self._parts and self.spec.split is not None:
             return self._is_mask(bool(value), self._parts[name], row)
+        for label, spec in self.spec.labels.items():
+            if name.endswith(f"_{label}"):
+                state = {**self.state.get("labels", {}).get(label, {}), "features": {}}
+                return _Expected(replace(spec, labels={}), state)._is(
+                    name.removesuffix(f"_{label}"), value, row
+                )
         return True
 
     @cached_property

@@ -99,6 +99,14 @@ def feature_of(value: Any, declared: Mapping[str, Any], fitted: Mapping[str, Any
         fitted: What was fitted for it.
     """
     kind = declared["transform"]
+    if declared.get("columns"):
+        value = _filled_row(value, declared, fitted)
+    if value is None and declared.get("columns"):
+        return []
+    if kind == "multi-hot":
+        return [_multi_hot(value, declared.get("separator", ""), fitted["categories"])]
+    if isinstance(value, str) and declared.get("separator"):
+        value = _vector(value, declared["separator"])
     if value is None:
         value = fitted.get("mean") if declared["missing"] == "mean" else declared["missing"]
         if value is None:
@@ -108,9 +116,30 @@ def feature_of(value: Any, declared: Mapping[str, Any], fitted: Mapping[str, Any
         return [[float(one == text) for one in categories] for text in texts_of(value)]
     if kind == "hash":
         return [_hash_of(text) % declared["buckets"] for text in texts_of(value)]
+    if kind == "category":
+        codes = {text: code for code, text in enumerate(fitted["categories"])}
+        return [codes[text] for text in texts_of(value) if text in codes]
     number = number_of(value)
-    if number is None:
+    if number is None or kind == "rank-gauss":
         return []
+    return _of_number(kind, _bounded(number, declared), fitted)
+
+
+def _bounded(number: Any, declared: Mapping[str, Any]) -> Any:
+    if declared.get("truncate"):
+        number = np.asarray(number)[..., : declared["truncate"]]
+    return np.clip(number, *declared["bounds"]) if declared.get("bounds") else number
+
+
+def _filled_row(row: list[Any], declared: Mapping[str, Any], fitted: Mapping[str, Any]) -> list[Any] | None:
+    """Return the numbers of several columns, with what stands for nulls; None if nothing does."""
+    fill = fitted.get("mean") if declared["missing"] == "mean" else declared["missing"]
+    fills = fill if isinstance(fill, list) else [fill] * len(row)
+    filled = [other if one is None else one for one, other in zip(row, fills, strict=True)]
+    return None if None in filled else [number_of(one) for one in filled]
+
+
+def _of_number(kind: str, number: Any, fitted: Mapping[str, Any]) -> list[Any]:
     if kind == "standardise":
         deviation = np.asarray(fitted["deviation"])
         return [(np.asarray(number) - fitted["mean"]) / np.where(deviation == 0, 1, deviation)]
@@ -120,6 +149,18 @@ def feature_of(value: Any, declared: Mapping[str, Any], fitted: Mapping[str, Any
     if kind == "bucket":
         return [np.searchsorted(fitted["boundaries"], np.asarray(number, np.float64), side="right")]
     return [number]
+
+
+def _vector(text: str, separator: str) -> list[float]:
+    plain = text.strip(" \t[](){}")
+    return [float(one) for one in (plain.split(separator) if separator.strip() else plain.split())]
+
+
+def _multi_hot(value: Any, separator: str, categories: Sequence[str]) -> list[float]:
+    texts = value.split(separator) if isinstance(value, str) and separator else value
+    texts = [] if value is None else texts if isinstance(texts, list) else [texts]
+    known = {text for one in texts if one is not None for text in texts_of(one.strip() if separator else one)}
+    return [float(one in known) for one in categories]
 
 
 def _hash_of(text: str) -> int:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from partition_ops.artifacts.book import Book
+from partition_ops.chunked.metadata import OF_ONE_DIRECTION
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
 from partition_ops.formats.dgl.array_places import TENSOR_FILES
@@ -117,7 +118,7 @@ def as_matrix(name: str, column: Column) -> Column:
 def _is_label(name: str) -> bool:
     """Return whether a column is a label or a mask, by its name, which begins with the type."""
     last = name.rpartition("/")[2]
-    return last in LABELS or last.endswith(ONE_DIMENSION)
+    return last in LABELS or last.endswith(ONE_DIMENSION) or OF_ONE_DIRECTION.fullmatch(last) is not None
 
 
 def _write_features(columns: Mapping[str, Column], stream: BinaryIO) -> None:

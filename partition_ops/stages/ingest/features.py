@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.graph_writer import ORIG_ID, GraphWriter, NpyFiles, ParquetFiles, rows_of_chunk
+from partition_ops.chunked.graph_writer import (
+    ORIG_ID,
+    ChunkFiles,
+    GraphWriter,
+    NpyFiles,
+    ParquetFiles,
+    rows_of_chunk,
+)
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.engines import ROW_KEY
@@ -23,7 +30,14 @@ from partition_ops.stages.ingest.findings import SHOWN, Findings
 from partition_ops.stages.ingest.graph_file import PARTS, EdgeTable, FeatureColumn, Split, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Numbered, joined_keys, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
-from partition_ops.stages.ingest.transforms import TRANSFORMS, Transform, hashes_of, numbers_of, texts_of
+from partition_ops.stages.ingest.transforms import (
+    TRANSFORMS,
+    Transform,
+    hashes_of,
+    numbers_of,
+    texts_of,
+    vectors_of,
+)
 from partition_ops.system.open_files import allow_open_files
 
 BLOCK = 1 << 16  # rows that transforms are fitted to at a time, fewer if they are wide
@@ -31,6 +45,7 @@ FIT_BYTES = 16 << 20  # of such a block as float64
 MASKS = {part: f"{part}_mask" for part in PARTS}
 LABEL = "label"
 FIRST_ROWS = 128
+LATER = {"columns", "separator", "truncate", "bounds"}  # not in ingest.json of older graphs
 MOST_CLASSES = 1 << 16
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -47,11 +62,11 @@ class Columns:
 
     def __init__(self, spec: TypeTable, source: ParquetTable, fitted: Mapping[str, Any]) -> None:
         self.spec, self.source = spec, source
-        self.widths = {one.column: _width(source, one.column) for one in spec.features}
+        self.widths = {one.name: _width(source, one) for one in spec.features}
         self.transforms: dict[str, Transform] = {}
         for feature in spec.features:
             where = f"{spec.about}: feature {feature.name!r}"
-            transform = TRANSFORMS[feature.transform](feature, where, self.widths[feature.column])
+            transform = TRANSFORMS[feature.transform](feature, where, self.widths[feature.name])
             known = fitted.get("features", {}).get(feature.name)
             if known is not None:
                 self._check_unchanged(feature, known)
@@ -66,8 +81,14 @@ class Columns:
                     remedy="Take it as a feature, or write it as text in a query.",
                 )
         self.classes: list[Any] = list(fitted.get("classes", []))
+        self.labels = {
+            name: Columns(one, source, fitted.get("labels", {}).get(name, {}))
+            for name, one in spec.labels.items()
+        }
         names = [feature.name for feature in spec.features]
         taken = ([LABEL] if spec.label else []) + (list(MASKS.values()) if spec.split else [])
+        for name, one in spec.labels.items():
+            taken += [f"{LABEL}_{name}", *(f"{mask}_{name}" for mask in MASKS.values() if one.split)]
         twice = next((name for name in taken if name in names), None)
         if twice is not None:
             raise InvalidInputError(
@@ -90,7 +111,8 @@ class Columns:
     def needs_key(self) -> bool:
         """Whether the part of a row follows from its key, or that of an edge from its ends."""
         has_key = isinstance(self.spec, EdgeTable) and bool(self.spec.key)
-        return self.spec.split is not None and bool(self.spec.split.shares) and not has_key
+        own = self.spec.split is not None and bool(self.spec.split.shares) and not has_key
+        return own or any(one.needs_key for one in self.labels.values())
 
     @property
     def chunk_rows(self) -> int:
@@ -111,12 +133,19 @@ class Columns:
             feature.name: {"declared": declared(feature), "fitted": self.transforms[feature.name].state}
             for feature in self.spec.features
         }
-        return {"features": features, **({"classes": self.classes} if self.spec.classifies else {})}
+        labels = {name: {"classes": one.classes} for name, one in self.labels.items() if one.spec.classifies}
+        return {
+            "features": features,
+            **({"classes": self.classes} if self.spec.classifies else {}),
+            **({"labels": labels} if labels else {}),
+        }
 
 
 def declared(feature: FeatureColumn) -> dict[str, Any]:
     """Return a feature as graph.yaml declares it, as JSON."""
-    return {**vars(feature), "boundaries": list(feature.boundaries)}
+    lists = {name: list(value) for name, value in vars(feature).items() if isinstance(value, tuple)}
+    found = {**vars(feature), **lists}
+    return {name: value for name, value in found.items() if value or name not in LATER}
 
 
 @dataclass
@@ -138,6 +167,8 @@ class ColumnWriter:
     block_bytes: int
     findings: Findings
     numbered: Numbered | None = None
+    label: str = LABEL
+    masks: Mapping[str, str] = field(default_factory=lambda: MASKS)
 
     def __post_init__(self) -> None:
         self.spec = self.columns.spec
@@ -190,14 +221,64 @@ class ColumnWriter:
                 self.writer.add_column("edge_ids", spec.name, file, name)
             else:
                 self.writer.add_text(spec.name, name, file)
+        for name, columns in self.columns.labels.items():
+            masks = {part: f"{mask}_{name}" for part, mask in MASKS.items()}
+            replace(self, columns=columns, label=f"{LABEL}_{name}", masks=masks).write_label()
+
+    def write_label(self) -> None:
+        """Write a further label and its masks."""
+        self._fit()
+        if not self.findings.failed:
+            edges = isinstance(self.spec, EdgeTable)
+            files: dict[str, ChunkFiles] = {}
+            with ExitStack() as stack:
+                for block in self.buckets.pieces(self._needed(self.spec.used)):
+                    for name, rows in self._labels_and_masks(block).items():
+                        if name not in files:
+                            rows_of_file = self.columns.chunk_rows
+                            new = self.writer.feature_file(self.spec.name, name, rows_of_file, edges=edges)
+                            files[name] = stack.enter_context(new)
+                        files[name].append(rows)
+            for name, written in files.items():
+                self.writer.add_feature(self.spec.name, name, written, edges=edges)
 
     def _features(self, block: pa.Table) -> Iterator[tuple[str, Array]]:
         """Yield names and rows of features, as many rows at a time as fit into memory as float64."""
         for feature in self.spec.features:
-            column, transform = _plain(block.column(feature.column)), self.columns.transforms[feature.name]
+            transform = self.columns.transforms[feature.name]
+            column = self._column(block, feature, transform)
             step = max(self.block_bytes // (8 * transform.row_numbers()), 1)
             for first in range(0, len(column), step):
                 yield feature.name, transform.apply(column.slice(first, step))
+
+    def _column(self, block: pa.Table, feature: FeatureColumn, transform: Transform) -> pa.Array:
+        """Return what a feature is made of: a column, lists that are written in it, or rows of several.
+
+        Raises:
+            InvalidInputError: A text is no list of numbers, or one of several columns has lists.
+        """
+        if not feature.columns:
+            column = _plain(block.column(feature.column))
+            if (
+                not feature.separator
+                or feature.transform == "multi-hot"
+                or not pa.types.is_string(column.type)
+            ):
+                return column
+            found = vectors_of(column, feature.separator)
+            wrong = column.filter(pc.and_(found.is_null(), column.is_valid()))
+            if len(wrong):
+                self.findings.reject_text(self.spec, feature, wrong[0].as_py())
+            return found
+        fill = transform.fill() if transform.state is not None else None
+        values = []
+        for index, name in enumerate(feature.columns):
+            column = _plain(block.column(name))
+            if column.null_count and fill is not None:
+                one = fill[index] if isinstance(fill, list) else fill
+                column = pc.fill_null(column.cast(pa.float64()) if isinstance(one, float) else column, one)
+            values.append(column)
+        return rows_of(values, transform.where)
 
     def _text_files(self) -> Iterator[tuple[str, ParquetFiles]]:
         """Yield the files of the texts of nodes, by column, or of the keys of edges."""
@@ -223,20 +304,24 @@ class ColumnWriter:
     def _fit(self) -> None:
         """Read all rows once: count nulls, fit transforms, and look at labels and masks."""
         spec, transforms = self.spec, self.columns.transforms
-        unfitted = [f for f in spec.features if transforms[f.name].state is None]
+        unfitted = [
+            f for f in spec.features if transforms[f.name].state is None or transforms[f.name].continues
+        ]
         strict = [f for f in spec.features if f.missing is None]
         label = [spec.label] if spec.label else []
         split = spec.split.columns if spec.split else []
-        names = [*(f.column for f in (*unfitted, *strict)), *label, *split]
+        names = [*(name for f in (*unfitted, *strict) for name in f.parts), *label, *split]
         begin = 0
         for block in self.buckets.blocks(self._needed(names), self.columns.fit_rows) if names else ():
             masks = self._masks(block)
             training = masks["train"] if masks else np.ones(len(block), np.bool_)
-            for column in dict.fromkeys(feature.column for feature in strict):
+            for column in dict.fromkeys(name for feature in strict for name in feature.parts):
                 self._nulls[column] = self._nulls.get(column, 0) + block.column(column).null_count
             for feature in unfitted:
-                rows = _plain(block.column(feature.column)).filter(pa.array(training)).drop_null()
-                transforms[feature.name].fit(rows)
+                rows = self._column(block, feature, transforms[feature.name])
+                if not transforms[feature.name].continues:
+                    rows = rows.filter(pa.array(training))
+                transforms[feature.name].fit(rows.drop_null())
             if label:
                 self._look_at_labels(block, training)
             if masks:
@@ -335,15 +420,15 @@ class ColumnWriter:
         return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
     def _labels_and_masks(self, block: pa.Table) -> dict[str, Array]:
-        found: dict[str, Array] = {MASKS[part]: rows for part, rows in self._masks(block).items()}
+        found: dict[str, Array] = {self.masks[part]: rows for part, rows in self._masks(block).items()}
         if self.spec.label:
             column = _plain(block.column(self.spec.label))
             if self.spec.task == "regression":
                 numbers = numbers_of(pc.fill_null(column.cast(pa.float64()), np.nan), self.spec.about)
-                found[LABEL] = numbers.astype(np.float32)
+                found[self.label] = numbers.astype(np.float32)
             else:
                 places = pc.index_in(_categories(column), pa.array(self.columns.classes))
-                found[LABEL] = pc.fill_null(places, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+                found[self.label] = pc.fill_null(places, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         return found
 
     def _look_at_labels(self, block: pa.Table, training: Mask) -> None:
@@ -372,14 +457,44 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
 
 
-def _width(source: ParquetTable, column: str) -> int:
-    """Return how many numbers a value of a column has, from the first row that has one."""
-    if not pa.types.is_list(source.schema.field(column).type):
+def rows_of(columns: Sequence[pa.Array], where: str) -> pa.Array:
+    """Return columns of numbers as lists; a list is null if one of its numbers is.
+
+    Raises:
+        InvalidInputError: A column has no numbers, or lists.
+    """
+    nulls = np.zeros(len(columns[0]), np.bool_)
+    arrays = []
+    for column in columns:
+        if pa.types.is_nested(column.type):
+            raise InvalidInputError(
+                f"{where}: one of several columns has lists",
+                found=str(column.type),
+                expected="a number in each row",
+            )
+        nulls |= column.is_null().to_numpy(zero_copy_only=False)
+        zero = pa.scalar(False if pa.types.is_boolean(column.type) else 0).cast(column.type)
+        arrays.append(numbers_of(pc.fill_null(column, zero), where))
+    values = np.column_stack(arrays) if arrays else np.zeros((0, 0))
+    offsets = pa.array(np.arange(len(values) + 1) * len(arrays), pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)))
+    return pc.if_else(pa.array(~nulls), lists, pa.scalar(None, lists.type)) if nulls.any() else lists
+
+
+def _width(source: ParquetTable, feature: FeatureColumn) -> int:
+    """Return how many numbers a value of a feature's column has, from the first row that has one."""
+    column = feature.column
+    if feature.columns:
+        return len(feature.columns)
+    kind = source.schema.field(column).type
+    text = feature.separator and pa.types.is_string(kind)
+    if feature.transform == "multi-hot" or not (text or pa.types.is_list(kind)):
         return 1
     for path in source.paths:
         with pq.ParquetFile(path, memory_map=True) as file:  # otherwise a whole row group is in memory
             for batch in file.iter_batches(FIRST_ROWS, columns=[column]):
                 known = batch.column(0).drop_null()
+                known = vectors_of(known, feature.separator).drop_null() if text else known
                 if len(known):
                     return max(len(known[0]), 1)
     return 1

@@ -13,7 +13,7 @@ from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.chunked.metadata import LONGEST_NAME
 from partition_ops.errors import InvalidInputError, clipped, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
-from partition_ops.stages.ingest.graph_file import EdgeTable, FeatureColumn, NodeTable, TypeTable
+from partition_ops.stages.ingest.graph_file import CATEGORIES, EdgeTable, FeatureColumn, NodeTable, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_of, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import Outside
@@ -259,7 +259,7 @@ class Findings:
 
     def report_nulls(self, spec: TypeTable, column: str, count: int) -> None:
         """Report the missing values of a column with features."""
-        names = [repr(f.name) for f in spec.features if f.column == column]
+        names = [repr(f.name) for f in spec.features if column in f.parts]
         self._add(
             spec,
             "missing_values",
@@ -361,23 +361,37 @@ class Findings:
         Raises:
             InvalidInputError: There is one.
         """
-        for feature in spec.features:
-            kind = self.sources[spec.name].schema.field(feature.column).type
-            if feature.transform in ("one-hot", "hash") or not pa.types.is_string(kind):
+        for feature, column in ((one, name) for one in spec.features for name in one.parts):
+            kind = self.sources[spec.name].schema.field(column).type
+            if feature.transform in CATEGORIES or feature.separator or not pa.types.is_string(kind):
                 continue
 
-            def is_no_number(table: ibis.Table, name: str = feature.column) -> Any:
+            def is_no_number(table: ibis.Table, name: str = column) -> Any:
                 return table[name].notnull() & table[name].try_cast("float64").isnull()
 
-            rows = self._rows(spec, is_no_number, [*spec.keys, feature.column], 3)
+            rows = self._rows(spec, is_no_number, [*spec.keys, column], 3)
             raise InvalidInputError(
-                f"{spec.about}: feature {feature.name!r}: the column {feature.column!r} has text",
+                f"{spec.about}: feature {feature.name!r}: the column {column!r} has text",
                 found=rows or "numbers, written as text",
                 expected="numbers",
                 remedy="Correct the rows, use the transform one-hot or hash, or list the column under 'text'."
                 if rows
-                else f"Set its type in graph.yaml: types: {{{feature.column}: float64}}.",
+                else f"Set its type in graph.yaml: types: {{{column}: float64}}.",
             )
+
+    def reject_text(self, spec: TypeTable, feature: FeatureColumn, text: str) -> None:
+        """Reject a text that is no list of numbers, with its first rows.
+
+        Raises:
+            InvalidInputError: Always.
+        """
+        name = feature.column
+        raise InvalidInputError(
+            f"{spec.about}: feature {feature.name!r}: a text in {name!r} is no list of numbers",
+            found=self._rows(spec, lambda t: t[name] == text, [*spec.keys, name], 3) or repr(text),
+            expected=f"numbers with {feature.separator!r} between them, such as [0.5, 1]",
+            remedy="Correct the rows, or 'separator' of the feature.",
+        )
 
     def _add(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.chunked.metadata import LONGEST_NAME, EdgeType, check_graph_name, shortened
@@ -22,11 +22,11 @@ from partition_ops.system.json_documents import check_document
 
 SCHEMA = "graph_tables"
 MOST_FEATURES = 4096  # of a type; all files are open at the same time
-CATEGORIES = ("one-hot", "hash")
+CATEGORIES = ("one-hot", "hash", "category", "multi-hot")
 PARTS = ("train", "val", "test")
 IN_QUERY = re.compile(r"\b(?:FROM|JOIN)\s+'((?:[^']|'')+)'", re.IGNORECASE)  # files
 REVERSE = "rev_"  # and the relation: the default name of the relation of reverse edges
-NUMBERS = frozenset(("boundaries", "buckets", "shares", "missing", *PARTS))
+NUMBERS = frozenset(("boundaries", "buckets", "shares", "missing", "truncate", "bounds", *PARTS))
 DEFAULT_ACTIONS = {
     "null_keys": "fail",
     "edge_keys": "fail",
@@ -50,6 +50,7 @@ nodes:
       embedding:                    # a number, or a list of numbers of one length, as it is
     label: {column: churned, task: classification}
     split: {column: part, train: [train], val: [valid], test: [test]}
+    # labels: {income: {column: income, task: regression}}  # more labels, each with its split
     # split: {masks: {train: is_train, val: is_valid, test: is_test}}
     # split: {shares: [0.8, 0.1, 0.1]}
     # split: {time: joined, val: 2024-01-01, test: 2024-02-01}
@@ -58,6 +59,9 @@ nodes:
     key: sku
     features:
       price: {transform: bucket, buckets: 10, missing: 0}
+      # x: {columns: [width, height], transform: rank-gauss, bounds: [0, 1000]}   # or 'size_*'
+      # genres: {transform: multi-hot, separator: ","}
+      # maker: {transform: category}  # codes for an embedding
       brand: {transform: hash, buckets: 1024, missing: ""}
     text: [title]                   # kept as text beside the features
   tag:                              # no table: the keys that edges name
@@ -124,16 +128,21 @@ class TableFile:
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """A feature made of a column.
+    """A feature made of a column, or of several.
 
     Attributes:
         name: Name of the feature.
         column: The column.
-        transform: ``none``, ``standardise``, ``min-max``, ``one-hot``, ``bucket`` or ``hash``.
+        transform: ``none``, ``standardise``, ``min-max``, ``rank-gauss``, ``one-hot``, ``multi-hot``,
+            ``category``, ``bucket`` or ``hash``.
         boundaries: Limits of the buckets, if they are not fitted.
         buckets: Number of buckets or hashes.
         dtype: Dtype of the feature; empty keeps that of the column.
         missing: Value used for nulls; None rejects them.
+        columns: Several columns of numbers, which become the columns of a matrix; also patterns.
+        separator: Between the values of a list that is written as text.
+        truncate: Leave out all numbers of a list behind the first ones.
+        bounds: Least and largest number; others become one of them before the transform.
     """
 
     name: str
@@ -143,6 +152,15 @@ class FeatureColumn:
     buckets: int = 0
     dtype: str = ""
     missing: float | str | bool | None = None
+    columns: tuple[str, ...] = ()
+    separator: str = ""
+    truncate: int = 0
+    bounds: tuple[float, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        return self.columns or (self.column,)
 
 
 @dataclass(frozen=True)
@@ -184,6 +202,7 @@ class TypeTable(ABC):
         split: How nodes or edges are split, if they are.
         text: Columns whose text is kept.
         actions: What to do about findings.
+        labels: Further labels by name, each as the type with this label and its split alone.
     """
 
     name: str
@@ -194,6 +213,7 @@ class TypeTable(ABC):
     split: Split | None = None
     text: tuple[str, ...] = ()
     actions: Mapping[str, str]
+    labels: Mapping[str, TypeTable] = field(default_factory=dict)
 
     @property
     @abstractmethod
@@ -208,22 +228,27 @@ class TypeTable(ABC):
     @property
     def used(self) -> list[str]:
         """The columns of the table that are needed beside the keys."""
-        names = [feature.column for feature in self.features]
+        names = [column for feature in self.features for column in feature.parts]
         names += ([self.label] if self.label else []) + (self.split.columns if self.split else [])
-        return list(dict.fromkeys([*names, *self.text]))
+        more = [column for one in self.labels.values() for column in one.used]
+        return list(dict.fromkeys([*names, *more, *self.text]))
 
     @property
     def only_text(self) -> set[str]:
         """The columns of which only the text matters, as it is written: texts and categories."""
         categories = {f.column for f in self.features if f.transform in CATEGORIES}
-        numbers = {f.column for f in self.features if f.transform not in CATEGORIES}
+        numbers = {name for f in self.features if f.transform not in CATEGORIES for name in f.parts}
         others = {self.label, *(self.split.columns if self.split else ())}
+        others |= {column for one in self.labels.values() for column in one.used}
         return ({*self.text} | categories) - numbers - others
 
     @property
     def classifies(self) -> bool:
         """Whether the label is a class."""
         return bool(self.label) and self.task == "classification"
+
+
+Type = TypeVar("Type", bound=TypeTable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -427,7 +452,7 @@ def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
             found="the name of the column with the IDs of nodes in files of texts",
             remedy="Rename the column, or give it another name in a query.",
         )
-    return NodeTable(
+    node = NodeTable(
         name=name,
         table=_table(spec["table"], place) if "table" in spec else None,
         key=_columns(spec.get("key", ())),
@@ -436,6 +461,7 @@ def _node(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
         **_label_and_split(spec, place),
         actions={**actions, **spec.get("on_defect", {})},
     )
+    return _with_labels(node, spec, place)
 
 
 def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where: str) -> EdgeTable:
@@ -451,7 +477,7 @@ def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
     if twice is not None:
         raise InvalidInputError(f"{place} have two features {twice!r}", expected="one")
     reverse = spec.get("reverse", False)
-    return EdgeTable(
+    edge = EdgeTable(
         name=name,
         table=_table(spec["table"], place),
         src=_columns(spec["src"]),
@@ -462,6 +488,19 @@ def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
         features=_features({**special, **features}, place),
         **_label_and_split(spec, place),
         actions={**actions, **spec.get("on_defect", {})},
+    )
+    return _with_labels(edge, spec, place)
+
+
+def _with_labels(one: Type, spec: Mapping[str, Any], where: str) -> Type:
+    """Return a type with its further labels."""
+    alone = replace(one, features=(), text=(), label="", split=None)
+    return replace(
+        one,
+        labels={
+            name: replace(alone, **_label_and_split({"label": label, **label}, f"{where}: label {name!r}"))
+            for name, label in spec.get("labels", {}).items()
+        },
     )
 
 
@@ -533,7 +572,9 @@ def _features(specs: Mapping[str, Any], where: str) -> tuple[FeatureColumn, ...]
                 remedy="Give it another name, and its column with 'column'.",
             )
         declared = {"column": name, **(spec or {})}
-        feature = FeatureColumn(name, **{**declared, "boundaries": tuple(declared.get("boundaries", ()))})
+        lists = {key: tuple(declared.get(key, ())) for key in ("boundaries", "bounds")}
+        lists["columns"] = _columns(declared.get("columns", ()))
+        feature = FeatureColumn(name, **{**declared, **lists})
         _check_feature(feature, f"{where}: feature {name!r}")
         found.append(feature)
     return tuple(found)
@@ -552,7 +593,17 @@ def _check_feature(feature: FeatureColumn, where: str) -> None:
         problem = "the boundaries are not ascending"
     elif feature.dtype and kind != "none":
         problem = "'dtype' goes with the transform none"
-    elif feature.missing == "mean" and kind not in ("none", "standardise", "min-max", "bucket"):
+    elif feature.columns and kind in CATEGORIES:
+        problem = f"{kind} takes one column"
+    elif feature.separator and feature.columns:
+        problem = "'separator' goes with one column"
+    elif feature.separator and kind in ("one-hot", "hash", "category"):
+        problem = f"'separator' goes with multi-hot and with numbers, not with {kind}"
+    elif (feature.truncate or feature.bounds) and kind in CATEGORIES:
+        problem = f"'truncate' and 'bounds' are for numbers, not for {kind}"
+    elif feature.bounds and feature.bounds[0] >= feature.bounds[1]:
+        problem = "the first of the bounds is not less than the second"
+    elif feature.missing == "mean" and kind in CATEGORIES:
         problem = f"there is no mean for {kind}"
     if problem:
         raise InvalidInputError(

@@ -178,11 +178,7 @@ def open_table(
 
     Peak memory: that of ``duckdb``.
     """
-    spec = found.spec
-    source = found.kind(spec, found.files, where, duckdb, scratch, keys=keys)
-    if isinstance(source, FilesQuery):
-        _open_files(source, found)
-        source.files = [replace(found.files[0], name=spec.name, folders={}, types={})]
+    spec, source = found.spec, _source_of(found, keys, scratch, duckdb, where)
     with _explained(source):
         source.prepare()
         if columns is None:
@@ -205,6 +201,24 @@ def open_table(
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     names = tuple(file.name for file in source.files)
     return ParquetTable(spec.name, tuple(paths), names, _one_schema(source, schemas), rows)
+
+
+def column_names(found: FoundTable, scratch: Path, duckdb: DuckDB, where: str) -> list[str]:
+    """Return the names of all columns of a table, as `open_table` takes them; a query is run for this."""
+    source = _source_of(found, [], scratch, duckdb, where)
+    with _explained(source):
+        source.prepare()
+        return [*dict.fromkeys([*source.columns(source.files[0]), *source.files[0].folders])]
+
+
+def _source_of(
+    found: FoundTable, keys: Collection[str], scratch: Path, duckdb: DuckDB, where: str
+) -> TableSource:
+    source = found.kind(found.spec, found.files, where, duckdb, scratch, keys=keys)
+    if isinstance(source, FilesQuery):
+        _open_files(source, found)
+        source.files = [replace(found.files[0], name=found.spec.name, folders={}, types={})]
+    return source
 
 
 def _open_files(query: FilesQuery, found: FoundTable) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import ibis
 import numpy as np
@@ -23,7 +24,7 @@ from partition_ops.artifacts.write_access import check_places, check_separate
 from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter, open_all
 from partition_ops.chunked.metadata import METADATA, REVERSED, check_graph_name
 from partition_ops.chunked.table_files import first_sentence
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
 from partition_ops.stages.ingest.engines import (
     ENGINES,
@@ -46,9 +47,16 @@ from partition_ops.stages.ingest.keys import Ends, Numbered, ends_of
 from partition_ops.stages.ingest.numbered_rows import RELATION, NumberedRows, relation_of
 from partition_ops.stages.ingest.numbering import number_nodes
 from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.ingest.patterns import is_pattern
 from partition_ops.stages.ingest.previous_graph import MANIFEST, key_files, read_manifest
 from partition_ops.stages.ingest.table_source import OpenRoot
-from partition_ops.stages.ingest.tables import FoundTable, ParquetTable, find_table, open_table
+from partition_ops.stages.ingest.tables import (
+    FoundTable,
+    ParquetTable,
+    column_names,
+    find_table,
+    open_table,
+)
 from partition_ops.storage import Store, open_store
 from partition_ops.storage.store import json_bytes
 from partition_ops.system.json_documents import check_document
@@ -57,6 +65,7 @@ from partition_ops.system.temporary_folders import full_disk, temporary_folder
 
 GRAPH_FILE = "graph.yaml"
 VERSION = 1
+Spec = TypeVar("Spec", NodeTable, EdgeTable)
 
 
 def ingest_task(
@@ -216,7 +225,37 @@ class _Ingestion:
             "num_edges": {name: state["edges"] for name, state in edges.items()},
         }
 
+    def _expand(self, spec: Spec, scratch: Path) -> Spec:
+        """Return a type with the columns of its table in place of patterns.
+
+        Raises:
+            InvalidInputError: No column matches a pattern.
+        """
+        if not any(is_pattern(name) for one in spec.features for name in one.columns):
+            return spec
+        scratch.mkdir()
+        names = column_names(self.found[spec.name], scratch, self.duckdb, spec.about)
+        features = []
+        for one in spec.features:
+            matched = {
+                name: [name] if name in names or not is_pattern(name) else fnmatch.filter(names, name)
+                for name in one.columns
+            }
+            empty = next((name for name, columns in matched.items() if not columns), None)
+            if empty is not None:
+                raise InvalidInputError(
+                    f"{spec.about}: feature {one.name!r}: no column of the table matches",
+                    found=repr(empty),
+                    expected=one_of(names),
+                )
+            columns = tuple(dict.fromkeys(column for some in matched.values() for column in some))
+            features.append(replace(one, columns=columns))
+        return replace(spec, features=tuple(features))
+
     def _open_tables(self) -> None:
+        nodes = [self._expand(one, self.scratch / f"names{i}") for i, one in enumerate(self.graph.nodes)]
+        edges = [self._expand(one, self.scratch / f"names of {i}") for i, one in enumerate(self.graph.edges)]
+        self.graph = replace(self.graph, nodes=tuple(nodes), edges=tuple(edges))
         for index, spec in enumerate(one for one in self.graph.types if one.table):
             folder = self.scratch / f"table{index}"
             folder.mkdir()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,11 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.graph_file import FeatureColumn
 
 MOST_CATEGORIES = 4096
+MOST_CODES = 1 << 20
+RANKS = 1000
+NORMAL = NormalDist()
 SHOWN = 5
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 Array = npt.NDArray[Any]
 
 
@@ -54,6 +59,8 @@ class Transform(ABC):
     """
 
     check: ClassVar[str] = ""
+    continues: ClassVar[bool] = False
+    """Whether all rows are fitted, and those of a grown graph again."""
 
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         self.feature = feature
@@ -101,7 +108,8 @@ class Transform(ABC):
         try:
             if not pa.types.is_list(column.type):
                 return pc.fill_null(column, pa.scalar(self.fill(), column.type))
-            lists = pa.array([[self.fill()] * self.width], column.type)
+            fill = self.fill()
+            lists = pa.array([fill if isinstance(fill, list) else [fill] * self.width], column.type)
             null = column.is_null().to_numpy(zero_copy_only=False)
             places = np.where(null, len(column), np.arange(len(column)))
             return pa.concat_arrays([column, lists]).take(pa.array(places))
@@ -151,7 +159,7 @@ class Numbers(Transform):
         return {"mean": self._mean.tolist()} if self.feature.missing == "mean" else {}
 
     def fill(self) -> Any:
-        return float(self.fitted["mean"]) if self.feature.missing == "mean" else self.feature.missing
+        return self.fitted["mean"] if self.feature.missing == "mean" else self.feature.missing
 
     def filled(self, column: pa.Array) -> pa.Array:
         kind = column.type
@@ -160,7 +168,7 @@ class Numbers(Transform):
         return super().filled(column)
 
     def transform(self, column: pa.Array) -> Array:
-        values = numbers_of(column, self.where)
+        values = self._values_of(column)
         return self._with_dtype(values) if self.feature.dtype else values
 
     def _with_dtype(self, values: Array) -> Array:
@@ -187,7 +195,24 @@ class Numbers(Transform):
         return found
 
     def _numbers(self, column: pa.Array) -> Array:
-        return np.asarray(numbers_of(column, self.where), np.float64)
+        return np.asarray(self._values_of(column), np.float64)
+
+    def _values_of(self, column: pa.Array) -> Array:
+        """Return the numbers of a block without nulls, truncated and within the bounds."""
+        values, bounds, keep = numbers_of(column, self.where), self.feature.bounds, self.feature.truncate
+        if keep and len(values) and (values.ndim < 2 or values.shape[1] < keep):
+            raise InvalidInputError(
+                f"{self.where}: there are fewer numbers than 'truncate' keeps",
+                found=f"{values.shape[1] if values.ndim > 1 else 1} in a row",
+                expected=f"{keep} or more",
+            )
+        values = values[:, :keep] if keep and values.ndim > 1 else values
+        if not bounds:
+            return values
+        whole = values.dtype.kind in "iu" and all(float(one).is_integer() for one in bounds)
+        return np.clip(values, bounds[0], bounds[1]).astype(
+            values.dtype if whole or values.dtype.kind == "f" else np.float64
+        )
 
 
 class Standardise(Numbers):
@@ -217,10 +242,45 @@ class MinMax(Numbers):
         outside = (values < low) | (values > high)
         if outside.any():
             fill = self.fill()
-            found = values[outside] if fill is None else values[outside & (values != float(fill))]
-            self.outside.add(found.tolist())
+            if fill is not None:
+                outside &= values != np.asarray(fill, np.float64)
+            self.outside.add(values[outside].tolist())
         scaled: Array = (values - low) / np.where(high == low, 1, high - low)
         return scaled.astype(np.float32)
+
+
+class RankGauss(Numbers):
+    """The rank of a value among the training rows as a value of the normal distribution, float32.
+
+    Ranks between those of `RANKS` quantiles are interpolated. Memory to fit: 8 bytes a number.
+    """
+
+    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
+        super().__init__(feature, where, width)
+        self._values: list[Array] = []
+
+    def fit(self, column: pa.Array) -> None:
+        super().fit(column)
+        self._values.append(self._numbers(column))
+
+    def finish(self) -> dict[str, Any]:
+        mean, values = super().finish(), np.concatenate(self._values)
+        places = np.linspace(0, 1, min(len(values), RANKS))
+        limits = np.quantile(values, places, axis=0)
+        self._values = []
+        return {**mean, "quantiles": limits.T.tolist(), "rows": len(values)}
+
+    def transform(self, column: pa.Array) -> Array:
+        values, limits = self._numbers(column), np.atleast_2d(np.asarray(self.fitted["quantiles"]))
+        places = np.linspace(0, 1, limits.shape[1]) if limits.shape[1] > 1 else np.array([0.5])
+        edge = 0.5 / self.fitted["rows"]
+        normal = np.array([NORMAL.inv_cdf(one) for one in np.clip(places, edge, 1 - edge)])
+        found = np.empty((len(values), len(limits)), np.float32)
+        for index, own in enumerate(limits):  # the mean of both ends where several quantiles are equal
+            one = values if values.ndim == 1 else values[:, index]
+            up, down = np.interp(one, own, normal), np.interp(-one, -own[::-1], -normal[::-1])
+            found[:, index] = (up - down) / 2
+        return found[:, 0] if values.ndim == 1 else found
 
 
 class Bucket(Numbers):
@@ -291,6 +351,76 @@ class OneHot(Transform):
         return rows
 
 
+class Category(Transform):
+    """The code of a category, int64: its place among those of all rows; a grown graph appends new ones."""
+
+    continues = True
+
+    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
+        super().__init__(feature, where, width)
+        self._found: set[str] = set()
+
+    def fit(self, column: pa.Array) -> None:
+        self._found.update(pc.unique(texts_of(column, self.where)).to_pylist())
+        if len(self._found) > MOST_CODES:
+            raise InvalidInputError(
+                f"{self.where}: there are too many categories for codes",
+                found=f"more than {MOST_CODES:,}",
+                expected=f"at most {MOST_CODES:,}, which ingest.json can hold",
+                remedy="Use the transform hash, or make a node type of the categories.",
+            )
+
+    def finish(self) -> dict[str, Any]:
+        known = list(self.fitted.get("categories", []))
+        missing = self.feature.missing
+        more = self._found | ({str(missing)} if missing is not None else set())
+        return {"categories": [*known, *sorted(more - {*known})]}
+
+    def fill(self) -> Any:
+        return self.feature.missing
+
+    def transform(self, column: pa.Array) -> Array:
+        categories = pa.array(self.fitted["categories"], pa.string())
+        places = pc.index_in(texts_of(column, self.where), categories)
+        return np.asarray(places.to_numpy(zero_copy_only=False), np.int64)
+
+
+class MultiHot(OneHot):
+    """A column for each category, float32: 1 for all that the list of a row has. Null is an empty list."""
+
+    def fit(self, column: pa.Array) -> None:
+        super().fit(self._lists(column).flatten().drop_null())
+
+    def filled(self, column: pa.Array) -> pa.Array:
+        return column
+
+    def transform(self, column: pa.Array) -> Array:
+        lists = self._lists(column)
+        rows = np.zeros((len(lists), len(self.fitted["categories"])), np.float32)
+        texts = texts_of(lists.flatten(), self.where)
+        places = pc.index_in(texts, pa.array(self.fitted["categories"], pa.string()))
+        places = pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
+        owners = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+        known = places >= 0
+        self.outside.add(texts.filter(pa.array(~known)).drop_null().to_pylist())
+        rows[owners[known], places[known]] = 1
+        return rows
+
+    def _lists(self, column: pa.Array) -> pa.Array:
+        if pa.types.is_list(column.type):
+            return column
+        texts = texts_of(column, self.where)
+        if not self.feature.separator:
+            return pc.split_pattern(texts, "\0")  # one category in each row
+        lists = pc.split_pattern(texts, self.feature.separator)
+        flat = pc.utf8_trim_whitespace(lists.flatten())
+        owners = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+        kept = pc.not_equal(flat, "").to_numpy(zero_copy_only=False)
+        counts = np.bincount(owners[kept], minlength=len(lists))
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), flat.filter(pa.array(kept)))
+
+
 class HashOf(Transform):
     """A number from 0 to ``buckets`` - 1 for each category, int64; several categories may share one."""
 
@@ -314,7 +444,10 @@ TRANSFORMS: dict[str, type[Transform]] = {
     "none": Numbers,
     "standardise": Standardise,
     "min-max": MinMax,
+    "rank-gauss": RankGauss,
     "one-hot": OneHot,
+    "multi-hot": MultiHot,
+    "category": Category,
     "bucket": Bucket,
     "hash": HashOf,
 }
@@ -341,6 +474,28 @@ def numbers_of(column: pa.Array, where: str) -> Array:
             " 'types'.",
         )
     return matrix_of(column, where)
+
+
+def vectors_of(texts: pa.Array, separator: str) -> pa.Array:
+    """Return lists of float64 that are written as text, such as ``[0.5, 1]``; null where a text is no list.
+
+    Args:
+        texts: The texts.
+        separator: Between two numbers, beside spaces.
+    """
+    plain = pc.utf8_trim(texts, " \t[](){}")
+    blank = not separator.strip()
+    lists = pc.split_pattern_regex(plain, r"\s+") if blank else pc.split_pattern(plain, separator)
+    flat = pc.utf8_trim_whitespace(lists.flatten())
+    number = pc.fill_null(pc.match_substring_regex(flat, NUMBER), False).to_numpy(zero_copy_only=False)
+    values = pc.if_else(pa.array(number), flat, None).cast(pa.float64())
+    owners = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+    wrong = np.bincount(owners[~number], minlength=len(lists)) > 0
+    null = wrong | ~lists.is_valid().to_numpy(zero_copy_only=False)
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    found = pa.ListArray.from_arrays(pa.array(offsets), values)
+    return pc.if_else(pa.array(~null), found, pa.scalar(None, found.type))
 
 
 def texts_of(column: pa.Array, where: str) -> pa.Array:

@@ -1,0 +1,153 @@
+"""Features as models want them: matrices of columns, codes, multi-hot, ranks, vectors, several labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from partition_ops.errors import InvalidInputError
+from tests.tables import feature, ingest
+
+ROWS = 40
+RNG = np.random.default_rng(3)
+USERS = {
+    "id": [f"u{i:02}" for i in range(ROWS)],
+    "f0": RNG.normal(size=ROWS).astype(np.float32),
+    "f1": RNG.normal(size=ROWS).astype(np.float32),
+    "f2": np.arange(ROWS),
+    "maker": ["xyz"[i % 3] for i in range(ROWS)],
+    "tags": [["a", "b"][: i % 3] for i in range(ROWS)],
+    "genres": ["rock, pop", "pop", None, "jazz,,rock"] * (ROWS // 4),
+    "vector": [f"[{i}, {i / 2}, -1e-3]" for i in range(ROWS)],
+    "spaced": [f"{i} 0.5" for i in range(ROWS)],
+    "amount": np.exp(RNG.normal(size=ROWS)),
+    "churn": [["no", "yes"][i % 2] for i in range(ROWS)],
+    "income": np.arange(ROWS) / 4,
+    "part": [["train", "train", "test", "val"][i % 4] for i in range(ROWS)],
+}
+
+
+def write(folder: Path, features: str, table: dict[str, Any] = USERS, more: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table(table), folder / "users.parquet")
+    (folder / "links.csv").write_text("a,b\nu00,u01\n")
+    text = "graph_name: g\nnodes:\n  user:\n    table: users.parquet\n    key: id\n"
+    text += f"    features:\n      x: {{{features}}}\n" if features else ""
+    text += more + "edges:\n  user:links:user: {table: links.csv, src: a, dst: b}\n"
+    (folder / "graph.yaml").write_text(text)
+    return folder
+
+
+def made(tmp_path: Path, features: str, table: dict[str, Any] = USERS, **more: Any) -> Any:
+    ingest(write(tmp_path / "tables", features, table), tmp_path / "graph", **more)
+    return feature(tmp_path / "graph", "user", "x")
+
+
+@pytest.mark.parametrize("columns", ["[f0, f1, f2]", "'f?'", "[f0, 'f[12]']"])
+def test_several_columns_are_a_matrix(tmp_path: Path, columns: str) -> None:
+    found = made(tmp_path, f"columns: {columns}")
+    assert np.array_equal(found, np.column_stack([USERS["f0"], USERS["f1"], USERS["f2"]]))
+
+
+def test_several_columns_are_scaled_and_filled_each(tmp_path: Path) -> None:
+    some = {**USERS, "f2": [None if i % 5 == 0 else i for i in range(ROWS)]}
+    found = made(tmp_path, "columns: [f1, f2], transform: standardise, missing: mean", some)
+    known = np.array([i for i in range(ROWS) if i % 5], float)
+    expected = np.array([0 if i % 5 == 0 else (i - known.mean()) / known.std() for i in range(ROWS)])
+    # rows with a null are not fitted
+    f1 = USERS["f1"].astype(float)
+    fitted = f1[np.arange(ROWS) % 5 != 0]
+    assert found.dtype == np.float32 and np.allclose(found[:, 1], expected, atol=1e-5)
+    assert np.allclose(found[:, 0], (f1 - fitted.mean()) / fitted.std(), atol=1e-5)
+
+
+def test_codes_of_categories_are_kept_and_continued(tmp_path: Path) -> None:
+    found = made(tmp_path, "column: maker, transform: category")
+    assert found.dtype == np.int64 and found.tolist() == [i % 3 for i in range(ROWS)]
+    maker = [["b", "y", "z"][i % 3] for i in range(ROWS)]
+    ingest(
+        write(tmp_path / "grown", "column: maker, transform: category", {**USERS, "maker": maker}),
+        tmp_path / "new",
+        previous=tmp_path / "graph",
+    )
+    assert feature(tmp_path / "new", "user", "x").tolist() == [[3, 1, 2][i % 3] for i in range(ROWS)]
+    state = json.loads((tmp_path / "new/ingest.json").read_text())["node_types"]["user"]["features"]["x"]
+    assert state["fitted"] == {"categories": ["x", "y", "z", "b"]}
+
+
+def test_lists_and_separated_text_are_multi_hot(tmp_path: Path) -> None:
+    assert made(tmp_path, "column: tags, transform: multi-hot").tolist() == [
+        [float(i % 3 > 0), float(i % 3 > 1)] for i in range(ROWS)
+    ]
+    found = made(tmp_path, 'column: genres, transform: multi-hot, separator: ",", missing: ""')
+    assert found[:4].tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0], [1, 0, 1]]  # jazz, pop, rock
+
+
+def test_ranks_become_a_normal_distribution(tmp_path: Path) -> None:
+    found = made(tmp_path, "column: amount, transform: rank-gauss")
+    assert found.dtype == np.float32 and (np.argsort(found) == np.argsort(USERS["amount"])).all()
+    assert abs(found.mean()) < 1e-3 and 0.85 < found.std() < 1.1
+    assert np.allclose(np.sort(found), -np.sort(found)[::-1], atol=1e-5)
+    outside = made(tmp_path, "column: amount, transform: rank-gauss, bounds: [0, 1]")
+    assert len({*outside[USERS["amount"] > 1].tolist()}) == 1
+
+
+def test_vectors_are_read_from_text(tmp_path: Path) -> None:
+    found = made(tmp_path, 'column: vector, separator: ","')
+    assert np.allclose(found, [[i, i / 2, -1e-3] for i in range(ROWS)]) and found.dtype == np.float64
+    assert made(tmp_path, 'column: spaced, separator: " ", dtype: float32').shape == (ROWS, 2)
+    found = made(tmp_path, 'column: vector, separator: ",", truncate: 2, bounds: [1, 5], dtype: float32')
+    assert found.dtype == np.float32 and found.tolist() == [
+        [min(max(i, 1), 5), min(max(i / 2, 1), 5)] for i in range(ROWS)
+    ]
+
+
+def test_several_labels_have_masks_of_their_own(tmp_path: Path) -> None:
+    more = """\
+    label: maker
+    split: {column: part, train: [train], val: [val], test: [test]}
+    labels:
+      churn: {column: churn, split: {shares: [0.5, 0.25, 0.25]}}
+      income: {column: income, task: regression}
+"""
+    ingest(write(tmp_path / "tables", "column: f0", more=more), tmp_path / "graph")
+    graph = tmp_path / "graph"
+    assert feature(graph, "user", "label").tolist() == [i % 3 for i in range(ROWS)]
+    assert feature(graph, "user", "label_churn").tolist() == [i % 2 for i in range(ROWS)]
+    assert np.array_equal(feature(graph, "user", "label_income"), USERS["income"].astype(np.float32))
+    masks = np.stack([feature(graph, "user", f"{part}_mask_churn") for part in ("train", "val", "test")])
+    assert (masks.sum(axis=0) == 1).all() and 8 < masks[0].sum() < 32
+    names = {*json.loads((graph / "metadata.json").read_text())["node_data"]["user"]}
+    assert "train_mask_income" not in names and "train_mask" in names
+    state = json.loads((graph / "ingest.json").read_text())["node_types"]["user"]
+    assert state["labels"] == {"churn": {"classes": ["no", "yes"]}}
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ("columns: 'q*'", r"no column of the table matches.*'q\*'.*Expected: one of 'id', 'f0'"),
+        ("columns: [f0, maker]", "the column 'maker' has text.*maker 'x' in users.parquet, row 0"),
+        ("columns: [f0, tags]", "one of several columns has lists|not numbers"),
+        ("columns: [f0, f9]", "no column 'f9'"),
+        ("columns: [f0, f1], transform: category", "category takes one column"),
+        ('column: maker, separator: ","', "is no list of numbers.*maker 'x' in users.parquet, row 0"),
+        ("column: f0, bounds: [2, 1]", "first of the bounds is not less"),
+        ("column: tags, transform: multi-hot, truncate: 2", "'truncate' and 'bounds' are for numbers"),
+        (
+            'column: spaced, separator: " ", truncate: 5',
+            "fewer numbers than 'truncate' keeps.*2 in a row.*5 or more",
+        ),
+        ("column: genres, transform: category", "10 values of genres missing"),
+        ("column: maker, transform: multi", "one-hot, multi-hot"),
+    ],
+)
+def test_messages(tmp_path: Path, features: str, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"(?s){message}"):
+        made(tmp_path, features)
