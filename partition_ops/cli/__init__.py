@@ -6,8 +6,10 @@ or SIGTERM. Signals are handled from the start, so the verbs are imported only a
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from partition_ops.system.signals import SignalHandler
 
@@ -27,3 +29,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return signals.finish()
         return signals.finish() if code and signals.received else code
+
+
+def command() -> NoReturn:
+    """Run a verb and end the process, without taking its modules and objects apart first.
+
+    That takes 0.35 s once numba is loaded, a tenth of the job of 58,000 nodes. Threads are waited for, and
+    functions for the end of the process are called, as always.
+    """
+    code: list[object] = [1]
+
+    def end() -> None:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:
+            return  # the interpreter reports it
+        if isinstance(code[0], int):
+            os._exit(code[0])
+
+    atexit.register(end)  # the first one is called last
+    try:
+        code[0] = main()
+    except SystemExit as exit:
+        code[0] = exit.code or 0
+        raise
+    sys.exit(code[0])

@@ -1,7 +1,5 @@
 """``python -m partition_ops.cli``."""
 
-import sys
+from partition_ops.cli import command
 
-from partition_ops.cli import main
-
-sys.exit(main())
+command()
