@@ -164,8 +164,10 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
 
 
 def test_a_job_imports_nothing_beyond_the_base_installation(graph: Path, tmp_path: Path) -> None:
-    """pyarrow would import pandas for many conversions, which takes a third of a second. numba takes scipy, if it
-    is there."""
+    """pyarrow would import pandas for many conversions, which takes a third of a second.
+
+    numba imports scipy, if it is there.
+    """
     words = ["run", str(graph), str(tmp_path / "out"), "--num-parts", "2", "--probe"]
     code = (
         f"import sys; from partition_ops.cli import main; code = main({words});"
@@ -271,8 +273,8 @@ def test_the_whole_job_says_what_validation_warns_of(called: Called, graph: Path
 def test_the_end_of_the_process_is_like_pythons_own(words: list[str], code: int) -> None:
     program = (
         "import atexit, sys, threading, time; from partition_ops.cli import command;"
-        "atexit.register(print, 'at exit');"
-        "threading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start();"
+        "later = lambda: (time.sleep(0.2), atexit.register(print, 'at exit'), print('thread'));"
+        "threading.Thread(target=later).start();"
         f"sys.argv = ['partition-ops', *{words}]; command()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
