@@ -48,7 +48,7 @@ phase() {
     elif grep -q '^Installing collected' "$log"; then
         say "installing $(grep '^Installing collected' "$log" | tr ',' '\n' | wc -l) packages"
     else
-        say "finding packages, $(grep -c '^Collecting' "$log" || true) so far"
+        say "finding packages, $(grep -c '^Collecting\|^Processing' "$log" || true) so far"
     fi
 }
 
