@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -124,6 +125,7 @@ class TableRows:
             "json": (".jsonl .ndjson .json", self._json),
             "arrow": (".arrow .feather .ipc .arrows", _arrow),
             "avro": (".avro", _avro),
+            "npy": (".npy", _npy),
         }
         for kind, (suffixes, reader) in kinds.items():
             if kind == self.spec.format or (
@@ -180,7 +182,7 @@ def _not_read(name: str, what: str) -> UsageError:
     return UsageError(
         f"--tables cannot read {name} again",
         found=what,
-        expected="Parquet, CSV, JSON lines, Arrow, Avro, SQLite or DuckDB files",
+        expected="Parquet, CSV, JSON, Arrow, Avro, NumPy, SQLite or DuckDB files",
         remedy="Leave --tables out.",
     )
 
@@ -251,6 +253,12 @@ def _arrow(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     places = _places(table.schema.names, columns, path)
     for batch in table.to_batches(BATCH):
         yield from _of_batch(batch, places)
+
+
+def _npy(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    for row, value in enumerate(np.load(path, mmap_mode="r", allow_pickle=False)):
+        values = {"row": row, "value": value.tolist()}
+        yield tuple(values[name] for name in columns)
 
 
 def _avro(path: Path, columns: Sequence[str]) -> Iterator[Row]:

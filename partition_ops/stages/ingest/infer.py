@@ -195,7 +195,9 @@ def _specs(
     for key in keys:  # not of a graph that was made here, and not hidden
         if key.startswith((*graphs, *tables)) or re.search(r"(^|/)[._]", key):
             continue
-        if key.lower().endswith(file_suffixes()):
+        if key.lower().endswith(".npy"):
+            left_out[key] = "its rows have no keys; join it by row in a query, FROM … JOIN …"
+        elif key.lower().endswith(file_suffixes()):
             place, name = _folder_of_table(key), key.rpartition("/")[2]
             stem, dot, suffix = name.partition(".")
             stem = re.sub(r"([-_.]?(part|chunk)?[-_]?\d+)+([-_][0-9a-f-]{8,})?$", "", stem) or stem

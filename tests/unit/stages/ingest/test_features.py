@@ -151,3 +151,55 @@ def test_several_labels_have_masks_of_their_own(tmp_path: Path) -> None:
 def test_messages(tmp_path: Path, features: str, message: str) -> None:
     with pytest.raises(InvalidInputError, match=f"(?s){message}"):
         made(tmp_path, features)
+
+
+def test_features_of_other_tables_are_joined_by_key(tmp_path: Path) -> None:
+    """A second table, and rows of .npy files by the keys of another one: all are inputs of the graph."""
+    folder = write(tmp_path / "tables", "")
+    order = RNG.permutation(ROWS)
+    vectors = RNG.normal(size=(ROWS, 5)).astype(np.float32)
+    np.save(folder / "vectors.npy", vectors[order])
+    np.save(folder / "ids.npy", np.array(USERS["id"])[order])
+    pq.write_table(pa.table({"id": USERS["id"][::-1], "age": list(range(ROWS))}), folder / "more.parquet")
+    sql = "SELECT u.id, m.age, v.value AS vector FROM 'users.parquet' u LEFT JOIN 'more.parquet' m USING (id)"
+    sql += " JOIN 'ids.npy' i ON i.value = u.id JOIN 'vectors.npy' v ON v.row = i.row"
+    graph = (folder / "graph.yaml").read_text().replace("users.parquet", f'{{sql: "{sql}"}}')
+    (folder / "graph.yaml").write_text(
+        graph.replace("    key: id\n", "    key: id\n    features: {age: , vector: }\n")
+    )
+    ingest(folder, tmp_path / "graph")
+    found = feature(tmp_path / "graph", "user", "vector")
+    assert found.dtype == np.float32 and np.array_equal(found, vectors)
+    assert feature(tmp_path / "graph", "user", "age").tolist() == list(range(ROWS))[::-1]
+    np.save(folder / "vectors.npy", vectors)
+    assert not ingest(folder, tmp_path / "graph").skipped
+
+
+@pytest.mark.parametrize("dtype", ["float16", ">f8", "int8", "bool", "U3"])
+def test_a_numpy_file_is_a_table(tmp_path: Path, dtype: str) -> None:
+    values = np.array(["12", "0", "7"]) if dtype == "U3" else np.array([12, 0, 7]).astype(dtype)
+    np.save(tmp_path / "n.npy", values)
+    (tmp_path / "links.csv").write_text("a,b\n0,1\n")
+    transform = "{column: value, transform: category}" if dtype == "U3" else "{column: value}"
+    edges = "{a:links:a: {table: {path: links.csv, types: {a: int64, b: int64}}, src: a, dst: b}}"
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: g\nnodes:\n  a:\n    table: n.npy\n    key: row\n"
+        f"    features: {{x: {transform}}}\nedges: {edges}\n"
+    )
+    ingest(tmp_path, tmp_path / "graph")
+    expected = [1, 0, 2] if dtype == "U3" else values.astype(float).tolist()
+    assert feature(tmp_path / "graph", "a", "x").tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [(np.zeros((2, 2, 2)), r"not a table.*\(2, 2, 2\)"), (np.array([{}], object), "cannot be read.*Python objects")],
+)
+def test_numpy_files_that_are_no_table(tmp_path: Path, rows: Any, message: str) -> None:
+    folder = write(tmp_path / "tables", "column: value")
+    np.save(folder / "x.npy", rows, allow_pickle=True)
+    (folder / "graph.yaml").write_text(
+        (folder / "graph.yaml").read_text().replace("users.parquet", "x.npy").replace("key: id", "key: row")
+    )
+    with pytest.raises(InvalidInputError, match=f"(?s){message}"):
+        ingest(folder, tmp_path / "graph")
