@@ -519,7 +519,9 @@ def _text(folder: Store, nodes: Sequence[Table], edges: Sequence[Table], duckdb:
 
 
 def _relation(table: Table, ends: Collection[str]) -> str:
-    """Return the column with the relations of edges, if there is one by its name; empty otherwise."""
+    """Return the column with the relations of triples, by the names of all three columns; empty if none."""
+    if tuple(ends) not in _named_ends(table.keys):
+        return ""
     names = (name for name in table.keys if name.lower() in RELATIONS and name not in ends)
     return next((name for name in names if not table.nulls[name] and table.distinct[name] > 1), "")
 

@@ -193,7 +193,10 @@ def test_a_numpy_file_is_a_table(tmp_path: Path, dtype: str) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [(np.zeros((2, 2, 2)), r"not a table.*\(2, 2, 2\)"), (np.array([{}], object), "cannot be read.*Python objects")],
+    [
+        (np.zeros((2, 2, 2)), r"not a table.*\(2, 2, 2\)"),
+        (np.array([{}], object), "cannot be read.*Python objects"),
+    ],
 )
 def test_numpy_files_that_are_no_table(tmp_path: Path, rows: Any, message: str) -> None:
     folder = write(tmp_path / "tables", "column: value")

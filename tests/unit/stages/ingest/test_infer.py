@@ -197,6 +197,15 @@ def test_ends_of_edges_without_a_table(tmp_path: Path, columns: Any, rows: Any, 
     assert ("    key: id\n" in text) == (columns[0] == "id")
 
 
+def test_a_relation_beside_other_ends_is_a_feature(tmp_path: Path) -> None:
+    write_csv(tmp_path / "packages.csv", [{"package": f"p{i}", "size": i} for i in range(4)])
+    needs = [{"package": f"p{i}", "needs": "p0", "relation": "ab"[i % 2]} for i in range(4)]
+    write_csv(tmp_path / "dependencies.csv", [*needs, needs[0] | {"needs": "p1"}])
+    text, counts = proposed(tmp_path)
+    assert counts == {"package": 4, "package:dependency:package": 5}
+    assert "relation: {transform: one-hot}" in text
+
+
 def test_two_columns_are_a_key_together(tmp_path: Path) -> None:
     houses = [{"street": street, "number": n, "floors": n} for street in ("a", "b") for n in (1, 2, 3)]
     write_parquet(tmp_path / "houses.parquet", houses)
