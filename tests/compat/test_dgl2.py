@@ -98,7 +98,7 @@ def test_servers_load_the_format_dgl(options: dict[str, Any], dgl2: Path, tmp_pa
 def test_servers_load_the_format_graphbolt(name: str, eids: bool, dgl2: Path, tmp_path: Path) -> None:
     """From what ``fetch`` copies of it alone."""
     options = {} if eids else {"graphbolt_attributes": ("none",)}
-    settings = {"cache_share": 0.3, "fanouts": (3,), "batch_size": 8}
+    settings = {"cache_share": 0.3}
     partitioned(GRAPHS[name], tmp_path, num_parts=2, formats=("graphbolt",), **options, **settings)
     config = tmp_path / "output/formats/graphbolt/small.json"
     serve(GRAPHS[name], config, "graphbolt", tmp_path, dgl2, eids=eids, cache=True)

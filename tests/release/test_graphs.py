@@ -256,8 +256,8 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
     rows = "[...document.querySelectorAll('#graphs tbody tr')]"
     assert admin.evaluate(f"{rows}.length") == 101
     of = f"{rows}.find(row => row.querySelector('a').innerText === '{{}}')".format
-    assert "latest.json" in admin.evaluate(f"{of(name(8))}.querySelector('.bad').innerText")
-    assert admin.evaluate(f"{rows}.filter(row => row.querySelector('.bad')).length") == 2
+    assert "latest.json" in admin.evaluate(f"{of(name(8))}.querySelector('div.bad').innerText")
+    assert admin.evaluate(f"{rows}.filter(row => row.querySelector('div.bad')).length") == 2
     assert admin.evaluate(f"{rows}.filter(row => row.innerText.includes('%')).length") == 100
     save(admin, "graphs_page")
 
