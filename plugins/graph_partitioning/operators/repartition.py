@@ -194,7 +194,7 @@ def _parsed(text: str | bytes, place: str) -> Any:
     try:
         _count_nodes(yaml.compose(text, yaml.SafeLoader), {}, place)
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # a date or a number that is none
         raise InvalidInputError(f"{place} is not valid YAML: {error}", remedy="Correct the file.") from error
 
 

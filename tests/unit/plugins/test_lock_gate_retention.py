@@ -413,6 +413,8 @@ def test_aliases_of_aliases_are_refused(tmp_path: Path, text: str) -> None:
         ("version: 1\ngraphs: {input_uri: a}", "graphs"),
         ("version: 2\ngraphs: []", "version"),
         ("graphs: [", "not valid YAML"),
+        (f"version: {'9' * 5000}", "not valid YAML"),
+        ("version: 2024-99-99", "not valid YAML"),
         ("version: 1\ngraphs: [{input_uri: /a, output_uri: /b}, {input_uri: /a, output_uri: /b/}]", "twice"),
     ],
 )
