@@ -227,7 +227,9 @@ def _content_of(root: Store) -> tuple[str, Sequence[str]]:
         return NOTHING, ()
     if _has_record(root, INGEST_RECORD):
         return GRAPH, ()
-    others = [name for name in names if name != layout.INGEST or _content_of(root.child(name))[0] != GRAPH]
+    # a run that was killed when it began to ingest has left no more than ``ingest/`` with a lock
+    graph = (GRAPH, NOTHING)
+    others = [n for n in names if n != layout.INGEST or _content_of(root.child(n))[0] not in graph]
     return (OUTPUT, ()) if not others or _is_old_output(root) else (FOREIGN, others)
 
 

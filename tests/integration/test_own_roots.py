@@ -20,6 +20,7 @@ from partition_ops.errors import ConflictError, UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
+from partition_ops.storage.local_store import PARTIAL
 from tests.graphs import library
 
 PLACES = {"IN": "in", "OUT": "out", "GRAPH": "graph", "TABLES": "tables"}
@@ -234,6 +235,23 @@ def test_an_output_takes_a_graph_of_tables_after_a_folder_and_back(finished: Pat
         assert (out / layout.INGEST).exists() == (source == tables)
     keys = {path.name for path in (out / layout.PARTITIONS).glob("*.json")}
     assert keys == {"small.json"}
+
+
+def test_a_run_that_was_killed_when_it_began_to_ingest_is_repeated(finished: Path, tmp_path: Path) -> None:
+    """It has left an expired lock, and perhaps a part of a file, in the root of the graph."""
+    ingest = tmp_path / "out" / layout.INGEST
+    ingest.mkdir(parents=True)
+    lock = {
+        "version": 2,
+        "holder": {"host": "elsewhere", "process": 1, "call": "x"},
+        "since": "2020-01-01T00:00:00+00:00",
+        "timeout_seconds": 60,
+        "token": 1,
+    }
+    open_store(str(ingest)).write_json(layout.LOCK, lock)
+    (ingest / f"{PARTIAL}0123456789abcdef").write_text("{")
+    words = ["run", str(finished / "tables" / "graph.yaml"), str(tmp_path / "out")]
+    assert main([*words, "--num-parts", "2", "--engine", "random"]) == 0
 
 
 def test_rejected_tables_leave_the_graph_that_was_to_be_continued(finished: Path, tmp_path: Path) -> None:
