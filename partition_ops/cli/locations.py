@@ -11,7 +11,7 @@ from partition_ops.artifacts import layout
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.local_store import check_folder
+from partition_ops.storage.local_store import LocalStore, check_folder
 from partition_ops.system.progress import terminal_progress
 
 logger = logging.getLogger("partition_ops")
@@ -72,7 +72,9 @@ def open_input(
                 output = stack.enter_context(open_output(arguments))
             previous = stack.enter_context(open_previous(arguments))
         elif getattr(arguments, "output", None):  # says whether the graph was read with reverse edges
-            output = stack.enter_context(open_output(arguments))
+            store = stack.enter_context(open_store(arguments.output, settings(arguments)))
+            # 'schema' takes the name of a file, too
+            output = None if isinstance(store, LocalStore) and store.root.is_file() else store
         yield stack.enter_context(
             open_graph(
                 arguments.input,
