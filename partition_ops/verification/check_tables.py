@@ -102,7 +102,7 @@ class TableChecks:
         for one in types:
             with self.findings.check("table-rows"):
                 if one.table is not None:
-                    self._check_rows(one)
+                    self._check_rows(self._with_columns(one))
         for edge in self.edges:
             with self.findings.check("table-edges"):
                 self._check_edges(edge)
@@ -110,6 +110,13 @@ class TableChecks:
             self.findings.fail(
                 "table-edges", f"{len(self.metadata['edge_type'])} edge types: {len(self.edges)}"
             )
+
+    def _with_columns(self, spec: TypeTable) -> TypeTable:
+        """Return a type whose features have the columns that patterns stand for."""
+        state = self.state["edge_types" if isinstance(spec, EdgeTable) else "node_types"].get(spec.name, {})
+        known = {name: one["declared"] for name, one in state.get("features", {}).items()}
+        columns = {one.name: tuple(known.get(one.name, {}).get("columns", ())) for one in spec.features}
+        return replace(spec, features=tuple(replace(f, columns=columns[f.name]) for f in spec.features))
 
     def _relations(self, edge: EdgeTable) -> list[EdgeTable]:
         """Return an edge type, or those of a table with several relations."""

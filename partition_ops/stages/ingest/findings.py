@@ -331,6 +331,7 @@ class Findings:
         """Report the values of a feature for which its transform was not fitted, if there are any."""
         meaning = {
             "unknown_categories": "with a category that no training row has, which becomes zeros",
+            "new_categories": "that the previous graph does not have, whose codes follow its codes",
             "out_of_range": "outside of the least and the largest value of the training rows",
         }
         if outside.count:

@@ -34,7 +34,7 @@ DEFAULT_ACTIONS = {
     "absent_keys": "fail",
     "overlapping_masks": "fail",
     **dict.fromkeys(("missing_classes", "new_classes", "unnamed_parts"), "warn"),
-    **dict.fromkeys(("unknown_categories", "out_of_range"), "warn"),
+    **dict.fromkeys(("unknown_categories", "new_categories", "out_of_range"), "warn"),
 }
 EXAMPLE = """\
 # A graph in tables with keys. Paths are relative to this file; s3://bucket/key works as well.

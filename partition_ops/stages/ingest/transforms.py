@@ -354,6 +354,7 @@ class OneHot(Transform):
 class Category(Transform):
     """The code of a category, int64: its place among those of all rows; a grown graph appends new ones."""
 
+    check = "new_categories"
     continues = True
 
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
@@ -374,7 +375,10 @@ class Category(Transform):
         known = list(self.fitted.get("categories", []))
         missing = self.feature.missing
         more = self._found | ({str(missing)} if missing is not None else set())
-        return {"categories": [*known, *sorted(more - {*known})]}
+        new = sorted(more - {*known})
+        if known:
+            self.outside.add(new)
+        return {"categories": [*known, *new]}
 
     def fill(self) -> Any:
         return self.feature.missing

@@ -77,8 +77,15 @@ def test_codes_of_categories_are_kept_and_continued(tmp_path: Path) -> None:
         previous=tmp_path / "graph",
     )
     assert feature(tmp_path / "new", "user", "x").tolist() == [[3, 1, 2][i % 3] for i in range(ROWS)]
-    state = json.loads((tmp_path / "new/ingest.json").read_text())["node_types"]["user"]["features"]["x"]
+    document = json.loads((tmp_path / "new/ingest.json").read_text())
+    state = document["node_types"]["user"]["features"]["x"]
     assert state["fitted"] == {"categories": ["x", "y", "z", "b"]}
+    (finding,) = document["findings"]
+    assert (finding["check"], finding["examples"]) == ("new_categories", ["'b'"])
+    grown = tmp_path / "grown/graph.yaml"
+    grown.write_text(f"on_defect: {{new_categories: fail}}\n{grown.read_text()}")
+    with pytest.raises(InvalidInputError, match=r"1 value of maker .* codes follow its codes: 'b'"):
+        ingest(tmp_path / "grown", tmp_path / "new", previous=tmp_path / "graph")
 
 
 def test_lists_and_separated_text_are_multi_hot(tmp_path: Path) -> None:
