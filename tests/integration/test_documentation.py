@@ -36,8 +36,8 @@ def write_graphs(folder: Path) -> None:
         graph.write(folder / name)
     tables = folder / "my-tables"
     tables.mkdir()
-    (tables / "authors.csv").write_text("author,age\nann,30\nbob,31\ncy,32\n")
-    (tables / "knows.csv").write_text("author,friend\nann,bob\nbob,cy\ncy,ann\n")
+    (tables / "authors.csv").write_text("author,age\nann,30\nbob,31\ncy,32\ndee,33\neve,34\n")
+    (tables / "knows.csv").write_text("author,friend\nann,bob\nbob,cy\ncy,ann\ndee,eve\neve,ann\n")
     cites = graph.edges["paper:cites:paper"]
     damaged = {
         **graph.edges,
