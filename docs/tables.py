@@ -24,7 +24,6 @@ from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ForeignAssignment
 from partition_ops.stages.idmap.options import IdMapConfig, OwnIds, RemapConfig
 from partition_ops.stages.ingest.options import IngestConfig
-from partition_ops.stages.ingest.sources import table_sources
 from partition_ops.stages.partition.options import PreviousOptions, ProgramOptions
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.probe.options import ProbeConfig
@@ -104,6 +103,8 @@ def checks_table() -> list[str]:
 
 def sources_table() -> list[str]:
     """Return the lines of the table of formats in docs/tables.md."""
+    from partition_ops.stages.ingest.sources import table_sources  # needs the extra tables, other tables do not
+
     rows = [
         f"| {kind.title} | `{kind.name}` | {', '.join(f'`{suffix}`' for suffix in kind.suffixes)}"
         f" | {kind.value_types} |"

@@ -44,6 +44,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.chunked.metadata import load_metadata
     from partition_ops.stages.schema.schema import schema_of
 
+    if not arguments.output.endswith("/"):
+        split_file_uri(arguments.output, "--output")  # a misspelt one is wrong before anything is opened
     with open_input(arguments) as source:
         metadata = load_metadata(source, graph_name=config.graph_name)
         root = _root(arguments, metadata.graph_name)
