@@ -103,7 +103,8 @@ def checks_table() -> list[str]:
 
 def sources_table() -> list[str]:
     """Return the lines of the table of formats in docs/tables.md."""
-    from partition_ops.stages.ingest.sources import table_sources  # needs the extra tables, other tables do not
+    # here, because it needs the extra tables and the other tables of the docs do not
+    from partition_ops.stages.ingest.sources import table_sources
 
     rows = [
         f"| {kind.title} | `{kind.name}` | {', '.join(f'`{suffix}`' for suffix in kind.suffixes)}"
