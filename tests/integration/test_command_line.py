@@ -215,7 +215,9 @@ def test_an_output_over_its_own_input_is_refused(graph: Path, tmp_path: Path, ca
         assert done.returncode == 2, (output, done.stderr)
         assert "Give the output a root of its own" in done.stderr
     assert {path: path.read_bytes() for path in inside.rglob("*") if path.is_file()} == before
-    assert called("run", inside, inside / "out", "--num-parts", 2, "--engine", "random").returncode == 0
+    done = called("run", inside, inside / "out", "--num-parts", 2, "--engine", "random")
+    assert done.returncode == 2
+    assert "lies inside a graph" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
@@ -279,4 +281,5 @@ def test_the_end_of_the_process_is_like_pythons_own(words: list[str], code: int)
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == code, done.stderr
-    assert done.stdout.splitlines()[-2:] == ["thread", "at exit"]
+    assert "thread" in done.stdout.splitlines()
+    assert done.stdout.endswith("at exit\n")

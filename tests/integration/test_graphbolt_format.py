@@ -161,9 +161,9 @@ def test_files_with_other_classes_are_refused(folder: Path) -> None:
     try:
         torch.save(Path("x"), path)
         found = failures(folder)
-        assert "pathlib" in found["fields"]
+        assert f"{path.name} is damaged" in found["fields"]
         path.write_bytes(before[: len(before) // 2])
-        assert "is not a graph of GraphBolt" in failures(folder)["graphbolt-graph"]
+        assert f"{path.name} is damaged" in failures(folder)["graphbolt-graph"]
     finally:
         path.write_bytes(before)
 

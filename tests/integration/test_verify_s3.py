@@ -16,7 +16,7 @@ FORMATS = ("dgl", "graphbolt", "graphbolt-dataset", "pyg", "graphstorm")
 
 
 def test_an_output_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: Path) -> None:
-    folder = library().write(tmp_path)
+    folder = library().write(tmp_path / "graph")
     with (
         open_store(f"{s3_root}/input", s3_settings) as source,
         open_store(f"{s3_root}/output", s3_settings) as destination,
