@@ -283,7 +283,7 @@ class Trainer:
         """Yield the distinct remote rows of each batch, its features and labels, and its blocks."""
         trained, own = self.session.trained, self.book.partid
         sampler = self.dgl.dataloading.NeighborSampler(list(self.session.fanouts))
-        chosen = {trained: seeds} if len(self.graph.ntypes) > 1 else seeds
+        chosen = {trained: seeds} if len(self.graph.canonical_etypes) > 1 else seeds
         loader = self.dgl.dataloading.DistNodeDataLoader(
             self.graph, chosen, sampler, batch_size=self.session.batch_size, shuffle=shuffle
         )
@@ -340,10 +340,17 @@ def sage(graph: Any, width: int, session: Session) -> Any:
             self.neighbours = torch.nn.ModuleDict({n: torch.nn.Linear(width, out, bias=False) for n in names})
 
         def forward(self, block: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-            found = {t: self.own[t](rows[: block.num_dst_nodes(t)]) for t, rows in inputs.items()}
-            for etype in block.canonical_etypes:
-                if block.num_edges(etype):
-                    mean = dgl.ops.copy_u_mean(block[etype], inputs[etype[0]])
+            etypes = graph.canonical_etypes
+            if len(etypes) == 1:  # blocks of such graphs have no names of types
+                ((name, rows),) = inputs.items()
+                found = {name: self.own[name](rows[: block.num_dst_nodes()])}
+                pairs = [(etypes[0], block)]
+            else:
+                found = {t: self.own[t](rows[: block.num_dst_nodes(t)]) for t, rows in inputs.items()}
+                pairs = [(etype, block[etype]) for etype in block.canonical_etypes]
+            for etype, edges in pairs:
+                if edges.num_edges():
+                    mean = dgl.ops.copy_u_mean(edges, inputs[etype[0]])
                     found[etype[2]] = found[etype[2]] + self.neighbours["|".join(etype)](mean)
             return found
 
