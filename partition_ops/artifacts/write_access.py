@@ -234,7 +234,10 @@ def _content_of(root: Store) -> tuple[str, Sequence[str]]:
 
 
 def _root_above(root: Store, access: Access) -> str | None:
-    """Return which root of ours, or graph in the chunked format, a root lies in; None if it lies in none."""
+    """Return which root of ours, or graph in the chunked format, a root lies in; None if it lies in none.
+
+    An output may lie inside a graph, such as that of which it was made: `check_apart` keeps them apart.
+    """
     for above in (root, *_above(root)):
         if above is root and access.holds != FOREIGN:
             continue
@@ -242,7 +245,7 @@ def _root_above(root: Store, access: Access) -> str | None:
         what = None
         if not access.inside or key != access.inside:
             what = _what_is_in(above) or _unfinished(above, key)
-        if what is None and _graph_files(above):
+        if what is None and access.holds != OUTPUT and _graph_files(above):
             what = "a graph"
         if what is not None:
             return f"{what}: {above.uri}"

@@ -61,7 +61,23 @@ PLACES = (
 )
 FILE_VERBS = ("idmap restore", "idmap apply")
 BESIDE = [place for place in PLACES if place.startswith("IN")]  # a new feature may lie beside others
-OWN = {("ingest", "GRAPH"), *((name, place) for name in FILE_VERBS for place in BESIDE)}
+OUTPUT_VERBS = (
+    "run",
+    "validate",
+    "schema",
+    "prepare",
+    "partition",
+    "convert",
+    "cache",
+    "idmap export",
+    "quality",
+)
+INSIDE = ("IN/new", "IN/node_data/new")  # an output may lie inside a graph
+OWN = {
+    ("ingest", "GRAPH"),
+    *((name, place) for name in FILE_VERBS for place in BESIDE),
+    *((name, place) for name in OUTPUT_VERBS for place in INSIDE),
+}
 SHARED = ("IN", "OUT", "OTHER", "BEGUN", "GRAPH", "FETCHED", "MAPS", "TABLES", "TEXT")
 
 
