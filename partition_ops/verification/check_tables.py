@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import UsageError
 from partition_ops.formats.findings import Findings
-from partition_ops.stages.ingest.graph_file import (
+from partition_ops.stages.ingest.graph_file import read_graph_file
+from partition_ops.stages.ingest.graph_types import (
     PARTS,
     EdgeTable,
     GraphFile,
     NodeTable,
     TableFile,
     TypeTable,
-    read_graph_file,
 )
 from partition_ops.stages.ingest.options import is_graph_file, is_saved_graph
 from partition_ops.storage import Store

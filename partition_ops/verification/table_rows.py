@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.storage import Store
 from partition_ops.storage.uris import split_uri
 from partition_ops.system.extras import check_installed

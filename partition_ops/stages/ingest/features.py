@@ -27,7 +27,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.engines import ROW_KEY
 from partition_ops.stages.ingest.findings import SHOWN, Findings
-from partition_ops.stages.ingest.graph_file import PARTS, EdgeTable, FeatureColumn, Split, TypeTable
+from partition_ops.stages.ingest.graph_types import PARTS, EdgeTable, FeatureColumn, Split, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Numbered, joined_keys, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import (

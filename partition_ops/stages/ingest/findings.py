@@ -13,7 +13,7 @@ from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.chunked.metadata import LONGEST_NAME
 from partition_ops.errors import InvalidInputError, clipped, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
-from partition_ops.stages.ingest.graph_file import CATEGORIES, EdgeTable, FeatureColumn, NodeTable, TypeTable
+from partition_ops.stages.ingest.graph_types import CATEGORIES, EdgeTable, FeatureColumn, NodeTable, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_of, key_schema
 from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import Outside

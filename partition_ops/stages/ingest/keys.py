@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.ingest.graph_file import GraphFile
+from partition_ops.stages.ingest.graph_types import GraphFile
 from partition_ops.stages.ingest.tables import ParquetTable
 
 KEY = "key"

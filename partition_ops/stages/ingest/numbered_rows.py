@@ -23,7 +23,7 @@ from partition_ops.stages.ingest.engines import (
     TableEngine,
 )
 from partition_ops.stages.ingest.features import BLOCK, Columns
-from partition_ops.stages.ingest.graph_file import EdgeTable, NodeTable
+from partition_ops.stages.ingest.graph_types import EdgeTable, NodeTable
 from partition_ops.stages.ingest.keys import Numbered, key_of
 from partition_ops.stages.ingest.tables import ParquetTable
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from partition_ops.chunked.graph_writer import blocks_of
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.findings import Findings
-from partition_ops.stages.ingest.graph_file import NodeTable
+from partition_ops.stages.ingest.graph_types import NodeTable
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_schema, keys_are_text
 
 KEYS = 1 << 17  # in a row group

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB
-from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.stages.ingest.patterns import folder_of, is_pattern, matches
 from partition_ops.storage import Store, StoredObject
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of, some_of
 from partition_ops.stages.ingest.engines import RESERVED, TYPES, DuckDB, literal, parquet, plain_type, quoted
-from partition_ops.stages.ingest.graph_file import TableFile
+from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
 from partition_ops.stages.ingest.sources.files_query import FilesQuery
 from partition_ops.stages.ingest.table_source import ROWS, FoundFile, OpenRoot, Place, TableSource

@@ -36,13 +36,8 @@ from partition_ops.stages.ingest.engines import (
 )
 from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
 from partition_ops.stages.ingest.findings import Findings
-from partition_ops.stages.ingest.graph_file import (
-    EdgeTable,
-    GraphFile,
-    NodeTable,
-    read_graph_file,
-    with_reverse_edges,
-)
+from partition_ops.stages.ingest.graph_file import read_graph_file, with_reverse_edges
+from partition_ops.stages.ingest.graph_types import EdgeTable, GraphFile, NodeTable
 from partition_ops.stages.ingest.keys import Ends, Numbered, ends_of
 from partition_ops.stages.ingest.numbered_rows import RELATION, NumberedRows, relation_of
 from partition_ops.stages.ingest.numbering import number_nodes

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from partition_ops.chunked.graph_writer import matrix_of
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.ingest.graph_file import FeatureColumn
+from partition_ops.stages.ingest.graph_types import FeatureColumn
 
 MOST_CATEGORIES = 4096
 MOST_CODES = 1 << 20
