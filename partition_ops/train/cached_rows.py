@@ -153,7 +153,7 @@ def attach_cache(graph: Any, folder: Path | str, part: int | None = None) -> dic
         The cached rows of each feature, by ``type/name``; none if the output was made without a cache.
 
     Raises:
-        InvalidInputError: The files are damaged.
+        InvalidInputError: There is no such folder, or the files are damaged.
     """
     own = graph.get_partition_book().partid if part is None else part
     found = {}
@@ -173,7 +173,16 @@ def cached_features(
         folder: Folder that ``fetch`` has filled, or the local root of an output.
         part: The partition.
         ids: `layout.cached_nodes` or `layout.cached_orig_nodes`, the kind of ID that rows are looked up by.
+
+    Raises:
+        InvalidInputError: There is no such folder, or the files are damaged.
     """
+    if not folder.is_dir():
+        raise InvalidInputError(
+            f"There is no folder {folder}",
+            expected="a folder that 'partition-ops fetch' has filled, or an output",
+            remedy="Fetch the partition of this machine into it.",
+        )
     root = folder / layout.cache_folder(part) / layout.CACHED_ROWS
     for path in sorted(root.glob("*/*.npy")):
         ntype = path.parent.name

@@ -35,14 +35,14 @@ LAYOUTS: dict[Any, Direction] = {EdgeLayout.CSC: "in", EdgeLayout.CSR: "out"}
 
 
 def open_pyg_stores(
-    output: Store | str, *, cached: Path | str | None = None, part: int = 0, **options: Any
+    output: Store | str, *, cached_rows: Path | str | None = None, part: int = 0, **options: Any
 ) -> tuple[PartitionedFeatureStore, PartitionedGraphStore]:
     """Open a finished output as the ``data`` of PyG's data loaders.
 
     Args:
         output: Root of the output, a store or a URI.
-        cached: Folder that ``fetch`` has filled with a partition and its cached rows. These rows of node
-            features are read from there; all others from the output.
+        cached_rows: Folder that ``fetch`` has filled with a partition and its cached rows. These rows of
+            node features are read from there; all others from the output.
         part: This partition.
         **options: Options of `PartitionedGraph`. ``ids`` is ``original`` by default, as in the files of the
             format ``pyg``.
@@ -59,7 +59,7 @@ def open_pyg_stores(
     options = {"ids": "original", **options}
     graph = StoredGraph(output, **options)
     ids = layout.cached_orig_nodes if options["ids"] == "original" else layout.cached_nodes
-    found = cached_features(Path(cached), part, ids) if cached is not None else ()
+    found = cached_features(Path(cached_rows), part, ids) if cached_rows is not None else ()
     rows = {(ntype, name): rows for ntype, name, rows in found}
     return PartitionedFeatureStore(graph, rows), PartitionedGraphStore(graph)
 

@@ -13,6 +13,7 @@ import torch
 
 from local_stack.processes import free_port
 from partition_ops.artifacts import layout
+from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.storage import open_store
 from partition_ops.train.pyg_stores import open_pyg_stores
@@ -95,7 +96,7 @@ def test_stores_of_pyg_read_cached_rows(ids: str, tmp_path: Path) -> None:
     output = run(tmp_path, 0.3)
     fetch_partitions(open_store(str(output)), [1], tmp_path / "data")
     plain, _ = open_pyg_stores(str(output), ids=ids)
-    stores, _ = open_pyg_stores(str(output), cached=tmp_path / "data", part=1, ids=ids)
+    stores, _ = open_pyg_stores(str(output), cached_rows=tmp_path / "data", part=1, ids=ids)
     order = np.argsort(np.loadtxt(output / "assignment/user.txt", np.int64), kind="stable")
     everyone = torch.arange(len(FEAT)).flip(0)
     for store in (stores, pickle.loads(pickle.dumps(stores))):  # as workers of a data loader do
@@ -111,6 +112,8 @@ def test_stores_of_pyg_read_cached_rows(ids: str, tmp_path: Path) -> None:
     missed = rows.missed
     store.get_tensor("user", "x", torch.from_numpy(hot))
     assert rows.missed == missed  # nothing of the output was read
+    with pytest.raises(InvalidInputError, match="There is no folder"):
+        open_pyg_stores(str(output), cached_rows=tmp_path / "elsewhere", part=1)
 
 
 @pytest.mark.long
