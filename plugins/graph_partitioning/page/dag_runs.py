@@ -36,6 +36,10 @@ TRIGGERS = {
 }
 CHANGES = "repartition__"  # run IDs of repartition_graph begin with it
 AT_ONCE = 400  # runs in a query
+TASK = (
+    *(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index),
+    *(TaskInstance.operator, TaskInstance.state),
+)
 
 
 @dataclass(frozen=True)
@@ -149,15 +153,7 @@ def find_runs(session: Session, dag_ids: Collection[str]) -> list[FoundRun]:
     `FoundRun.root` is None until `validate` has read the name.
     """
     tasks = session.execute(
-        select(
-            TaskInstance.dag_id,
-            TaskInstance.run_id,
-            TaskInstance.task_id,
-            TaskInstance.map_index,
-            TaskInstance.operator,
-            TaskInstance.state,
-            XComModel,
-        )
+        select(*TASK, XComModel)
         .outerjoin(XComModel, SAME_TASK & (XComModel.key == XCOM_KEY))
         .where(TaskInstance.dag_id.in_(dag_ids), TaskInstance.operator.in_(WORKING))
     ).all()
@@ -241,17 +237,7 @@ def add_tasks(session: Session, runs: Iterable[RunState]) -> None:
     for begin in range(0, len(keys), AT_ONCE):
         some = tuple_(TaskInstance.dag_id, TaskInstance.run_id).in_(keys[begin : begin + AT_ONCE])
         rows = session.execute(
-            select(
-                TaskInstance.dag_id,
-                TaskInstance.run_id,
-                TaskInstance.task_id,
-                TaskInstance.map_index,
-                TaskInstance.operator,
-                TaskInstance.state,
-                TaskInstance.start_date,
-                HITLDetail,
-                XComModel,
-            )
+            select(*TASK, TaskInstance.start_date, HITLDetail, XComModel)
             .outerjoin(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
             .outerjoin(XComModel, SAME_TASK & (XComModel.key == FAILURE_KEY))
             .where(some)
@@ -268,7 +254,8 @@ def _add_task(run: RunState, task: Any) -> None:
     question = task.HITLDetail
     if question is not None and question.responded_at is not None:
         who = (question.responded_by or {}).get("name", "")
-        run.answer = f"{', '.join(question.chosen_options or ())} by {who}".strip(" by")
+        chosen = ", ".join(question.chosen_options or ())
+        run.answer = f"{chosen} by {who}" if who else chosen
     if task.state == "failed":
         if run.failure is None:
             reason = None if task.XComModel is None else XComModel.deserialize_value(task.XComModel)
