@@ -58,8 +58,7 @@ def test_a_run_marked_as_failed_between_two_tasks_fails(site: Site) -> None:
     run = site.trigger(input_uri=INPUT, output_uri=OUTPUT)
     site.wait_for_task(run, "lock", "success")
     with paused(site):
-        wait_until(lambda: "running" not in states(site, run).values())
-        wait_until(lambda: "queued" not in states(site, run).values())
+        wait_until(lambda: {"running", "queued"}.isdisjoint(states(site, run).values()))
         assert "publish" not in [name for name, state in states(site, run).items() if state == "success"]
         site.call("PATCH", run.path, json={"state": "failed"})
     wait_until(lambda: states(site, run)["release"] in ("failed", "success"))
