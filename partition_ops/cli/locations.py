@@ -52,15 +52,12 @@ def settings(arguments: argparse.Namespace) -> StorageSettings:
 
 
 @contextmanager
-def open_input(
-    arguments: argparse.Namespace, *, read_only: bool = False, numbered_as: Store | None = None
-) -> Iterator[Store]:
+def open_input(arguments: argparse.Namespace, *, read_only: bool = False) -> Iterator[Store]:
     """Open the graph: in the chunked format, ParMETIS's text, or a file that is ingested.
 
     Args:
         arguments: The parsed arguments.
         read_only: Do not ingest into ``--output`` or OUTPUT.
-        numbered_as: A finished run; if its nodes have kept the IDs of an earlier one, tables are numbered so.
     """
     from partition_ops.jobs.open_graph import open_graph
 
@@ -84,7 +81,6 @@ def open_input(
                 config=config,
                 data_docs=getattr(arguments, "data_docs", False),
                 read_only=read_only,
-                numbered_as=numbered_as,
                 progress=terminal_progress(),
             )
         )

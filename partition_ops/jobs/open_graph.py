@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,6 @@ def open_graph(
     config: IngestConfig | None = None,
     data_docs: bool = False,
     read_only: bool = False,
-    numbered_as: Store | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Store]:
     """Open the root of an input graph.
@@ -69,9 +67,8 @@ def open_graph(
         previous: Root of an earlier run over the same graph, whose nodes keep their IDs.
         config: How to ingest. Without it, a graph in the chunked format has reverse edges if ``output`` has.
         data_docs: Write Data Docs if the tables are rejected.
-        read_only: Write nothing below ``output``: take the graph that was made of tables there.
-        numbered_as: Root of a finished run. If its nodes have the IDs of a still earlier run, tables are
-            numbered as that run numbered them.
+        read_only: Write nothing below ``output``: take the graph that was made of tables there, or number
+            tables as it did if its nodes have the IDs of a still earlier run.
         progress: Shows what is read.
 
     Raises:
@@ -81,7 +78,7 @@ def open_graph(
     """
     if isinstance(uri, str) and not is_graph_file(uri):
         with as_graph(open_store(uri, settings), progress=progress) as graph:
-            wanted = config.reverse_edges if config is not None else _has_reverses(output or numbered_as)
+            wanted = config.reverse_edges if config is not None else _has_reverses(output)
             with with_reverses(graph, wanted=wanted) as found:
                 yield found
         return
@@ -95,7 +92,7 @@ def open_graph(
             if (isinstance(uri, str) or uri.numbers_nodes) and target.exists(METADATA):
                 yield stack.enter_context(with_reverses(target, wanted=_has_reverses(output)))
                 return
-            target, numbered_as = None, output
+            target = None
         if target is None:
             target = LocalStore(Path(stack.enter_context(temporary_folder())))
         if output is not None:
@@ -108,9 +105,9 @@ def open_graph(
                 opened = partial(open_store, settings=settings)
                 if previous is not None and not is_saved_graph(uri):
                     earlier = ingested_graph_of(previous)
-                elif numbered_as is not None and not is_saved_graph(uri):
+                elif read_only and output is not None and not is_saved_graph(uri):
                     folder = LocalStore(Path(stack.enter_context(temporary_folder())))
-                    earlier = _graph_before(numbered_as, opened, folder)
+                    earlier = _graph_before(output, opened, folder)
                 ingest_graph_file(
                     config, uri, target, opened, previous=earlier, data_docs=data_docs, progress=progress
                 )
@@ -146,11 +143,11 @@ def ingest_graph_file(
     folder, name = split_uri(uri)
     with opened(folder) as source:
         if is_saved_graph(uri):
-            return _ingestion(config, source, name, target, opened).run()
+            return ingestion_of(config, source, name, target, opened).run()
         from partition_ops.stages.ingest.findings import RejectedTablesError
 
         try:
-            return _ingestion(config, source, name, target, opened, previous, progress).run()
+            return ingestion_of(config, source, name, target, opened, previous, progress).run()
         except RejectedTablesError as error:
             from partition_ops.stages.validate.validation_report import report_rejected_tables
 
@@ -172,10 +169,10 @@ def check_ingest_installed(uri: str, table_engine: str) -> None:
         check_installed("--table-engine spark", "pyspark")
 
 
-def _graph_before(run: Store, opened: Opener, folder: LocalStore) -> Store | None:
-    """Return the graph whose IDs the nodes of a finished run have kept, or None if there is none.
+def graph_made_for(run: Store, opened: Opener) -> Store | None:
+    """Return the graph that was ingested for a finished run, if it is as it was then.
 
-    The run has ingested its tables itself, or its input was ingested and is still there.
+    The run has ingested it itself, or its input was ingested and is still there.
     """
     graph = run.child(layout.INGEST)
     if not graph.exists(METADATA):
@@ -186,9 +183,15 @@ def _graph_before(run: Store, opened: Opener, folder: LocalStore) -> Store | Non
         digests = {entry["path"]: entry["sha256"] for entry in recorded["files"]}
         if not graph.exists(METADATA) or sha256_of(graph.local_copy(METADATA)) != digests.get(METADATA):
             return None
+    return graph if graph.exists(layout.record("ingest")) else None
+
+
+def _graph_before(run: Store, opened: Opener, folder: LocalStore) -> Store | None:
+    """Return the graph whose IDs the nodes of a finished run have kept, or None if there is none."""
     from partition_ops.stages.ingest.previous_graph import MANIFEST, continued_graph
 
-    return continued_graph(graph, folder) if graph.exists(MANIFEST) else None
+    graph = graph_made_for(run, opened)
+    return continued_graph(graph, folder) if graph is not None and graph.exists(MANIFEST) else None
 
 
 def findings_of(graph: Store) -> list[dict[str, Any]]:
@@ -198,30 +201,6 @@ def findings_of(graph: Store) -> list[dict[str, Any]]:
     if not graph.exists(previous_graph.MANIFEST):
         return []
     return list(previous_graph.read_manifest(graph)["findings"])
-
-
-def find_changed_source(config: IngestConfig, uri: str, run: Store, opened: Opener) -> str | None:
-    """Return how a ``graph.yaml`` or ``graph.bin`` has changed since a run ingested it, as a clause; or None.
-
-    Files are compared by name, size and tag: the ETag on S3, times of the last changes on a disk. Nothing
-    else of them is read.
-
-    Raises:
-        InvalidInputError: The run did not ingest its graph, a table is missing, or ``graph.yaml`` is wrong.
-    """
-    target = ingested_graph_of(run)
-    record = read_record(target, "ingest")
-    folder, name = split_uri(uri)
-    with opened(folder) as source:
-        task = _ingestion(config, source, name, target, opened)
-        kept = {key: record["options"][key] for key in ("previous",) if key in record["options"]}
-        status = replace(task, options={**task.options, **kept}).status(check="record")
-    if status.done and not is_saved_graph(uri):
-        types = [spec or {} for part in ("nodes", "edges") for spec in task.options["graph"][part].values()]
-        tables = [spec.get("table") for spec in types]
-        if any(isinstance(table, Mapping) and "connection" in table for table in tables):  # on a server
-            return "nothing tells whether the rows behind a 'connection' have changed"
-    return None if status.done else status.reason
 
 
 def check_continues(run: Store, previous: Store) -> None:
@@ -261,7 +240,7 @@ def ingested_graph_of(run: Store) -> Store:
     return graph
 
 
-def _ingestion(
+def ingestion_of(
     config: IngestConfig,
     source: Store,
     name: str,

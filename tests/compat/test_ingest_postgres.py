@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import pytest
 
+import partition_ops
 from partition_ops.errors import InvalidInputError, StorageError
-from partition_ops.jobs.open_graph import find_changed_source
-from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.jobs.changes import find_table_changes
 from partition_ops.storage import open_store
 from tests.tables import contents, ingest, write_parquet
 
@@ -113,13 +113,13 @@ def test_the_graph_is_that_of_the_same_rows_in_files(
     kept = b"".join(path.read_bytes() for path in (tmp_path / "of_server").rglob("*") if path.is_file())
     assert PASSWORD.encode() not in kept and quote(PASSWORD, safe="").encode() not in kept
     assert ingest(tables, tmp_path / "of_server").skipped
-    (tmp_path / "run").mkdir()
-    (tmp_path / "of_server").rename(tmp_path / "run/ingest")
-    config = IngestConfig(memory=1 << 30)
-    changed = find_changed_source(
-        config, f"{tables}/graph.yaml", open_store(str(tmp_path / "run")), lambda uri: open_store(uri)
-    )
-    assert changed is not None and "nothing tells whether" in changed
+    partition_ops.run(tables / "graph.yaml", tmp_path / "run", num_parts=2, ignore_estimate=True)
+    found = find_table_changes(f"{tables}/graph.yaml", open_store(str(tmp_path / "run")), open_store)
+    assert found.any and found.unknown == [
+        "the query of nodes 'user'",
+        "the query of edges 'user:knows:user'",
+    ]
+    assert not found.changed and not found.options
 
 
 def test_the_password_of_libpq_is_used_and_never_shown(

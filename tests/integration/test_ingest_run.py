@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,26 @@ from graph_partitioning.operators.schema import WriteSchemaOperator
 
 import partition_ops
 import partition_ops.ingest
+from partition_ops.jobs.changes import find_table_changes
 from partition_ops.jobs.open_graph import check_continues, open_graph
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.system.json_documents import check_document
 from tests.airflow_tasks import TaskInstance
 from tests.command_line import Called, call
-from tests.tables import ITEMS, RATINGS, SHOP, TAGS, USERS, contents, ingest, keys, write_csv, write_shop
+from tests.tables import (
+    ITEMS,
+    RATINGS,
+    SHOP,
+    TAGS,
+    USERS,
+    contents,
+    ingest,
+    keys,
+    write_csv,
+    write_parquet,
+    write_shop,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +51,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(graph: Path, output: Path, **options: Any) -> partition_ops.RunResult:
+def run(graph: Path | str, output: Path | str, **options: Any) -> partition_ops.RunResult:
     common = {"num_parts": 2, "on_defect": "warn", "ignore_estimate": True}
     return partition_ops.run(graph, output, **common, **options)
 
@@ -78,8 +92,49 @@ def test_a_grown_table_continues_the_run(shop: Path, tmp_path: Path, called: Cal
     assert changes(tmp_path / "graph.yaml", tmp_path / "out", called)["unchanged_since"]
     write_csv(tmp_path / "items.csv", [{**ITEMS[0], "sku": "0"}, *ITEMS])
     found = changes(tmp_path / "graph.yaml", tmp_path / "out", called)
-    features = [f"node_data/item/{name}-0.npy" for name in ("brand", "price")]
-    assert found["changed"] == ["metadata.json", *features]  # edges have the IDs that they had
+    assert (found["changed"], found["added"], found["removed"]) == (["items.csv"], [], [])
+    assert found["unchanged"] == 4 and found["compared"] == 0
+
+
+def test_changes_name_tables_and_types(shop: Path, tmp_path: Path, called: Called) -> None:
+    tables = shutil.copytree(shop, tmp_path / "tables", ignore=shutil.ignore_patterns("out"))
+    run(tables / "graph.yaml", tmp_path / "out", reverse_edges=True)
+    assert changes(tables / "graph.yaml", tmp_path / "out", called)["unchanged_since"]
+    write_parquet(tables / "users/c.parquet", USERS[:1])
+    (tables / "users/a.parquet").unlink()
+    text = (tables / "graph.yaml").read_text()
+    (tables / "graph.yaml").write_text(
+        text.replace("boundaries: [10, 20]", "boundaries: [10]").replace("  tag:\n", "  tag:\n  shelf:\n")
+        + "  item:on:shelf: {table: tags.parquet, src: sku, dst: tag}\n"
+    )
+    found = changes(tables / "graph.yaml", tmp_path / "out", called)
+    assert (found["added"], found["removed"]) == (["users/c.parquet"], ["users/a.parquet"])
+    assert found["options"] == [
+        "graph.yaml: edges 'item:on:shelf' is new",
+        "graph.yaml: nodes 'item' has changed",
+        "graph.yaml: nodes 'shelf' is new",
+    ]
+    refused = called("changes", shop / "graph.yaml", tmp_path / "out/ingest")
+    assert refused.returncode == 3 and "not a finished output" in refused.stderr
+
+
+def test_changes_do_not_read_tables(shop: Path, tmp_path: Path) -> None:
+    tables = shutil.copytree(shop, tmp_path / "tables", ignore=shutil.ignore_patterns("out"))
+    run(tables / "graph.yaml", tmp_path / "out")
+    (tables / "tags.parquet").write_bytes(b"which ingest could not read")
+    found = find_table_changes(f"{tables}/graph.yaml", open_store(str(tmp_path / "out")), open_store)
+    assert found.changed == ["tags.parquet"] and found.unchanged == 4
+
+
+def test_changes_compare_with_an_input_of_the_same_kind(shop: Path, tmp_path: Path, called: Called) -> None:
+    saved = tmp_path / "shop.bin"
+    import_dgl().save_graphs(str(saved), [partition_ops.ingest.to_dgl(shop / "graph.yaml")])
+    run(saved, tmp_path / "out")
+    assert changes(saved, tmp_path / "out", called)["unchanged_since"]
+    refused = called("changes", shop / "graph.yaml", tmp_path / "out")
+    assert refused.returncode == 3 and "was not made of such a file" in refused.stderr
+    saved.write_bytes(b"another one")
+    assert changes(saved, tmp_path / "out", called)["changed"] == ["shop.bin"]
 
 
 def test_changes_of_a_graph_that_was_ingested_before_the_run(
@@ -203,10 +258,28 @@ def test_a_list_of_graphs_compares_the_files_of_tables(shop: Path, tmp_path: Pat
         look(instance)
     write_csv(tables / "items.csv", [*ITEMS, {**ITEMS[0], "sku": "new"}])
     assert look(instance)["previous"] == "latest"
-    assert "items.csv changed" in instance.xcoms["reason"]
+    assert "1 changed (items.csv)" in instance.xcoms["reason"]
     (tables / "tags.parquet").unlink()
     assert look(instance)["previous"] == "latest"
     assert "there is no table tags.parquet" in instance.xcoms["reason"]
+
+
+def test_changes_of_tables_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: Path) -> None:
+    local, opened = write_shop(tmp_path), partial(open_store, settings=s3_settings)
+    with opened(f"{s3_root}/tables") as tables, opened(f"{s3_root}/ratings") as ratings:
+        for path in local.rglob("*.*"):
+            tables.write_bytes(path.relative_to(local).as_posix(), path.read_bytes())
+        elsewhere = SHOP.replace("ratings.jsonl", f"{s3_root}/ratings/*.jsonl")
+        tables.write_bytes("graph.yaml", elsewhere.encode())
+        ratings.write_bytes("1.jsonl", (local / "ratings.jsonl").read_bytes())
+        where = f"{s3_root}/tables/graph.yaml"
+        run(where, f"{s3_root}/out", storage=s3_settings, engine="random")
+        with opened(f"{s3_root}/out") as output:
+            assert not find_table_changes(where, output, opened).any
+            ratings.write_bytes("1.jsonl", (local / "ratings.jsonl").read_bytes().replace(b"4.5", b"4.0"))
+            tables.write_bytes("users/c.parquet", b"not read")
+            found = find_table_changes(where, output, opened)
+            assert found.changed == [f"{s3_root}/ratings/1.jsonl"] and found.added == ["users/c.parquet"]
 
 
 def test_tables_and_graphs_on_s3(s3_root: str, s3_settings: StorageSettings, tmp_path: Path) -> None:

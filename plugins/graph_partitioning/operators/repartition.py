@@ -12,7 +12,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import LATEST_RUN, explain_failures
 from graph_partitioning.options import graph_settings_schema, is_true, run_config
 from graph_partitioning.runs import graph_root
-from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
+from partition_ops.stages.ingest.options import is_graph_file
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 REASON = "reason"
 VARIABLE = "variable:"
+NOT_FINISHED = "{} was published, but is no longer finished"
 MOST_NODES = 200_000  # values of a list of graphs
 
 
@@ -80,7 +81,7 @@ class LookForChangesOperator(BaseOperator):
         hook = GraphStorageHook(self.graph["storage_conn_id"])
         if is_graph_file(self.graph["input_uri"]):
             with explain_failures(self.log):
-                return self._find_changed_source(hook)
+                return self._find_table_changes(hook)
         with explain_failures(self.log), hook.open(self.graph["input_uri"]) as source:
             metadata = load_metadata(source, graph_name=self.graph.get("graph_name"))
             with hook.open(graph_root(self.graph["output_uri"], metadata.graph_name)) as root:
@@ -90,40 +91,38 @@ class LookForChangesOperator(BaseOperator):
             with hook.open(latest) as run:
                 return self._compare(source, run)
 
-    def _find_changed_source(self, hook: GraphStorageHook) -> tuple[bool, str, str]:
+    def _find_table_changes(self, hook: GraphStorageHook) -> tuple[bool, str, str]:
         """Return the same for a file that is ingested, such as a ``graph.yaml``."""
         from partition_ops.artifacts.latest import latest_run
-        from partition_ops.artifacts.layout import INGEST
+        from partition_ops.artifacts.layout import MANIFEST
         from partition_ops.errors import InvalidInputError
-        from partition_ops.jobs.open_graph import find_changed_source
+        from partition_ops.jobs.changes import find_table_changes
         from partition_ops.stages.ingest.graph_file import graph_name_of
         from partition_ops.storage.uris import split_uri
 
         uri = self.graph["input_uri"]
         folder, key = split_uri(uri)
-        given = self.graph.get("graph_name") or None
         with hook.open(folder) as source:
-            name = given or graph_name_of(source, key)
+            name = self.graph.get("graph_name") or graph_name_of(source, key)
         with hook.open(graph_root(self.graph["output_uri"], name)) as root:
             latest = latest_run(root)
         if latest is None:
             return True, f"{root.uri} has no published run yet", ""
         with hook.open(latest) as run:
+            if not run.exists(MANIFEST):
+                return True, NOT_FINISHED.format(run.uri), ""
             try:
-                config = IngestConfig(graph_name=given)
-                changed = find_changed_source(config, uri, run, hook.open_store)
+                changes = find_table_changes(uri, run, hook.open_store, wanted=run_config(self.graph))
             except InvalidInputError as error:  # of another kind of input, or tables that are gone
                 return True, f"{uri} is read again: {error.problem}", LATEST_RUN
-            if changed:
-                return True, f"{uri} is read again, because {changed}", LATEST_RUN
-            return self._compare(run.child(INGEST), run)
+        return changes.any, f"Since {run.uri}: {changes}", LATEST_RUN
 
     def _compare(self, source: Store, run: Store) -> tuple[bool, str, str]:
         from partition_ops.artifacts.layout import MANIFEST
         from partition_ops.jobs.changes import find_changes
 
         if not run.exists(MANIFEST):
-            return True, f"{run.uri} was published, but is no longer finished", ""
+            return True, NOT_FINISHED.format(run.uri), ""
         changes = find_changes(source, run, wanted=run_config(self.graph))
         return changes.any, f"Since {run.uri}: {changes}", LATEST_RUN
 
