@@ -17,7 +17,7 @@ from html import escape
 from pathlib import Path
 
 from partition_ops import errors
-from partition_ops.cli.dispatch import build_parser
+from partition_ops.cli.dispatch import VerbParser, build_parser
 from partition_ops.cli.verbs import VERBS
 from partition_ops.options.declare import options_of
 
@@ -160,7 +160,7 @@ class Messages:
 def _rules_of_options() -> Iterator[str]:
     """Yield the messages for options that are given without the option that they need."""
     for verb in VERBS:
-        for one in verb.verbs or (verb,):
+        for one in (inner.verb for inner in verb.verb.verbs or (verb,)):
             options = options_of(*one.options)
             strings = {each.name: each.option_string for each in options}
             for each in options:
@@ -210,7 +210,7 @@ def verbs() -> str:
     return "\n".join(parts)
 
 
-def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def _subparsers(parser: VerbParser) -> dict[str, VerbParser]:
     actions = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
     return dict(actions[0].choices) if actions else {}
 

@@ -14,12 +14,15 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from pkgutil import iter_modules
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import UsageError
 from partition_ops.options.declare import StageConfig
 from partition_ops.system.plugins import plugins
+
+Found = TypeVar("Found")
+Given = TypeVar("Given")
 
 ENTRY_POINTS = "partition_ops.stages"
 LAST = "publish"  # no stage follows it
@@ -47,6 +50,33 @@ class StageTask:
     scratch: bool = False
 
 
+class _Imported(Generic[Found, Given]):
+    """An attribute of a dataclass with classes, which may be given as ``module:name``.
+
+    These are imported when the attribute is read: the list of verbs needs no options.
+    """
+
+    def __init__(self, default: Found) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Found:
+        if instance is None:
+            return self.default
+        given = vars(instance)[self.name]
+        found: Any = tuple(map(_class, given)) if isinstance(given, tuple) else _class(given)
+        return cast(Found, found)
+
+    def __set__(self, instance: Any, value: Given) -> None:
+        vars(instance)[self.name] = value
+
+
+def _class(given: Any) -> Any:
+    return load(given) if isinstance(given, str) else given
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """The declaration of a stage: what the rest of the library needs to know about it.
@@ -56,8 +86,8 @@ class Stage:
             says otherwise, the record have it too.
         summary: One line for lists of verbs.
         description: What the stage does, for ``--help``; a stage with a verb of its own describes it there.
-        config: Its options.
-        options: Further dataclasses of options that its verb and its operator take.
+        config: Its options: a dataclass, or ``module:name`` of it, which is imported when it is read.
+        options: Further dataclasses of options that its verb and its operator take, or their places.
         run: ``module:name`` of its function, which is called as ``function(config, source, destination,
             progress=…)`` with the roots of the graph and of the run, and returns a `StageResult`. ``""`` for
             a stage that is not one of the job.
@@ -81,8 +111,8 @@ class Stage:
     name: str
     summary: str = ""
     description: str = ""
-    config: type[StageConfig] = StageConfig
-    options: tuple[type, ...] = ()
+    config: _Imported[type[StageConfig], type[StageConfig] | str] = _Imported(StageConfig)
+    options: _Imported[tuple[type, ...], tuple[type | str, ...]] = _Imported(())
     run: str = ""
     takes: tuple[str, ...] = ()
     after: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Parse the command line, run a verb, and turn its errors into messages and exit codes.
 
-Each verb is a module of `partition_ops.cli.verbs`; what is heavy is imported when a verb runs, so that
-``--help`` is quick.
+Each verb is a module of `partition_ops.cli.verbs`. ``--help`` is quick, because the module of a verb is
+imported when its arguments are parsed, and what is heavy when the verb runs.
 """
 
 from __future__ import annotations
@@ -11,25 +11,19 @@ import errno
 import logging
 import os
 import re
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
 from partition_ops import __version__
 from partition_ops.cli.console import Console, LogFormatter
-from partition_ops.cli.verb import Verb
+from partition_ops.cli.verb import ListedVerb
 from partition_ops.cli.verbs import VERBS
 from partition_ops.errors import PartitionOpsError, StorageError
 from partition_ops.options.arguments import add_options, check_arguments, take_options_once
-from partition_ops.storage.local_store import PARTIAL
 from partition_ops.system.signals import clean_up
-from partition_ops.system.temporary_folders import check_tmpdir, remove_abandoned
 
 # what the system refuses because of what it has or allows, and not because we asked wrongly
 REFUSED = {
@@ -59,6 +53,7 @@ class VerbParser(argparse.ArgumentParser):
     """A parser whose errors show the usage of the verb, and the option that an unknown one may mean."""
 
     _words: Sequence[str] = ()
+    add_later: Callable[[], None] | None = None  # adds the arguments once they are needed
 
     def __init__(self, *args: Any, **words: Any) -> None:
         super().__init__(*args, **words)
@@ -66,10 +61,20 @@ class VerbParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._words = sys.argv[1:] if args is None else [*args]
+        self._complete()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown
+
+    def format_help(self) -> str:
+        self._complete()
+        return super().format_help()
+
+    def _complete(self) -> None:
+        if self.add_later is not None:
+            self.add_later()
+            self.add_later = None
 
     def error(self, message: str) -> NoReturn:
         super().error("\n  ".join([message, *self._suggestions()]))
@@ -78,14 +83,16 @@ class VerbParser(argparse.ArgumentParser):
         """Suggest known options for unknown ones; a verb that takes another verb leaves that to it."""
         if self._subparsers is not None:
             return []
+        from difflib import get_close_matches
+
         known = [*self._option_string_actions]
         options = [word.partition("=")[0] for word in self._words if word.startswith("--") and word != "--"]
         nearest = {word: get_close_matches(word, known, n=1) for word in options if word not in known}
         return [f"there is no {word}: did you mean {near[0]}?" for word, near in nearest.items() if near]
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every verb."""
+def build_parser() -> VerbParser:
+    """Return the parser with every verb; that of a verb gets its arguments when it needs them."""
     parser = VerbParser(
         prog="partition-ops",
         description=DESCRIPTION,
@@ -98,26 +105,32 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_verbs(parser: argparse.ArgumentParser, verbs: Iterable[Verb]) -> None:
-    """Add a parser for each verb; one with ``verbs`` takes another verb."""
+def _add_verbs(parser: VerbParser, verbs: Iterable[ListedVerb]) -> None:
+    """Add a parser for each verb, without its arguments."""
     parsers = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
-    for verb in verbs:
+    for listed in verbs:
         own = parsers.add_parser(
-            verb.name,
-            help=verb.summary,
-            description=verb.description,
+            listed.name,
+            help=listed.summary,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if verb.verbs:
-            _add_verbs(own, verb.verbs)
-            continue
-        verb.add_arguments(own)
-        add_options(own, *verb.options, defaults=verb.defaults, only=verb.only)
-        _add_common_arguments(own)
-        # '-5M' is a value, with an error of its own, and not an unknown option
-        own._negative_number_matcher = re.compile(r"-\d")
-        own.set_defaults(execute=verb.execute)
+        own.add_later = partial(_add_arguments, own, listed)
+
+
+def _add_arguments(parser: VerbParser, listed: ListedVerb) -> None:
+    """Add the arguments of a verb to its parser; one with ``verbs`` takes another verb."""
+    verb = listed.verb
+    parser.description = verb.description
+    if verb.verbs:
+        _add_verbs(parser, verb.verbs)
+        return
+    verb.add_arguments(parser)
+    add_options(parser, *verb.options, defaults=verb.defaults, only=verb.only)
+    _add_common_arguments(parser)
+    # '-5M' is a value, with an error of its own, and not an unknown option
+    parser._negative_number_matcher = re.compile(r"-\d")
+    parser.set_defaults(execute=verb.execute)
 
 
 def _add_common_arguments(verb: argparse.ArgumentParser) -> None:
@@ -131,17 +144,18 @@ def _add_common_arguments(verb: argparse.ArgumentParser) -> None:
 
 def _with_default_verb(words: Sequence[str]) -> list[str]:
     """Insert the default verb: ``idmap INPUT …`` means ``idmap export INPUT …``."""
-    for verb in VERBS:
-        inner = [one.name for one in verb.verbs]
-        asked = list(words[:1]) == [verb.name] and inner and len(words) > 1
-        if asked and words[1] not in inner and not words[1].startswith("-"):
-            return [words[0], verb.default, *words[1:]]
-    return list(words)
+    listed = next((one for one in VERBS if [one.name] == list(words[:1])), None)
+    if listed is None or len(words) == 1 or words[1].startswith("-"):
+        return list(words)
+    inner = [one.name for one in listed.verb.verbs]
+    return [words[0], listed.verb.default, *words[1:]] if inner and words[1] not in inner else list(words)
 
 
 def run_verb(words: Sequence[str]) -> int:
     """Run a verb and return the exit code; the caller handles signals."""
     arguments = build_parser().parse_args(_with_default_verb(words))
+    from partition_ops.system.temporary_folders import check_tmpdir, remove_abandoned
+
     level = logging.INFO if arguments.verbose else logging.WARNING
     log = logging.StreamHandler(sys.stderr)
     log.setFormatter(LogFormatter("%(message)s"))
@@ -196,6 +210,12 @@ def _report(error: PartitionOpsError, console: Console, arguments: argparse.Name
 
 
 def _refusal(error: OSError) -> StorageError:
+    import shutil
+    import tempfile
+    from pathlib import Path
+
+    from partition_ops.storage.local_store import PARTIAL
+
     path = Path(error.filename) if isinstance(error.filename, str) else None
     if path is not None and path.name.startswith(PARTIAL):  # users do not know this name
         path = path.parent

@@ -1,10 +1,11 @@
-"""`Verb`: a verb of the command line."""
+"""`Verb`, a verb of the command line, and `ListedVerb`, which stands for it in lists."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from partition_ops.cli.console import Console
@@ -18,13 +19,30 @@ def _not_a_verb(arguments: argparse.Namespace, console: Console) -> Any:
     raise NotImplementedError("this verb takes another verb")
 
 
+@dataclass
+class ListedVerb:
+    """A verb in a list: what is known of it before its module is imported.
+
+    Attributes:
+        name: The verb.
+        summary: One line for the list of verbs.
+        find: Returns the verb; it may import its module.
+    """
+
+    name: str
+    summary: str
+    find: Callable[[], Verb]
+
+    @cached_property
+    def verb(self) -> Verb:
+        return self.find()
+
+
 @dataclass(kw_only=True)
 class Verb:
     """A verb of the command line.
 
     Attributes:
-        name: The verb.
-        summary: One line for the list of verbs.
         description: What the verb does, for its ``--help``.
         add_arguments: Adds the arguments that are not declared options.
         options: Dataclasses whose declared options the verb takes.
@@ -35,13 +53,11 @@ class Verb:
         default: Name of the one of them that is meant if none follows.
     """
 
-    name: str
-    summary: str
     description: str
     add_arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
     options: tuple[type, ...] = ()
     only: Collection[str] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     execute: Callable[[argparse.Namespace, Console], Any] = _not_a_verb
-    verbs: tuple[Verb, ...] = ()
+    verbs: tuple[ListedVerb, ...] = ()
     default: str = ""

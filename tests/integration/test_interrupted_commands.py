@@ -195,7 +195,7 @@ def execute(arguments, console):
         console.line("working")
         {work}
 
-next(verb for verb in VERBS if verb.name == 'publish').execute, signals.PATIENCE = execute, 0.1
+next(verb for verb in VERBS if verb.name == 'publish').verb.execute, signals.PATIENCE = execute, 0.1
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """
 
@@ -258,7 +258,7 @@ def hold_up(event, arguments):
         print("giving back", flush=True)
         Event().wait()
 
-next(verb for verb in VERBS if verb.name == 'publish').execute, held_up = execute, sys.argv[2:]
+next(verb for verb in VERBS if verb.name == 'publish').verb.execute, held_up = execute, sys.argv[2:]
 sys.addaudithook(hold_up)
 sys.exit(cli.main(["publish", "in", "--output", sys.argv[1]]))
 """

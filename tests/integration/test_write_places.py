@@ -12,7 +12,7 @@ import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.cli import main
-from partition_ops.cli.verb import Verb
+from partition_ops.cli.verb import ListedVerb, Verb
 from partition_ops.cli.verbs import VERBS
 from tests.graphs import library
 from tests.integration.test_own_roots import write_tables
@@ -81,9 +81,9 @@ OWN = {
 SHARED = ("IN", "OUT", "OTHER", "BEGUN", "GRAPH", "FETCHED", "MAPS", "TABLES", "TEXT")
 
 
-def all_verbs(verbs: tuple[Verb, ...] = VERBS, above: str = "") -> Iterator[tuple[str, Verb]]:
-    for verb in verbs:
-        name = f"{above}{verb.name}"
+def all_verbs(verbs: tuple[ListedVerb, ...] = VERBS, above: str = "") -> Iterator[tuple[str, Verb]]:
+    for listed in verbs:
+        name, verb = f"{above}{listed.name}", listed.verb
         yield from all_verbs(verb.verbs, f"{name} ") if verb.verbs else iter([(name, verb)])
 
 

@@ -1,38 +1,52 @@
-"""The verbs of the command line: each module has a `Verb` named ``VERB``; other stages have a generic one."""
+"""The list of the verbs: each module has a `Verb` named ``VERB``; other stages have a generic one.
 
-from partition_ops.artifacts.stage import all_stages
-from partition_ops.cli.verbs import (
-    changes,
-    compile,
-    convert,
-    convert_partition,
-    dags,
-    estimate,
-    fetch,
-    idmap,
-    ingest,
-    pm_dglpart,
-    probe,
-    retain,
-    run,
-    schema,
-    validate,
-    verify,
-)
-from partition_ops.cli.verbs.stage_verbs import stage_verb
+A module is imported when its verb is used, so that ``--help`` is quick.
+"""
 
-OWN = {module.VERB.name: module.VERB for module in (ingest, validate, schema, convert, probe, idmap)}
+from functools import partial
+from typing import cast
+
+from partition_ops.artifacts.stage import Stage, all_stages, load
+from partition_ops.cli.verb import ListedVerb, Verb
+
+STAGES_WITH_MODULES = ("ingest", "validate", "schema", "convert", "probe", "idmap")
+
+
+def _verb(module: str, name: str = "VERB") -> Verb:
+    return cast(Verb, load(f"{__name__}.{module}:{name}"))
+
+
+def _verb_of_stage(stage: Stage) -> Verb:
+    from partition_ops.cli.verbs.stage_verbs import stage_verb
+
+    return _verb(stage.name) if stage.name in STAGES_WITH_MODULES else stage_verb(stage)
+
+
 VERBS = (
-    run.VERB,
-    estimate.VERB,
-    *(OWN.get(stage.name) or stage_verb(stage) for stage in all_stages()),
-    verify.VERB,
-    changes.VERB,
-    retain.VERB,
-    fetch.VERB,
-    compile.VERB,
-    dags.VERB,
-    dags.EXAMPLES,
-    pm_dglpart.VERB,
-    convert_partition.VERB,
+    ListedVerb("run", "the whole job: validate, partition, convert, map, report", partial(_verb, "run")),
+    ListedVerb("estimate", "estimate memory, disk and time of the whole job", partial(_verb, "estimate")),
+    *(ListedVerb(stage.name, stage.summary, partial(_verb_of_stage, stage)) for stage in all_stages()),
+    ListedVerb(
+        "verify", "check every invariant of a finished output against its input", partial(_verb, "verify")
+    ),
+    ListedVerb("changes", "list what has changed in a graph since a finished run", partial(_verb, "changes")),
+    ListedVerb("retain", "remove older published runs of a graph", partial(_verb, "retain")),
+    ListedVerb("fetch", "copy a partition to the machine that serves it", partial(_verb, "fetch")),
+    ListedVerb(
+        "compile",
+        "compile the library for this processor, so that the first job does not have to",
+        partial(_verb, "compile"),
+    ),
+    ListedVerb("dags", "write the DAGs of this package into a folder of Airflow", partial(_verb, "dags")),
+    ListedVerb(
+        "examples",
+        "write examples into a folder: tables, a graph of this Python environment, training, a DAG",
+        partial(_verb, "dags", "EXAMPLES"),
+    ),
+    ListedVerb("pm-dglpart", "partition ParMETIS's text files under mpirun", partial(_verb, "pm_dglpart")),
+    ListedVerb(
+        "convert-partition",
+        "convert the output of ParMETIS to the files that DGL loads",
+        partial(_verb, "convert_partition"),
+    ),
 )

@@ -37,8 +37,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="changes",
-    summary="list what has changed in a graph since a finished run",
     description="""\
 Compare the files of the graph at INPUT with those that the manifest of RUN lists, and print which were added,
 changed or removed. For a GRAPH.yaml, these are the files of its tables, by size and ETag (on a disk: times);

@@ -18,8 +18,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="compile",
-    summary="compile the library for this processor, so that the first job does not have to",
     description="""\
 Compile the loops of the library for this processor, by running a job over a small random graph in a
 temporary folder. The compiled code is kept in ~/.cache/partition-ops, in a folder for each version, or in the

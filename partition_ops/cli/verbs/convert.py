@@ -54,8 +54,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="convert",
-    summary="write the files that DGL's distributed training loads",
     description="""\
 Write the partitions to --output in every format of --formats. The format dgl is in partitions/: the
 partition config <graph>.json and, for each partition, graph.dgl, node_feat.dgl, edge_feat.dgl, orig_nids.dgl

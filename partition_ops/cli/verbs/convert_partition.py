@@ -85,8 +85,6 @@ def _workspace(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 VERB = Verb(
-    name="convert-partition",
-    summary="convert the output of ParMETIS to the files that DGL loads",
     description="""\
 Read p<i>-<graph>_nodes.txt and p<i>-<graph>_edges.txt (or p000-…, with three digits), as ParMETIS's
 pm_dglpart writes them, and write <graph>.json and part<i>/ with graph.dgl, node_feat.dgl, edge_feat.dgl,

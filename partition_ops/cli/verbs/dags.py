@@ -33,8 +33,6 @@ def execute(kind: str, arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="dags",
-    summary="write the DAGs of this package into a folder of Airflow",
     description="""\
 Write the files of the DAGs into a folder, such as Airflow's folder of DAGs. Operators, hook and the page of
 graphs are in the package: install the extra airflow where DAGs are parsed and where tasks run.""",
@@ -42,8 +40,6 @@ graphs are in the package: install the extra airflow where DAGs are parsed and w
     execute=partial(execute, "dags"),
 )
 EXAMPLES = Verb(
-    name="examples",
-    summary="write examples into a folder: tables, a graph of this Python environment, training, a DAG",
     description="""\
 Write the package 'examples' into a folder. In that folder, python -m examples.python_environment my-graph
 writes the Python environment as a graph, which partition-ops run takes as its input.""",

@@ -49,8 +49,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="estimate",
-    summary="estimate memory, disk and time of the whole job",
     description="""\
 Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. Only
 metadata.json, the sizes of the files and the header of the feature to balance by are read. The needs are

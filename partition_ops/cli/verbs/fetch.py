@@ -41,8 +41,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="fetch",
-    summary="copy a partition to the machine that serves it",
     description="""\
 Copy partitions of a finished output to a local folder: those of the format dgl as DGL's servers read them,
 <graph>.json and part<i>/, those of other formats in formats/<name>/. Every file is compared with the SHA-256

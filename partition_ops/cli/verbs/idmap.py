@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import locked_output, open_run, settings
-from partition_ops.cli.verb import Verb
+from partition_ops.cli.verb import ListedVerb, Verb
 from partition_ops.cli.verbs.stage_verbs import stage_verb
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.idmap.options import OwnIds, RemapConfig
@@ -103,6 +102,11 @@ def _remap(
     return result
 
 
+def export() -> Verb:
+    """Return the verb of the stage."""
+    return stage_verb(find_stage("idmap"))
+
+
 def _add_remap_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="The OUTPUT of a run, with its ID maps, or s3://….")
     parser.add_argument(
@@ -122,11 +126,7 @@ def _add_carry_over_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes-only", action="store_true", help="Leave out the maps of edges.")
 
 
-EXPORT = replace(stage_verb(find_stage("idmap")), name="export")
-
 RESTORE = Verb(
-    name="restore",
-    summary="put embeddings back in the order of the input graph",
     description="""\
 Row i of the input files, taken together, belongs to the type-wise new ID i, as DistTensor and DistGraph
 number the nodes of a type: one file for the type, or one for each partition, in their order. Row i of the
@@ -138,8 +138,6 @@ output belongs to the type-wise ID i of the input graph. The suffix of a file se
 )
 
 APPLY = Verb(
-    name="apply",
-    summary="put features in the order of the new IDs",
     description="""\
 The inverse of 'restore': row i of the input files, taken together, belongs to the type-wise ID i of the
 input graph, and row i of the output to the type-wise new ID i. If the name of the output contains {part}, one
@@ -150,8 +148,6 @@ file is written for each partition, with its number there.""",
 )
 
 CARRY_OVER = Verb(
-    name="carry-over",
-    summary="map the new IDs of an old run to those of a new one",
     description="""\
 Write nodes/<type>.parquet and edges/<src:rel:dst>.parquet below --output after the same graph has been
 partitioned again, with the columns old_new_id and old_type_new_id of the old run, and new_id and type_new_id
@@ -162,12 +158,15 @@ the new ones.""",
 )
 
 VERB = Verb(
-    name="idmap",
-    summary="export the ID maps, restore the original order",
     description="""\
 Map the IDs of the input to new IDs and back: 'export' writes the maps, 'restore' puts embeddings that were
 saved in new-ID order back into the original order, 'apply' does the inverse, and 'carry-over' maps the new
 IDs of one run to those of another. Without a verb it means 'export'.""",
-    verbs=(EXPORT, RESTORE, APPLY, CARRY_OVER),
-    default=EXPORT.name,
+    verbs=(
+        ListedVerb("export", "write the new ID and the partition of every node and edge", export),
+        ListedVerb("restore", "put embeddings back in the order of the input graph", lambda: RESTORE),
+        ListedVerb("apply", "put features in the order of the new IDs", lambda: APPLY),
+        ListedVerb("carry-over", "map the new IDs of an old run to those of a new one", lambda: CARRY_OVER),
+    ),
+    default="export",
 )

@@ -94,8 +94,6 @@ def _print_graph_file(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="ingest",
-    summary="make a graph from tables with keys",
     description="""\
 Make a graph in the chunked format from the tables that GRAPH.yaml names: Parquet, CSV, JSON lines, Arrow IPC
 or queries, with keys of any kind. Nodes are numbered by their keys, whatever the order of the rows, and

@@ -99,8 +99,6 @@ def _become_program(arguments: argparse.Namespace) -> None:
 
 
 VERB = Verb(
-    name="pm-dglpart",
-    summary="partition ParMETIS's text files under mpirun",
     description="""\
 Partition GRAPH_nodes.txt, GRAPH_edges.txt and GRAPH_stats.txt of the current folder, which all hosts share,
 into PARTS partitions for each rank, and write p<i>-GRAPH_nodes.txt, p<i>-GRAPH_edges.txt and

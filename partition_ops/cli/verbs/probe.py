@@ -74,8 +74,6 @@ def _rows(document: dict[str, Any], speeds: dict[str, float]) -> list[list[str]]
 
 
 VERB = Verb(
-    name="probe",
-    summary="sample as trainers would, and measure what they fetch from other partitions",
     description="""\
 Sample mini-batches as the trainer of each partition would, and measure the share of remote neighbours, the
 bytes of features that a batch fetches from other partitions, and the batches a second on this machine. The

@@ -38,8 +38,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="retain",
-    summary="remove older published runs of a graph",
     description="""\
 Keep the newest runs in ROOT/runs/ and remove older ones. ROOT is the root of a graph's runs, where Airflow
 publishes; it must have latest.json. The run that latest.json names is always kept, and so is every run,

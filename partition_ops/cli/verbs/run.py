@@ -64,8 +64,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="run",
-    summary="the whole job: validate, partition, convert, map, report",
     description="""\
 Take the graph at INPUT through every stage and write to OUTPUT the partitions that DGL's distributed training
 loads, the ID maps, a quality report and a manifest. The manifest is written last: an OUTPUT without

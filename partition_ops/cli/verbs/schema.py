@@ -112,8 +112,6 @@ def _is_output(arguments: argparse.Namespace, uri: str, *, folder: bool = True) 
 
 
 VERB = Verb(
-    name="schema",
-    summary="write the ID ranges of every type",
     description="""\
 Write the half-open homogeneous ID ranges of every node and edge type, as the DGL guide shows them:
 {"nid": {type: [start, end]}, "eid": {type: [start, end]}}. Only metadata.json is read.

@@ -33,8 +33,6 @@ def stage_verb(stage: Stage) -> Verb:
         return result.to_json()
 
     return Verb(
-        name=stage.name,
-        summary=stage.summary,
         description=stage.description or stage.summary,
         add_arguments=add_input_and_output,
         options=(*stage.options, stage.config),

@@ -107,8 +107,6 @@ def _validate_parmetis(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="validate",
-    summary="check a graph before partitioning it",
     description="""\
 Read every file of the graph once, on all cores, and check it: metadata, missing files, rows that are not
 edges, IDs outside their type's range, wrong counts, features that do not fit, duplicate and self-loop edges.

@@ -45,8 +45,6 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 VERB = Verb(
-    name="verify",
-    summary="check every invariant of a finished output against its input",
     description="""\
 Read a finished output and its input and check with separate code that ranges tile the ID space, ID maps are
 bijections, every edge that was not dropped is stored exactly once, in the partition of its destination, halo

@@ -9,11 +9,11 @@ is written.
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.stage import Stage, StageTask
-from partition_ops.stages.convert.options import ConvertConfig
 
 STAGE = Stage(
     name="convert",
-    config=ConvertConfig,
+    summary="write the files that DGL's distributed training loads",
+    config="partition_ops.stages.convert.options:ConvertConfig",
     run="partition_ops.stages.convert.convert:convert_graph",
     takes=("report",),
     after=("partition",),

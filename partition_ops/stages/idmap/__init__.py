@@ -1,16 +1,15 @@
 """Stage ``idmap``: where every node and edge of the input went, and rows put in its order or back."""
 
 from partition_ops.artifacts.stage import Stage
-from partition_ops.stages.idmap.options import IdMapConfig
 
 STAGE = Stage(
     name="idmap",
-    summary="write the new ID and the partition of every node and edge",
+    summary="export the ID maps, restore the original order",
     description="""\
 Write idmap/nodes/<type>.parquet and idmap/edges/<src:rel:dst>.parquet below --output, with the columns
 orig_id, new_id, type_new_id and part_id, sorted by new_id. 'convert' must have been done there. If the output
 was finished already, run 'publish' again afterwards, because its manifest is removed.""",
-    config=IdMapConfig,
+    config="partition_ops.stages.idmap.options:IdMapConfig",
     run="partition_ops.stages.idmap.export:export_id_maps",
     after=("convert",),
     folders=("idmap", "partitions"),

@@ -1,7 +1,6 @@
 """Stage ``partition``: the assignment of every node to a partition."""
 
 from partition_ops.artifacts.stage import Stage
-from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 
 STAGE = Stage(
     name="partition",
@@ -9,8 +8,8 @@ STAGE = Stage(
     description="""\
 Write the assignment to assignment/ below --output, in DGL's text format. 'prepare' must have been done there,
 unless the engine does not read edges.""",
-    config=PartitionConfig,
-    options=(PreviousOptions,),
+    config="partition_ops.stages.partition.options:PartitionConfig",
+    options=("partition_ops.stages.partition.options:PreviousOptions",),
     run="partition_ops.stages.partition.partition:partition_nodes",
     takes=("previous",),
     after=("schema", "prepare"),

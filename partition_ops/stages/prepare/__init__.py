@@ -1,7 +1,6 @@
 """Stage ``prepare``: the graph as a partitioner wants it."""
 
 from partition_ops.artifacts.stage import Stage
-from partition_ops.stages.prepare.options import PrepareConfig
 
 STAGE = Stage(
     name="prepare",
@@ -16,7 +15,7 @@ node weights that --weights names, and <graph>_removed_edges.txt with the self-l
 edge type, in the columns of the edge file. pm_dglpart reads its files from the folder that it is started in:
   cd DIR/prepare && mpirun -np 4 partition-ops pm-dglpart <graph> 2
 'partition-ops convert-partition --input-dir DIR/prepare …' reads what it writes there.""",
-    config=PrepareConfig,
+    config="partition_ops.stages.prepare.options:PrepareConfig",
     run="partition_ops.stages.prepare.prepare:prepare_graph",
     after=("schema",),
     optional="needs_graph",

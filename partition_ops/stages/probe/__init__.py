@@ -1,11 +1,11 @@
 """Stage ``probe``: sample mini-batches as trainers would, for the quality report."""
 
 from partition_ops.artifacts.stage import Stage
-from partition_ops.stages.probe.options import ProbeConfig
 
 STAGE = Stage(
     name="probe",
-    config=ProbeConfig,
+    summary="sample as trainers would, and measure what they fetch from other partitions",
+    config="partition_ops.stages.probe.options:ProbeConfig",
     run="partition_ops.stages.probe.probe:probe_run",
     after=("convert",),
     optional="probe",

@@ -1,7 +1,6 @@
 """Stage ``publish``: the manifest, and then the pointer to the newest run."""
 
 from partition_ops.artifacts.stage import Stage
-from partition_ops.stages.publish.options import PublishConfig
 
 STAGE = Stage(
     name="publish",
@@ -9,7 +8,7 @@ STAGE = Stage(
     description="""\
 Write manifest.json below --output after every stage has been done there: the input, the options, the
 versions, and size and SHA-256 of every artifact.""",
-    config=PublishConfig,
+    config="partition_ops.stages.publish.options:PublishConfig",
     run="partition_ops.stages.publish.publish:publish_run",
     takes=("latest",),
     after=("schema", "idmap", "quality"),

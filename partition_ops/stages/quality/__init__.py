@@ -1,7 +1,6 @@
 """Stage ``quality``: how good the partitioning is."""
 
 from partition_ops.artifacts.stage import Stage, StageTask
-from partition_ops.stages.quality.options import EarlierReport, QualityConfig
 
 STAGE = Stage(
     name="quality",
@@ -9,8 +8,8 @@ STAGE = Stage(
     description="""\
 Write quality/report.json, quality/history.json and quality/report.html below --output. 'convert' must have
 been done there.""",
-    config=QualityConfig,
-    options=(EarlierReport,),
+    config="partition_ops.stages.quality.options:QualityConfig",
+    options=("partition_ops.stages.quality.options:EarlierReport",),
     run="partition_ops.stages.quality.quality:report_quality",
     takes=("previous",),
     after=("convert", "probe"),

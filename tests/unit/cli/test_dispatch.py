@@ -240,7 +240,7 @@ def test_the_password_of_a_url_is_not_printed(
         logging.getLogger("partition_ops").info("connecting to %s", url)
         raise OSError(f"no answer from '{url}'")
 
-    monkeypatch.setattr("partition_ops.cli.dispatch.check_tmpdir", fail)
+    monkeypatch.setattr("partition_ops.system.temporary_folders.check_tmpdir", fail)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     done = called("schema", "in", "--output", "out", "--verbose")
     assert "connecting to http" in done.stderr and "Traceback" in done.stderr and "server" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from partition_ops.cli.verb import Verb
+from partition_ops.cli.verb import ListedVerb
 from partition_ops.cli.verbs import VERBS
 from partition_ops.options.declare import options_of
 
@@ -25,8 +25,10 @@ def test_the_schema_of_settings_is_made_of_the_declarations() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", [one for verb in VERBS for one in (verb.verbs or (verb,))], ids=lambda one: one.name
+    "listed", [one for listed in VERBS for one in (listed.verb.verbs or (listed,))], ids=lambda one: one.name
 )
-def test_the_page_has_every_option_of_a_verb(verb: Verb) -> None:
+def test_the_page_has_every_option_of_a_verb(listed: ListedVerb) -> None:
     page = PAGE.read_text()
-    assert [one.name for one in options_of(*verb.options) if f"| `{one.option_string}" not in page] == []
+    assert [
+        one.name for one in options_of(*listed.verb.options) if f"| `{one.option_string}" not in page
+    ] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local_stack.folders import PROJECT
-from partition_ops.cli.verb import Verb
+from partition_ops.cli.verb import ListedVerb
 from partition_ops.cli.verbs import VERBS
 from partition_ops.options.declare import options_of
 from tests.pages import NOT_RUN, commands_to_run, indented_commands
@@ -66,12 +66,12 @@ def sections() -> dict[str, str]:
     return dict(zip(found[1::2], found[2::2], strict=True))
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_every_verb_and_option_is_on_the_page(verb: Verb, sections: dict[str, str]) -> None:
-    assert f"usage: partition-ops {verb.name}" in sections[verb.name]
-    for one in verb.verbs or (verb,):
-        text = sections[one.name if one is verb else f"{verb.name} {one.name}"]
-        options = [each for each in options_of(*one.options) if one.only is None or each.name in one.only]
+@pytest.mark.parametrize("listed", VERBS, ids=lambda listed: listed.name)
+def test_every_verb_and_option_is_on_the_page(listed: ListedVerb, sections: dict[str, str]) -> None:
+    assert f"usage: partition-ops {listed.name}" in sections[listed.name]
+    for one in listed.verb.verbs or (listed,):
+        text, verb = sections[one.name if one is listed else f"{listed.name} {one.name}"], one.verb
+        options = [each for each in options_of(*verb.options) if verb.only is None or each.name in verb.only]
         assert [each.name for each in options if each.option_string not in text] == []
 
 
