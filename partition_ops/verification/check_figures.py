@@ -339,7 +339,8 @@ def _check_training(
         fanouts=tuple(options["fanouts"]),
         batch_size=options["batch_size"],
     )
-    expected = training_report(sampling, source, graph.metadata, output, graph.num_hops)
+    run = source, graph.metadata, output, graph.num_hops
+    expected = training_report(sampling, *run, anew=True)
     for name in sorted({*expected, *found}):
         if not _close(found.get(name), expected.get(name)):
             where = f"training: {name} of {layout.QUALITY_REPORT}"

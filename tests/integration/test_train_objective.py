@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ from partition_ops.stages.partition.problem import Problem, most_in_edges
 from partition_ops.stages.partition.training import objective_of, with_traffic
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.quality.training import training_report
 from partition_ops.storage import open_store
 from partition_ops.traffic.model import Sampling, TrafficModel
 from partition_ops.traffic.options import SamplingOptions
 from partition_ops.traffic.preferences import NOWHERE, preferences
+from partition_ops.traffic.report import read_kept_figures
 from partition_ops.traffic.sampled_edges import collect_edges
 from tests.graphs import Edges, SmallGraph, Values
 
@@ -165,6 +168,39 @@ def test_the_record_names_the_objective_and_the_train_nodes(tmp_path: Path) -> N
     mask = few_seeds("train_mask").node_values[0].array
     assert counters["objective"] == "train"
     assert counters["train_nodes"] == {"n:train_mask": np.count_nonzero(mask)}
+
+
+def test_partition_keeps_the_figures_that_quality_would_compute(tmp_path: Path) -> None:
+    """They are taken over for the same options and the same assignment only."""
+    found = problem(few_seeds("train_mask"), tmp_path, sampling=SMALL_BATCHES)
+    source, run = found.source, found.artifacts
+    assert source is not None
+    partition_nodes(found.config, source, run)
+    folder, metadata = run.child(layout.ASSIGNMENT), found.metadata
+    assignment = read_assignment(folder, metadata)
+    report = partial(training_report, SMALL_BATCHES, source, metadata, run)
+    kept = report(1)
+    assert kept == report(1, anew=True) == report(2) == read_kept_figures(folder, kept["options"], assignment)
+    assert report(0) != kept  # without a halo, trainers sample inside of their partitions
+    assert read_kept_figures(folder, kept["options"] | {"batch_size": 65}, assignment) is None
+    moved = folder.read_bytes("n.txt").splitlines(keepends=True)
+    folder.write_bytes("n.txt", b"".join(moved[::-1]))
+    assert report(1) != kept
+    assert report(1) == report(1, anew=True)
+
+
+def test_a_better_effort_includes_what_a_lower_one_makes(tmp_path: Path) -> None:
+    """Also where training reads all edges alike, and one partition is made without weights."""
+    fast, default = (
+        problem(few_seeds("train_mask", share=0.9), tmp_path / effort, effort=effort)
+        for effort in ("fast", "default")
+    )
+    rows = {}
+    for one in map(with_traffic, (fast, default)):
+        assert one.traffic is not None and not one.uneven
+        parts = find_engine("auto").partition(one)
+        rows[one.config.effort] = cost_of(remote_rows(one.traffic, parts, PARTS))
+    assert rows["default"] <= rows["fast"]
 
 
 def test_masks_are_balanced_unless_they_must_not_be(tmp_path: Path) -> None:

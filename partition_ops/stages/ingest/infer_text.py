@@ -166,14 +166,14 @@ def _quoted(text: str) -> str:
     """Return a text as YAML needs it, also inside of braces."""
     import yaml
 
-    return str(yaml.safe_dump([text], default_flow_style=True, width=1 << 20, allow_unicode=True)).strip()[
-        1:-1
-    ]
+    shown = text.isprintable()  # PyYAML does not escape U+0085, and reads it as a line break
+    line = str(yaml.safe_dump([text], default_flow_style=True, width=1 << 20, allow_unicode=shown))
+    return line.strip()[1:-1]
 
 
 def _key(text: str) -> str:
     """Return the key of a mapping on lines of its own as YAML needs it."""
     import yaml
 
-    line = str(yaml.safe_dump({text: 0}, width=1 << 20, allow_unicode=True))
+    line = str(yaml.safe_dump({text: 0}, width=1 << 20, allow_unicode=text.isprintable()))
     return _quoted(text) if line.startswith("? ") else line.removesuffix(": 0\n")

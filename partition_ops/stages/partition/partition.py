@@ -21,7 +21,7 @@ from partition_ops.stages.partition.incremental.previous_run import PreviousRun,
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import NO_LIMIT, PartitionConfig
 from partition_ops.stages.partition.problem import Problem, check_classes, tolerances
-from partition_ops.stages.partition.training import TRAIN, objective_of, with_traffic
+from partition_ops.stages.partition.training import TRAIN, kept_traffic, objective_of, with_traffic
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -77,8 +77,11 @@ def partition_nodes(
         if config.num_trainers_per_machine > 1:
             write_trainers(writer, metadata, parts)
             parts = parts // config.num_trainers_per_machine
+        more = kept_traffic(problem, parts)
+        if outcome.cut is not None:
+            more["edge_cut"] = outcome.cut.to_json()
         written = write_assignment(
-            writer, metadata, parts, config=config, dgl_name=engine.dgl_name, edge_cut=outcome.cut
+            writer, metadata, parts, config=config, dgl_name=engine.dgl_name, more=more
         )
         migration = write_migration(writer, problem, earlier, outcome) if earlier else {}
         return {**written, **problem.notes, **migration}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import Assignment
 from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Problem, Weights
+from partition_ops.stages.partition.problem import Parts, Problem, Weights
 
 TRAIN, CUT = "train", "cut"
 MASK = "train_mask"
@@ -56,9 +58,10 @@ def with_traffic(problem: Problem) -> Problem:
         return problem
     hidden = ListedEdges(problem.artifacts, layout.DROPPED).ids(metadata)
     edges = read_sampled_edges(source, metadata, hidden)
-    model = TrafficModel(edges, train, sampling.sampling)
-    problem.notes["objective"] = TRAIN
     offsets = metadata.node_offsets
+    ranges = [(offsets[one], offsets[one + 1], one) for one in range(len(metadata.node_types))]
+    model = TrafficModel(edges, train, sampling.sampling, node_ranges=ranges)
+    problem.notes["objective"] = TRAIN
     for one in types:
         begin, end = offsets[(number := metadata.node_type_id(one.node_type)) : number + 2]
         problem.notes.setdefault("train_nodes", {})[str(one)] = int(np.count_nonzero(train[begin:end]))
@@ -73,6 +76,24 @@ def with_traffic(problem: Problem) -> Problem:
     edge_weights, factor = _whole(sums, starts)
     batches = max(np.count_nonzero(train) / (problem.num_parts * sampling.batch_size), 1.0)  # of a trainer
     return replace(problem, edge_weights=edge_weights, row_weight=factor / batches)
+
+
+def kept_traffic(problem: Problem, parts: Parts) -> dict[str, Any]:
+    """Return what ``quality`` would say of the training, as an entry of ``assignment/assignment.json``.
+
+    Args:
+        problem: With a model of the traffic, or nothing is returned.
+        parts: (nodes,) int32, the partition of each node.
+    """
+    from partition_ops.traffic.report import kept_figures, options_of
+    from partition_ops.traffic.train_nodes import train_types
+
+    model, metadata, sampling = problem.traffic, problem.metadata, problem.config.sampling
+    if model is None or problem.source is None:
+        return {}
+    options = options_of(sampling, train_types(metadata, sampling.train_nodes or ()))
+    assignment = Assignment(problem.config.num_parts, find_engine(problem.config.engine).dgl_name, parts)
+    return kept_figures(options, model, problem.source, metadata, assignment)
 
 
 def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> tuple[Weights, float]:

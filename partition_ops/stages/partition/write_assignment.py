@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,6 @@ from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import some_of
 from partition_ops.formats.parmetis.output_nodes import read_parmetis_assignment
 from partition_ops.options.declare import StageConfig
-from partition_ops.stages.partition.multilevel.graph import EdgeCut
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts
 from partition_ops.storage import Store
@@ -31,7 +31,7 @@ def write_assignment(
     dgl_name: str,
     config: PartitionConfig | None = None,
     num_parts: int | None = None,
-    edge_cut: EdgeCut | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write an assignment in DGL's text format, with a binary twin and a sidecar that ties them.
 
@@ -42,15 +42,14 @@ def write_assignment(
         dgl_name: ``random`` or ``metis``, for DGL's loader.
         config: The options that made it; None if it was made elsewhere.
         num_parts: Number of partitions, if it was made elsewhere.
-        edge_cut: Cut of the prepared graph, if there is one.
+        more: Further entries of the sidecar.
 
     Returns:
         Figures for the record.
     """
     count = config.num_parts if config else num_parts or 1
     made_by = config.options() if config else {"engine": "imported"}
-    cut = {"edge_cut": edge_cut.to_json()} if edge_cut else {}
-    write_assignment_files(writer, metadata, Assignment(count, dgl_name, parts), made_by=made_by, more=cut)
+    write_assignment_files(writer, metadata, Assignment(count, dgl_name, parts), made_by=made_by, more=more)
     if config:
         _warn_of_empty(parts, count, metadata, writer.destination.uri)
     sizes = np.bincount(parts, minlength=count).tolist()

@@ -148,7 +148,10 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
             starts = (0, *(clusters for clusters in starts[1:] if clusters))
         works = [partial(tries.start, *one) for one in enumerate(starts)]
         if problem.traffic is not None and len(starts) > 1:  # neither weights nor their absence always win
-            works.append(partial(tries.start, len(starts), starts[0], weighted=False))
+            if problem.uneven:
+                works.append(partial(tries.start, len(starts), starts[0], weighted=False))
+            else:  # instead of one with weights, which gain least here: what a lower effort makes
+                works[-1] = partial(tries.start, 0, starts[0], weighted=False)
         tries.alone = len(works) == 1 and not tuning.quality_starts
         found = tries.do_all(works)
         made = len(works) + tuning.quality_starts
@@ -159,10 +162,10 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
             further = [partial(tries.start, one, 0, preset="QUALITY") for one in range(len(works), made)]
             whole = tries.do_all(further)
             best = tries.combine([best, *whole], 1, 1 + len(whole))
-    chosen = [best] if best is first else [best, first]
-    if problem.traffic is not None:
-        chosen = ranked([*found, best])[: tuning.descents]
-    done = [tries.finished(one.parts, plan.evaluations) for one in chosen]
+        chosen = [best] if best is first else [best, first]
+        if problem.traffic is not None:
+            chosen = ranked([*found, best])[: tuning.descents]
+        done = [*tries.pool.map(lambda one: tries.finished(one.parts, plan.evaluations), chosen)]
     if len(done) == 1:
         return done[0]
     return min(done, key=lambda parts: (not tries.limits.kept_by(parts), tries.cost(parts)))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.chunked.metadata import load_metadata
@@ -267,6 +267,7 @@ ODD = [
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(NAMES | st.sampled_from(ODD), min_size=4, max_size=9, unique_by=str.lower), st.integers(0, 2))
+@example(names=["0", "\x85", "00", "000"], seed=0)
 def test_a_proposal_always_loads_again(tmp_path: Path, names: list[str], seed: int) -> None:
     """Whatever the columns are called: a proposal is parsed, and its tables and columns are there."""
     with TemporaryDirectory(dir=tmp_path) as name:

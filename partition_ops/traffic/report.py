@@ -1,0 +1,95 @@
+"""``training`` of the quality report: what an assignment is expected to cost trainers, as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import Assignment
+from partition_ops.artifacts.documents import read_document
+from partition_ops.chunked.feature_reader import feature_readers
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.storage import Store
+from partition_ops.traffic.figures import training_figures
+from partition_ops.traffic.hot_rows import Cacheable, CacheCurve
+from partition_ops.traffic.model import TrafficModel
+from partition_ops.traffic.options import SamplingOptions
+from partition_ops.traffic.plan import MOST_WORK, work
+from partition_ops.traffic.train_nodes import TrainType
+
+Figures = dict[str, Any]
+
+
+def options_of(options: SamplingOptions, types: Sequence[TrainType]) -> Figures:
+    """Return the options that the figures depend on, with the train nodes that are meant."""
+    return {
+        "train_nodes": [str(one) for one in types],
+        "fanouts": list(options.fanouts),
+        "batch_size": options.batch_size,
+    }
+
+
+def predict(model: TrafficModel, source: Store, metadata: GraphMetadata, assignment: Assignment) -> Figures:
+    """Return the figures of an assignment: those of trainers, the bytes of rows, and the curve of caches.
+
+    Args:
+        model: The model of the traffic, with the node types as ranges.
+        source: Root of the input graph; headers of features are read.
+        metadata: Its metadata.
+        assignment: The partition of each node.
+
+    Peak memory: that of `TrafficModel.traffic`, and 45 bytes a node for the curve.
+    """
+    row_bytes = _row_bytes(source, metadata)
+    curve = CacheCurve(Cacheable.of(metadata, assignment)) if any(row_bytes) else None
+    look = curve.add if curve is not None else None
+    traffic = model.traffic(assignment.parts, assignment.num_parts, look)
+    named = dict(zip(metadata.node_types, row_bytes, strict=True))
+    saved = {} if curve is None else {"cache": curve.figures(traffic)}
+    return {"row_bytes": named, **training_figures(traffic, row_bytes), **saved}
+
+
+def kept_figures(
+    options: Figures, model: TrafficModel, source: Store, metadata: GraphMetadata, assignment: Assignment
+) -> Figures:
+    """Return the entry of ``assignment/assignment.json`` that saves ``quality`` the model of the traffic.
+
+    That is a seventh of the time of a job with a train mask. There is none if `predict` would take too long.
+
+    Args:
+        options: As of `options_of`.
+        model: As for `predict`, as the rest.
+    """
+    if work(metadata, len(options["fanouts"]), assignment.num_parts) > MOST_WORK:
+        return {}
+    figures = predict(model, source, metadata, assignment)
+    return {"training": {"assignment": assignment.digest(), "figures": {"options": options, **figures}}}
+
+
+def read_kept_figures(folder: Store, options: Figures, assignment: Assignment) -> Figures | None:
+    """Return what `kept_figures` kept; None if these are other options or another assignment.
+
+    Args:
+        folder: The folder of the assignment.
+        options: As of `options_of`.
+        assignment: The partition of each node.
+    """
+    if not folder.exists(layout.ASSIGNMENT_SIDECAR):
+        return None
+    kept = read_document(folder, layout.ASSIGNMENT_SIDECAR, "assignment").get("training")
+    if kept is None or kept["figures"]["options"] != options or kept["assignment"] != assignment.digest():
+        return None
+    figures: Figures = kept["figures"]
+    return figures
+
+
+def _row_bytes(source: Store, metadata: GraphMetadata) -> list[int]:
+    """Return by node type ID the bytes of a row of all its features."""
+    found, readers = dict.fromkeys(metadata.node_types, 0), feature_readers(source, metadata)
+    for feature in metadata.node_features:
+        header = readers[feature.key].header()
+        if header is not None:
+            found[feature.type_name] += header[0].itemsize * math.prod(header[1])
+    return list(found.values())
