@@ -8,12 +8,17 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.metadata import PREVIOUS_IDS, GraphMetadata, read_metadata_document
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
+
+StillThere = Mapping[str, npt.NDArray[np.bool_]]
+"""By type with nodes that were left out, (previous nodes,) which have an ID now; their order is the same."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +51,34 @@ class GraphCounts:
         )
 
 
-def find_id_change(before: GraphCounts, now: GraphCounts) -> str | None:
-    """Return why old nodes no longer have their type-wise IDs, as a clause, or None if they have.
+def find_id_change(
+    before: GraphCounts, now: GraphCounts, still_there: StillThere | None = None
+) -> str | None:
+    """Return why the type-wise IDs of old nodes are not known any more, as a clause, or None if they are.
 
     New node types may stand anywhere among the old ones. Edges and edge types may be added and removed.
     """
     for name, count in before.nodes.items():
         if name not in now.nodes:
             return f"the node type {name!r} is gone"
+        kept = (still_there or {}).get(name)
+        if kept is not None and len(kept) != count:
+            return f"{name!r} was renumbered after a graph with {len(kept)} nodes of the type, not {count}"
+        count = count if kept is None else int(kept.sum())
         if now.nodes[name] < count:
             return f"the node type {name!r} has shrunk from {count} to {now.nodes[name]} nodes"
-    kept = [name for name in now.nodes if name in before.nodes]
-    if kept != list(before.nodes):
-        return f"the order of the node types has changed from {_listed(before.nodes)} to {_listed(kept)}"
+    order = [name for name in now.nodes if name in before.nodes]
+    if order != list(before.nodes):
+        return f"the order of the node types has changed from {_listed(before.nodes)} to {_listed(order)}"
     return None
 
 
 def spread_old_values(
-    before: GraphCounts, now: GraphCounts, values: npt.NDArray[np.int32], missing: int
+    before: GraphCounts,
+    now: GraphCounts,
+    values: npt.NDArray[np.int32],
+    missing: int,
+    still_there: StillThere | None = None,
 ) -> npt.NDArray[np.int32]:
     """Return values of the old nodes as values of all nodes.
 
@@ -72,6 +87,7 @@ def spread_old_values(
         now: The grown graph.
         values: (old nodes,) by homogeneous ID of the old graph.
         missing: Value of the new nodes.
+        still_there: Which old nodes have an ID, of types with others.
 
     Returns:
         (nodes,) int32, by homogeneous ID.
@@ -80,8 +96,50 @@ def spread_old_values(
     begins = dict(zip(now.nodes, accumulate(now.nodes.values(), initial=0), strict=False))
     ends = accumulate(before.nodes.values(), initial=0)
     for name, (begin, end) in zip(before.nodes, pairwise(ends), strict=True):
-        result[begins[name] : begins[name] + end - begin] = values[begin:end]
+        kept = (still_there or {}).get(name)
+        old = values[begin:end] if kept is None else values[begin:end][kept]
+        result[begins[name] : begins[name] + len(old)] = old
     return result
+
+
+def still_there_in(source: Store) -> StillThere:
+    """Return which nodes of the graph that an input continues have an ID in it.
+
+    Raises:
+        InvalidInputError: A file of ``previous_ids`` does not fit ``metadata.json``.
+
+    Peak memory: 1 byte a previous node, and 8 bytes a node of a type.
+    """
+    found = {}
+    for name, spec in read_metadata_document(source).get(PREVIOUS_IDS, {}).items():
+        found[name] = np.zeros(spec["num_previous"], np.bool_)
+        for key in spec["data"]:
+            ids = pq.read_table(source.local_copy(key), columns=[spec["column"]]).column(0).to_numpy()
+            if len(ids) and not 0 <= ids.min() <= ids.max() < len(found[name]):
+                raise InvalidInputError(
+                    f"{source.uri_of(key)} has an ID that is out of range",
+                    found=f"{ids.min()} to {ids.max()}",
+                    expected=f"0 to {len(found[name]) - 1}",
+                    remedy="Ingest the tables again.",
+                )
+            found[name][ids] = True
+    return found
+
+
+def still_there_of(run: Store, counts: Mapping[str, int]) -> StillThere:
+    """Return the same of a run, as ``partition`` has written it."""
+    folder = run.child(layout.ASSIGNMENT)
+    keys = {name: layout.assignment_still_there(name) for name in counts}
+    return {
+        name: np.load(folder.local_copy(key), allow_pickle=False)
+        for name, key in keys.items()
+        if folder.exists(key)
+    }
+
+
+def new_places(still_there: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return (previous nodes,) the IDs of nodes now by their previous IDs, -1 for those without one."""
+    return np.where(still_there, np.cumsum(still_there) - 1, -1)
 
 
 def _listed(names: Mapping[str, int] | list[str]) -> str:

@@ -90,7 +90,7 @@ def is_leftover(key: str) -> bool:
     return LEFTOVERS.fullmatch(key) is not None
 
 
-INGESTED_DATA = ("edges", "node_data", "edge_data", "node_ids", "edge_ids", "node_text")
+INGESTED_DATA = ("edges", "node_data", "edge_data", "node_ids", "edge_ids", "node_text", "previous_ids")
 INGESTED_FOLDERS = {*INGESTED_DATA, "validation", RECORDS}
 INGESTED = re.compile(
     rf"({'|'.join(INGESTED_DATA)})/.+-\d+\.(parquet|npy)"
@@ -124,6 +124,14 @@ def assignment_binary(node_type: str) -> str:
 def assignment_trainers(node_type: str) -> str:
     """Return the key of the trainers of all nodes, int32, relative to the assignment's folder."""
     return f"trainers/{node_type}.npy"
+
+
+def assignment_still_there(node_type: str) -> str:
+    """Return the key of which nodes of the previous graph have an ID in this one, (previous nodes,) bool.
+
+    Their order is the same. It is relative to the assignment's folder, and only there if nodes were left out.
+    """
+    return f"still_there/{node_type}.npy"
 
 
 def partition_folder(part: int) -> str:

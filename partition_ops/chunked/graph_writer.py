@@ -241,9 +241,11 @@ class GraphWriter:
         """Return a context that takes other columns of a type: its keys or a text."""
         return ParquetFiles(self.store, f"{folder}/{name}", NODE_CHUNK, self.wrote, schema=schema)
 
-    def add_column(self, section: str, type_name: str, files: ChunkFiles, column: str) -> None:
+    def add_column(
+        self, section: str, type_name: str, files: ChunkFiles, column: str, **more: object
+    ) -> None:
         """Name the files of keys under a section of the metadata, such as ``node_ids``."""
-        self._more.setdefault(section, {})[type_name] = {"data": files.keys, "column": column}
+        self._more.setdefault(section, {})[type_name] = {"data": files.keys, "column": column, **more}
 
     def write_keys(self, node_type: str, schema: pa.Schema, blocks: Iterable[pa.Table]) -> None:
         """Write the keys of a node type, the columns `ORIG_ID` and ``key``."""

@@ -30,6 +30,7 @@ LONGEST_PART = 255
 RESERVED = ".partial-"  # in the names of unfinished files
 SHOWN = 100  # characters of a name in a message
 REVERSED = "reverse_edges"
+PREVIOUS_IDS, PREVIOUS_ID = "previous_ids", "previous_id"  # of a graph whose nodes were renumbered
 # features that reverse edges do not have
 OF_ONE_DIRECTION = re.compile(r"label|(train|val|test)_mask|(label|train_mask|val_mask|test_mask)_\w+")
 

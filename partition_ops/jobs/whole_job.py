@@ -271,7 +271,7 @@ class _Job:
         """Reject an unusable earlier run before any work."""
         if self.previous is not None:
             self.previous = check_previous(self.previous, self.destination)
-            PreviousRun(self.previous).check_assignment()
+            PreviousRun(self.previous, {}).check_assignment()
             earlier_entries(self.previous)
         elif self.config.gate.max_moved is not None:
             raise no_old_nodes(self.destination)

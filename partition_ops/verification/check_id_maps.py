@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.metadata import EdgeType, GraphMetadata
+from partition_ops.chunked.metadata import METADATA, PREVIOUS_IDS, EdgeType, GraphMetadata
 from partition_ops.formats.columns import in_group
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
@@ -205,13 +205,16 @@ def _check_list(findings: Findings, store: Store, key: str, expected: Dropped) -
         findings.equal(CHECK, f"{key}: check, as index of {REASONS}", reasons, expected.reasons)
 
 
-def check_growth(findings: Findings, output: Store, form: Format, graph: ExpectedGraph) -> None:
+def check_growth(
+    findings: Findings, source: Store, output: Store, form: Format, graph: ExpectedGraph
+) -> None:
     """Check ``assignment/migration.json`` and the carry-over maps; a full run has neither.
 
     If the previous run still exists, the number of moved nodes and their old IDs are compared with it.
 
     Args:
         findings: Takes the failures.
+        source: Root of the input, which may name nodes that were left out since the previous run.
         output: Root of the output.
         form: The format to read the features from.
         graph: The expected graph.
@@ -234,20 +237,47 @@ def check_growth(findings: Findings, output: Store, form: Format, graph: Expecte
         findings.same("carry-over", "the list of types without a map", missing, [])
     if migration is None:
         return
+    renumbered: Mapping[str, Any] = source.read_json(METADATA).get(PREVIOUS_IDS, {})
     with open_store(migration["previous"]["run"], output.settings) as store:
         earlier = store if store.exists(layout.MANIFEST) else None  # None: it has been removed
         for type_id, name in enumerate(graph.metadata.node_types):
+            kept = None
+            with findings.check("carry-over"):
+                kept = _kept_ids(findings, source, output, name, renumbered)
             with findings.check("migration"):
-                _check_type(findings, migration, name, graph.parts[type_id], graph.num_parts, earlier)
+                _check_type(findings, migration, name, graph.parts[type_id], graph.num_parts, earlier, kept)
             if old.get(name):
                 with findings.check("carry-over"):
-                    _check_map(findings, name, old[name], output, earlier)
+                    _check_map(findings, name, old[name], output, earlier, kept)
     with findings.check("migration"):
         _check_bytes(findings, migration, output, form, graph)
 
 
+def _kept_ids(
+    findings: Findings, source: Store, output: Store, name: str, renumbered: Mapping[str, Any]
+) -> Ids | None:
+    """Return the previous IDs of the first nodes of a type, if nodes were left out before them."""
+    key = f"{layout.ASSIGNMENT}/{layout.assignment_still_there(name)}"
+    if name not in renumbered:
+        findings.same("carry-over", f"whether there is {key}", output.exists(key), False)
+        return None
+    spec = renumbered[name]
+    tables = [pa_parquet.read_table(source.local_copy(file)) for file in spec["data"]]
+    ids: Ids = np.concatenate([table[spec["column"]].to_numpy() for table in tables])
+    mask = np.load(output.local_copy(key), allow_pickle=False)
+    findings.same("carry-over", f"{key}: its length", len(mask), spec["num_previous"])
+    findings.equal("carry-over", f"{key}: previous IDs", np.flatnonzero(mask), ids)
+    return ids
+
+
 def _check_type(
-    findings: Findings, migration: Figures, name: str, parts: Ids, num_parts: int, earlier: Store | None
+    findings: Findings,
+    migration: Figures,
+    name: str,
+    parts: Ids,
+    num_parts: int,
+    earlier: Store | None,
+    kept: Ids | None,
 ) -> None:
     """Check the numbers of nodes, and the imbalance, of one type."""
     found = migration["node_types"].get(name)
@@ -260,6 +290,7 @@ def _check_type(
     findings.same("migration", f"imbalance of {name!r}", migration["imbalance"]["now"].get(name), imbalance)
     if earlier is not None and found["old"]:
         before = read_assigned(earlier, name)
+        before = before if kept is None else before[kept]
         findings.same("migration", f"old nodes of {name!r}", found["old"], len(before))
         moved = int(np.count_nonzero(before != parts[: len(before)]))
         findings.same("migration", f"old nodes of {name!r} that moved", found["moved"], moved)
@@ -282,21 +313,29 @@ def _check_bytes(
     findings.same("migration", "bytes to fetch", migration["bytes_to_fetch"], sum(expected.values()))
 
 
-def _check_map(findings: Findings, name: str, old: int, output: Store, earlier: Store | None) -> None:
-    """Check that a map leads from every old node to the same node in this run."""
+def _check_map(
+    findings: Findings, name: str, old: int, output: Store, earlier: Store | None, kept: Ids | None
+) -> None:
+    """Check that a map leads from every old node that is still there to the same node in this run."""
     where = f"carry-over map of {name!r}"
     columns = read_id_map(output, layout.carry_over_map(name))
     if not findings.same("carry-over", f"{where}: the list of columns", list(columns), CARRY_OVER_COLUMNS):
         return
     typed = np.arange(old, dtype=np.int64)
-    if not findings.equal("carry-over", f"{where}: old_type_new_id", columns["old_type_new_id"], typed):
-        return
+    before = None if earlier is None else _by_new_id(read_id_map(earlier, layout.node_id_map(name)))
+    if before is not None and kept is not None:
+        there = np.flatnonzero(np.isin(before["orig_id"], kept))
+        before = {column: values[there] for column, values in before.items()}
+        before["orig_id"] = np.searchsorted(kept, before["orig_id"])
+    if kept is None or before is not None:
+        wanted = typed if before is None else before["type_new_id"]
+        if not findings.equal("carry-over", f"{where}: old_type_new_id", columns["old_type_new_id"], wanted):
+            return
     now = _by_new_id(read_id_map(output, layout.node_id_map(name)))
     originals = now["orig_id"][columns["type_new_id"]]
     findings.equal("carry-over", f"{where}: new_id", columns["new_id"], now["new_id"][columns["type_new_id"]])
     findings.equal("carry-over", f"{where}: old nodes, sorted", np.sort(originals), typed)
-    if earlier is not None:
-        before = _by_new_id(read_id_map(earlier, layout.node_id_map(name)))
+    if before is not None:
         findings.equal("carry-over", f"{where}: old_new_id", columns["old_new_id"], before["new_id"])
         findings.equal("carry-over", f"{where}: the old node in each row", originals, before["orig_id"])
 

@@ -116,7 +116,7 @@ def _verify(
         book = graph.book(tuple(form.name for form in formats))
         check_book(findings, destination, book)
         check_id_maps(findings, destination, graph, any_node_order=is_text)
-        check_growth(findings, destination, formats[0], graph)
+        check_growth(findings, source, destination, formats[0], graph)
         with temporary_folder() as folder:
             features = FeatureChecks(findings, source, destination, graph, Path(folder))
             features.check_trainers()

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_parts
-from partition_ops.artifacts.graph_counts import GraphCounts
+from partition_ops.artifacts.graph_counts import GraphCounts, StillThere, new_places, still_there_of
 from partition_ops.artifacts.partition_book import PartitionBook, PartRanges
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import VerifiedRun, keeps_old_ids, open_earlier_run, read_migration
@@ -45,8 +45,9 @@ def carry_over(
     Files: ``nodes/<type>.parquet`` and ``edges/<src:rel:dst>.parquet``, each whole or not there. Columns,
     all int64: ``old_new_id`` (homogeneous) and ``old_type_new_id`` (type-wise) of the old run, ``new_id``
     and ``type_new_id`` of the new one; sorted by ``old_new_id``. So ``new[type_new_id] = old`` carries an
-    array over whose rows are in the order of the old type-wise new IDs. Nodes that only the new run has are
-    in no map; edges are mapped only if both runs have the same number of them.
+    array over whose rows are in the order of the old type-wise new IDs. Nodes that only one run has are in no
+    map: new ones, and those that ``ingest`` has left out since. Edges are mapped only if both runs have the
+    same number of them, and no node was left out.
 
     Args:
         old_run: Root of the run that the embeddings come from.
@@ -66,31 +67,41 @@ def carry_over(
     node and edge of both runs.
     """
     old_run, new_run = (VerifiedRun(run, remedy=DAMAGED) for run in (old_run, new_run))
+    kept = _left_out_between(old_run, new_run)
     with PartitionBook(old_run) as old, PartitionBook(new_run) as new:
         pairs: list[_Pair] = [(old.nodes, new.nodes, old.nid_new2orig, new.nid_orig2new, layout.node_id_map)]
         if edges:
             pairs.append((old.edges, new.edges, old.eid_new2orig, new.eid_orig2new, layout.edge_id_map))
         for before, after, *_ in pairs:
-            _check_grown(before, after, old_run.uri, new_run.uri)
+            _check_grown(before, after, kept, old_run.uri, new_run.uri)
         rows = sum(before.total for before, *_ in pairs)
         files = []
         with (progress or NoProgress()).step("Carrying IDs over", rows, "rows") as advance:
             for before, after, to_orig, to_new, key_of in pairs:
                 for name in before.names.names:
                     key = key_of(name).removeprefix(f"{layout.IDMAP}/")
-                    write_map(output, key, _batches(before, after, to_orig, to_new, name), advance)
+                    write_map(output, key, _batches(before, after, to_orig, to_new, name, kept), advance)
                     files.append(output.uri_of(key))
     return {"rows": rows, "output": files}
 
 
 def _batches(
-    before: PartRanges, after: PartRanges, to_orig: Lookup, to_new: Lookup, name: str
+    before: PartRanges,
+    after: PartRanges,
+    to_orig: Lookup,
+    to_new: Lookup,
+    name: str,
+    kept: StillThere,
 ) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
     """Yield the columns in blocks, by ascending type-wise new ID of the old run."""
-    count = before.count(name)
+    count, places = before.count(name), new_places(kept[name]) if name in kept else None
     for first in range(0, count, ROWS):
         old_typed = np.arange(first, min(count, first + ROWS))
-        typed = to_new(to_orig(old_typed, name), name)
+        originals = to_orig(old_typed, name)
+        if places is not None:
+            originals = places[originals]
+            old_typed, originals = old_typed[originals >= 0], originals[originals >= 0]
+        typed = to_new(originals, name)
         yield before.to_homogeneous(old_typed, name), old_typed, after.to_homogeneous(typed, name), typed
 
 
@@ -105,15 +116,29 @@ def write_map(
     return new.get_artifact()
 
 
-def _check_grown(before: PartRanges, after: PartRanges, old_uri: str, new_uri: str) -> None:
+def _left_out_between(old_run: Store, new_run: Store) -> StillThere:
+    """Return which nodes of the old run have an ID in the new one, of types with others.
+
+    Both may be runs over one graph, which has continued a third one.
+    """
+    counts = GraphCounts.of_run(old_run).nodes
+    old, new = (still_there_of(run, counts) for run in (old_run, new_run))
+    same_graph = {*old} == {*new} and all(np.array_equal(old[name], new[name]) for name in old)
+    return {} if same_graph else {name: one for name, one in new.items() if len(one) == counts[name]}
+
+
+def _check_grown(before: PartRanges, after: PartRanges, kept: StillThere, old_uri: str, new_uri: str) -> None:
     """Reject two runs that cannot be of the same graph: nodes may have been added, edges may not."""
     kind = before.names.kind
     found, expected = (
         {name: ranges.count(name) for name in ranges.names.names} for ranges in (after, before)
     )
     if kind == "node":
+        expected |= {name: int(one.sum()) for name, one in kept.items()}
         found = {name: min(found[name], expected[name]) for name in expected if name in found}
     different = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
+    if kind != "node" and kept:
+        different = different or sorted(expected)[:1]  # other edges, however many there are
     if different:
         name = different[0]
         raise InvalidInputError(
@@ -122,7 +147,7 @@ def _check_grown(before: PartRanges, after: PartRanges, old_uri: str, new_uri: s
             expected=f"{expected.get(name, 'no such type')}, as in the old one",
             remedy="Give two runs over the same input, with the same edges dropped by validation."
             if kind == "node"
-            else "If the graph has grown, old and new edges cannot be distinguished: use --nodes-only.",
+            else "If the graph has changed, old and new edges cannot be distinguished: use --nodes-only.",
         )
 
 
@@ -150,13 +175,15 @@ def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     with open_earlier_run(task.destination) as run:
         before = GraphCounts.of_run(run)
         old, new = _Numbering.read(run, before.nodes), _Numbering.read(task.destination, now.nodes)
+    kept = still_there_of(task.destination, before.nodes)
 
     def write(name: str) -> Artifact:
-        return write_map(task.destination, layout.carry_over_map(name), _assigned_batches(old, new, name))
+        rows = _assigned_batches(old, new, name, kept.get(name))
+        return write_map(task.destination, layout.carry_over_map(name), rows)
 
     for written in map_in_threads(write, before.nodes):
         task.wrote(written)
-    return sum(before.nodes.values())
+    return sum(int(kept[name].sum()) if name in kept else count for name, count in before.nodes.items())
 
 
 @dataclass(frozen=True)
@@ -201,11 +228,16 @@ class _Numbering:
         return found
 
 
-def _assigned_batches(old: _Numbering, new: _Numbering, name: str) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-    """Yield the same columns from two assignments."""
+def _assigned_batches(
+    old: _Numbering, new: _Numbering, name: str, kept: npt.NDArray[np.bool_] | None
+) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
+    """Yield the same columns from two assignments, for the nodes that are ``kept``, or for all."""
     originals, _ = old.type_wise(name)
     _, found = new.type_wise(name)
+    if kept is not None:
+        originals = new_places(kept)[originals]
     for first in range(0, len(originals), ROWS):
         old_typed = np.arange(first, min(len(originals), first + ROWS))
+        old_typed = old_typed[originals[old_typed] >= 0]
         typed = found[originals[old_typed]]
         yield old.homogeneous(name, old_typed), old_typed, new.homogeneous(name, typed), typed

@@ -32,7 +32,7 @@ class Problem:
         about: The node type, or the edge type as ``src:rel:dst``.
         sentence: What was found, with its count.
         count: Number of rows or keys.
-        action: ``fail``, ``drop``, ``add`` or ``warn``.
+        action: ``fail``, ``drop``, ``add`` or ``warn``; of ``removed_nodes`` ``on_removed``.
         examples: The first of them, as sentences.
         remedy: What a user can do.
     """
@@ -161,31 +161,36 @@ class Findings:
                 " them by their keys.",
             )
 
-    def check_gone(
-        self, node: NodeTable, wanted: Sequence[Ends], before: ibis.Table, keys: ibis.Table
-    ) -> None:
-        """Reject tables without a node of the previous graph.
+    def check_gone(self, node: NodeTable, wanted: Sequence[Ends], gone: ibis.Table) -> int:
+        """Report the nodes of the previous graph that are in no table, and return their number.
 
         Args:
             node: The node type.
             wanted: The table of the type, and those of edges that add nodes.
-            before: Keys of the previous graph.
-            keys: All keys that `wanted` has.
+            gone: The IDs and keys of these nodes.
 
         Raises:
-            InvalidInputError: There are such nodes; the message names the first.
+            InvalidInputError: There are such nodes, and they are not allowed; the message names the first.
         """
-        gone = before.anti_join(keys, KEY)
-        count = int(self.engine.one(gone.aggregate(n=gone.count()))["n"])
-        if count:
-            first = [shown(row[KEY]) for row in self.engine.rows(gone.order_by(ORIG_ID).limit(5))]
-            tables = " or ".join(dict.fromkeys(end.source.name for end in wanted))
+        count, action = (
+            int(self.engine.one(gone.aggregate(n=gone.count()))["n"]),
+            node.actions["removed_nodes"],
+        )
+        if not count:
+            return 0
+        first = [shown(row[KEY]) for row in self.engine.rows(gone.order_by(ORIG_ID).limit(5))]
+        tables = " or ".join(dict.fromkeys(end.source.name for end in wanted))
+        sentence = f"{count_of(count, 'node')} of the previous graph have no row in {tables}"
+        if action == "fail":
             raise InvalidInputError(
-                f"{node.about}: {count_of(count, 'node')} of the previous graph have no row in {tables}",
+                f"{node.about}: {sentence}",
                 found=", ".join(first),
-                expected="every old node: their IDs stay, so they cannot be left out",
-                remedy="Add their rows, or ingest without --previous.",
+                expected="every old node, or 'on_removed' in graph.yaml",
+                remedy="Add their rows, or set on_removed: isolate (they keep their IDs without edges), keep"
+                " (with their edges) or renumber (the IDs of others change).",
             )
+        self._add(node, "removed_nodes", count, sentence, first, "")
+        return count
 
     def report_added(self, node: NodeTable, own: Ends, keys: ibis.Table, count: int, as_text: bool) -> None:
         """Report the nodes that only edges name."""
@@ -202,6 +207,8 @@ class Findings:
             nulls = int(self.engine.one(keys.aggregate(n=keys.key.isnull().sum()))["n"] or 0)
             self._report_null_keys(edge, columns, nulls)
             absent = keys.filter(keys.key.notnull()).anti_join(numbered.table.select("key"), KEY)
+            if numbered.gone is not None:
+                absent = self._without_gone(edge, node_type, columns, numbered.gone.select("key"), absent)
             counts = self.engine.one(absent.aggregate(n=absent.count(), keys=absent.key.nunique()))
             if counts["n"]:
                 known = self._keys_of(numbered)
@@ -211,9 +218,11 @@ class Findings:
                     columns: Sequence[str] = columns,
                     as_text: bool = numbered.as_text,
                     known: ibis.Table = known,
+                    gone: ibis.Table | None = numbered.gone,
                 ) -> Any:
                     key = key_of(table, columns, as_text)
-                    return key.notin(known.key) & key.notnull()
+                    lost = key.notin(known.key) & key.notnull()
+                    return lost if gone is None else lost & key.notin(gone.key)
 
                 self._add(
                     edge,
@@ -225,6 +234,22 @@ class Findings:
                     self._rows(edge, is_absent, columns),
                     "Correct the tables, or set on_defect: {absent_keys: drop} (or add) for the edges.",
                 )
+
+    def _without_gone(
+        self, edge: EdgeTable, node_type: str, columns: Sequence[str], gone: ibis.Table, absent: ibis.Table
+    ) -> ibis.Table:
+        """Report the edges of nodes that are gone, and return the other absent keys."""
+        of_gone = absent.semi_join(gone, KEY)
+        counts = self.engine.one(of_gone.aggregate(n=of_gone.count(), keys=of_gone.key.nunique()))
+        if counts["n"]:
+            first = self.engine.rows(of_gone.distinct().order_by(KEY).limit(SHOWN))
+            sentence = (
+                f"{count_of(counts['n'], 'row')} of {self.sources[edge.name].name} ({edge.about}) left out,"
+                f" whose {node_type} in {', '.join(columns)} is gone"
+            )
+            examples = [f"{node_type} {shown(row[KEY])}" for row in first]
+            self.problems.append(Problem("removed_nodes", edge.name, sentence, counts["n"], "drop", examples))
+        return absent.anti_join(gone, KEY)
 
     def check_relations(self, edge: EdgeTable) -> dict[str, int]:
         """Report rows without a relation, and return the number of rows by relation, in their order.

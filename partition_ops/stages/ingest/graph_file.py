@@ -41,6 +41,7 @@ DEFAULT_ACTIONS = {
     "duplicate_keys": "fail",
     "absent_keys": "fail",
     "overlapping_masks": "fail",
+    "removed_nodes": "fail",
     **dict.fromkeys(("missing_classes", "new_classes", "unnamed_parts"), "warn"),
     **dict.fromkeys(("unknown_categories", "new_categories", "out_of_range"), "warn"),
 }
@@ -48,6 +49,7 @@ Type = TypeVar("Type", bound=TypeTable)
 EXAMPLE = """\
 # A graph in tables with keys. Paths are relative to this file; s3://bucket/key works as well.
 graph_name: shop
+# on_removed: isolate             # nodes of --previous that are gone: fail (default), keep, isolate, renumber
 
 nodes:
   user:
@@ -130,6 +132,7 @@ def parse_graph_file(data: bytes, where: str) -> GraphFile:
     document = parse_yaml(data, where, numbers=NUMBERS)
     check_document(document, SCHEMA, where=where)
     actions = {**DEFAULT_ACTIONS, **document.get("on_defect", {})}
+    actions["removed_nodes"] = document.get("on_removed", "fail")
     nodes = tuple(_node(name, spec or {}, actions, where) for name, spec in document["nodes"].items())
     edges = tuple(_edge(name, spec, actions, where) for name, spec in document["edges"].items())
     names = [node.name for node in nodes]
@@ -162,6 +165,12 @@ def with_reverse_edges(graph: GraphFile) -> GraphFile:
     edges = tuple(replace(e, reverse=e.reverse or f"{REVERSE}{e.edge_type.rel}") for e in graph.edges)
     _check_reverses(edges, graph.where)
     return replace(graph, edges=edges)
+
+
+def with_on_removed(graph: GraphFile, action: str) -> GraphFile:
+    """Return the graph with another ``on_removed``."""
+    nodes = (replace(node, actions={**node.actions, "removed_nodes": action}) for node in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _check_reverses(edges: Sequence[EdgeTable], where: str) -> None:

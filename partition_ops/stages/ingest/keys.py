@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,6 +21,8 @@ from partition_ops.stages.ingest.tables import ParquetTable
 
 KEY = "key"
 JOINED_ROW = 64  # bytes of a row of a hash table, without its key
+NO_IDS = np.zeros(0, np.int64)
+Ids = npt.NDArray[np.int64]
 SEPARATOR, ESCAPES = "|", (("%", "%25"), ("|", "%7C"))
 
 
@@ -49,6 +53,9 @@ class Numbered:
         count: Number of nodes.
         old: How many of them are of the previous graph.
         unique: Whether no key is twice in the table.
+        isolated: IDs of nodes that are gone and stay without edges, ascending.
+        left_out: Previous IDs of nodes that are gone and have no ID any more, ascending.
+        gone: Keys of both; None if there are none.
     """
 
     keys: Path
@@ -57,6 +64,9 @@ class Numbered:
     count: int
     old: int
     unique: bool
+    isolated: Ids
+    left_out: Ids
+    gone: ibis.Table | None
 
     @property
     def joined_bytes(self) -> int:

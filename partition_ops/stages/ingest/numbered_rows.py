@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC
+from partition_ops.stages.ingest.columns import BLOCK, Columns
 from partition_ops.stages.ingest.engines import (
     FILE_INDEX,
     ROW_ID,
@@ -22,7 +23,6 @@ from partition_ops.stages.ingest.engines import (
     MemoryShares,
     TableEngine,
 )
-from partition_ops.stages.ingest.features import BLOCK, Columns
 from partition_ops.stages.ingest.graph_types import EdgeTable, NodeTable
 from partition_ops.stages.ingest.keys import Numbered, key_of
 from partition_ops.stages.ingest.tables import ParquetTable

@@ -9,6 +9,7 @@ from partition_ops.options.declare import StageConfig, option
 from partition_ops.options.values import parse_size
 
 TableEngine = Literal["duckdb", "spark"]
+OnRemoved = Literal["fail", "keep", "isolate", "renumber"]
 TABLES = (".yaml", ".yml")
 SAVED = ".bin"
 
@@ -47,11 +48,22 @@ class IngestConfig(StageConfig):
         form=None,
     )
 
+    on_removed: OnRemoved | None = option(
+        None,
+        help="What becomes of nodes of the previous graph that are in no table, instead of 'on_removed' in"
+        " graph.yaml. fail: reject the tables. keep: they stay, with the edges that name them. isolate: they"
+        " keep their IDs, without edges and outside of every split. renumber: they are left out, and"
+        " previous_ids/ has the earlier IDs of the others.",
+        title="Removed nodes",
+        section="More",
+        empty="as graph.yaml says",
+    )
+
     def options(self) -> dict[str, Any]:
         """Return the options that the graph depends on, as JSON: the engines give the same graph."""
         options = asdict(self)
         del options["memory"], options["table_engine"]
-        return options if options.pop("reverse_edges") is False else {**options, "reverse_edges": True}
+        return {name: value for name, value in options.items() if name == "graph_name" or value}
 
 
 def is_graph_file(uri: str) -> bool:

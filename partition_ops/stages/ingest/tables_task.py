@@ -21,11 +21,12 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import remove_ingested
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
 from partition_ops.artifacts.write_access import check_places, check_separate
-from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter, open_all
-from partition_ops.chunked.metadata import METADATA, REVERSED, check_graph_name
+from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, open_all
+from partition_ops.chunked.metadata import METADATA, PREVIOUS_ID, PREVIOUS_IDS, REVERSED, check_graph_name
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
+from partition_ops.stages.ingest.columns import BLOCK, Columns
 from partition_ops.stages.ingest.engines import (
     ENGINES,
     ROW_ID,
@@ -34,13 +35,13 @@ from partition_ops.stages.ingest.engines import (
     TableEngine,
     share_memory,
 )
-from partition_ops.stages.ingest.features import BLOCK, Columns, ColumnWriter
+from partition_ops.stages.ingest.features import ColumnWriter
 from partition_ops.stages.ingest.findings import Findings
-from partition_ops.stages.ingest.graph_file import read_graph_file, with_reverse_edges
+from partition_ops.stages.ingest.graph_file import read_graph_file, with_on_removed, with_reverse_edges
 from partition_ops.stages.ingest.graph_types import EdgeTable, GraphFile, NodeTable
 from partition_ops.stages.ingest.keys import Ends, Numbered, ends_of
 from partition_ops.stages.ingest.numbered_rows import RELATION, NumberedRows, relation_of
-from partition_ops.stages.ingest.numbering import number_nodes
+from partition_ops.stages.ingest.numbering import number_nodes, still_there
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.ingest.patterns import is_pattern
 from partition_ops.stages.ingest.previous_graph import MANIFEST, key_files, read_manifest
@@ -106,6 +107,8 @@ def ingest_task(
     check_graph_name(graph.graph_name, graph.where)
     if config.reverse_edges:
         graph = with_reverse_edges(graph)
+    if config.on_removed is not None:
+        graph = with_on_removed(graph, config.on_removed)
     opened = cache(open_root)
     found = {one.name: find_table(one.table, source, opened, one.about) for one in graph.types if one.table}
     files = [file for table in found.values() for file in table.files]
@@ -278,6 +281,8 @@ class _Ingestion:
         with pq.ParquetFile(numbered.keys, memory_map=True) as file:
             blocks = (pa.Table.from_batches([batch]) for batch in file.iter_batches(BLOCK))
             self.writer.write_keys(node.name, file.schema_arrow, blocks)
+        if len(numbered.left_out):
+            self._write_previous_ids(node, numbered)
         if columns is not None and node.used and not self.findings.failed:
             rows = self.rows.of_nodes(node, self.tables[node.name], columns, numbered)
             names = [ROW_ID, *([ROW_KEY] if columns.needs_key else []), *node.used]
@@ -293,6 +298,17 @@ class _Ingestion:
             "old_nodes": numbered.old,
             **(columns.state() if columns is not None and not self.findings.failed else {"features": {}}),
         }
+
+    def _write_previous_ids(self, node: NodeTable, numbered: Numbered) -> None:
+        """Write which IDs the old nodes had, if others were left out: column ``previous_id``, by ID."""
+        schema = pa.schema([(ORIG_ID, pa.int64()), (PREVIOUS_ID, pa.int64())])
+        before, found = numbered.old + len(numbered.left_out), 0
+        with self.writer.table_file(PREVIOUS_IDS, node.name, schema) as file:
+            for begin in range(0, before, BLOCK):
+                ids = still_there(begin, min(begin + BLOCK, before), numbered.left_out)
+                file.append(pa.table([np.arange(found, found + len(ids)), ids], schema=schema))
+                found += len(ids)
+        self.writer.add_column(PREVIOUS_IDS, node.name, file, PREVIOUS_ID, num_previous=before)
 
     def _write_relations(self, index: int, edge: EdgeTable, numbered: Mapping[str, Numbered]) -> None:
         """Write the edges of a table of several relations, which is joined and sorted once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.graph_counts import still_there_in
 from partition_ops.artifacts.records import forget_task
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.write_access import check_apart
@@ -62,7 +64,8 @@ def partition_nodes(
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_options(config, metadata, source)
     check_apart(source, destination, metadata)
-    earlier = PreviousRun(check_previous(previous, destination)) if previous is not None else None
+    kept = still_there_in(source)
+    earlier = PreviousRun(check_previous(previous, destination), kept) if previous is not None else None
 
     def work(writer: ArtifactWriter) -> Counters:
         limited = config if engine.needs_graph else replace(config, edge_tolerance=NO_LIMIT)
@@ -83,12 +86,16 @@ def partition_nodes(
         written = write_assignment(
             writer, metadata, parts, config=config, dgl_name=engine.dgl_name, more=more
         )
+        for name, still_there in kept.items():
+            writer.write_array(f"{layout.ASSIGNMENT}/{layout.assignment_still_there(name)}", still_there)
         migration = write_migration(writer, problem, earlier, outcome) if earlier else {}
         return {**written, **problem.notes, **migration}
 
     options = {**config.options(), "num_nodes": metadata.num_nodes}
     if objective_of(config, metadata) != TRAIN:
         options.pop("sampling", None)
+    if kept:
+        options["still_there"] = {name: hashlib.sha256(one.data).hexdigest() for name, one in kept.items()}
     if earlier is not None:
         options |= {**config.incremental_options(), "previous": earlier.digest}
     after = ["prepare"] if engine.needs_graph else []

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import num_parts_of, read_parts
 from partition_ops.artifacts.documents import read_document
-from partition_ops.artifacts.graph_counts import GraphCounts, find_id_change
+from partition_ops.artifacts.graph_counts import GraphCounts, StillThere, find_id_change
 from partition_ops.artifacts.parhip import read_degrees
 from partition_ops.artifacts.verified_run import VerifiedRun, read_migration, verified_run
 from partition_ops.errors import InvalidInputError, UsageError
@@ -62,10 +62,12 @@ class PreviousRun:
     Attributes:
         store: Its root, see `VerifiedRun`.
         counts: Counts of its input.
+        still_there: Which of its nodes have an ID now, of types with others.
         num_parts: Number of its partitions.
     """
 
-    def __init__(self, run: Store) -> None:
+    def __init__(self, run: Store, still_there: StillThere) -> None:
+        self.still_there = still_there
         self.store = verified_run(run)  # says so where it is not finished
         self.counts = GraphCounts.of_run(self.store)
         self.num_parts = num_parts_of(self._assignment)
@@ -87,7 +89,7 @@ class PreviousRun:
             return f"the number of partitions has changed from {self.num_parts} to {num_parts}"
         if self._trainers != trainers:
             return f"the number of trainers of a machine has changed from {self._trainers} to {trainers}"
-        return find_id_change(self.counts, now)
+        return find_id_change(self.counts, now, self.still_there)
 
     def read_parts(self) -> Parts:
         """Return (old nodes,) int32, the partition of each old node, or its trainer if there are several."""

@@ -85,8 +85,8 @@ class _Repartition:
         config = self.problem.config
         reason = self.previous.unusable(self.now, config.num_parts, self.trainers)
         if reason is not None:
-            valid = find_id_change(self.previous.counts, self.now) is None
-            return self._full(reason, self._spread(self.previous.read_machines()) if valid else None)
+            changed = find_id_change(self.previous.counts, self.now, self.previous.still_there)
+            return self._full(reason, None if changed else self._spread(self.previous.read_machines()))
         homes = self._spread(self.previous.read_parts())
         before = np.where(homes == NOWHERE, NOWHERE, homes // self.trainers).astype(np.int32)
         degrees = self.previous.read_degrees() if self.engine.needs_graph else None
@@ -152,7 +152,8 @@ class _Repartition:
 
     def _spread(self, values: Parts) -> Parts:
         """Return the values of old nodes for all nodes; new ones get `NOWHERE`."""
-        return spread_old_values(self.previous.counts, self.now, values, NOWHERE)
+        before = self.previous
+        return spread_old_values(before.counts, self.now, values, NOWHERE, before.still_there)
 
 
 def _partition(problem: Problem, engine: Engine) -> Parts:
