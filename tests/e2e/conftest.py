@@ -1,6 +1,7 @@
 """A real Airflow with its real scheduler and a real S3 server, once for all end-to-end tests.
 
-Session fixtures are once for each process of pytest: ``tests/conftest.py`` gives this folder to one of them.
+``tests/conftest.py`` gives this folder to one process of pytest. Airflow ends after the last test of the
+folder, because it takes a tenth of a core while it waits. ``__init__.py`` makes it a package for that.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ CHANGES = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def statsd() -> StatsdServer:
     """The StatsD server that Airflow sends its metrics to."""
     return StatsdServer()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory, statsd: StatsdServer) -> Iterator[Site]:
     """Airflow with our DAG, the consumers' DAGs, a connection in its database, and another output format."""
     root = tmp_path_factory.mktemp("site")
@@ -85,7 +86,7 @@ def _test_format(site: Site) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def published(site: Site) -> Run:
     """A run that published the small graph in three partitions, in two output formats, and probed them."""
     run = site.trigger(num_parts=3, probe=True, formats=f"dgl,{NAME}")
@@ -93,7 +94,7 @@ def published(site: Site) -> Run:
     return run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def refused(site: Site) -> Run:
     """A run that stopped at the validation of its graph."""
     run = site.trigger(input_uri=BROKEN, output_uri=f"{OUTPUT}-refused")

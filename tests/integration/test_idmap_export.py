@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,9 +38,21 @@ def run(graph: SmallGraph, folder: Path) -> tuple[Store, Store]:
     return source, destination
 
 
-@pytest.fixture(params=["library", "a type without nodes first", "no edges at all", "only homogeneous"])
-def finished(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Store, Store]:
-    return run(library() if request.param == "library" else SHAPES[request.param], tmp_path)
+@pytest.fixture(
+    scope="module", params=["library", "a type without nodes first", "no edges at all", "only homogeneous"]
+)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a graph ``in`` and its finished output ``out``."""
+    folder = tmp_path_factory.mktemp("made")
+    run(library() if request.param == "library" else SHAPES[request.param], folder)
+    return folder
+
+
+@pytest.fixture
+def finished(made: Path, tmp_path: Path) -> tuple[Store, Store]:
+    """Input and a finished output of the test's own."""
+    shutil.copytree(made / "out", tmp_path / "out")
+    return open_store(str(made / "in")), open_store(str(tmp_path / "out"))
 
 
 def test_vectors_are_the_columns_of_the_maps(finished: tuple[Store, Store]) -> None:

@@ -19,6 +19,10 @@ from partition_ops.storage import StorageSettings, Store, open_store, s3_conditi
 from partition_ops.storage.store import json_bytes
 
 ERROR = "<?xml version='1.0'?><Error><Code>{}</Code></Error>"
+LISTED = (
+    "<Contents><Key>{}</Key><ETag>x</ETag><Size>1</Size>"
+    "<LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+)
 DELETED = "<?xml version='1.0'?><DeleteResult/>"
 
 
@@ -39,7 +43,7 @@ class Server(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path.startswith("/graphs?"):
             keys = (key.removeprefix("/graphs/") for key in self.contents)
-            listed = "".join(f"<Contents><Key>{key}</Key></Contents>" for key in keys)
+            listed = "".join(LISTED.format(key) for key in keys)
             return self.answer(200, body=f"<ListBucketResult>{listed}</ListBucketResult>".encode())
         if self.path not in self.contents and self.path.strip("/") != "graphs":  # the bucket exists
             return self.answer(404, "NoSuchKey")

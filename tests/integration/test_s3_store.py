@@ -106,9 +106,11 @@ def test_an_unreachable_server_is_a_transient_error(s3_settings: StorageSettings
         USES[use](S3Store("bucket", "x", settings=settings))
 
 
-def test_a_silent_server_times_out(s3_settings: StorageSettings) -> None:
+def test_a_silent_server_times_out(s3_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
+    monkeypatch.setattr("partition_ops.storage.s3_integrity.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("partition_ops.storage.s3_errors.HANDSHAKE_TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         settings = replace(s3_settings, endpoint_url=address, max_attempts=1, read_timeout=0.5)

@@ -87,16 +87,16 @@ def test_a_changed_byte_in_any_file_is_noticed(made: Path, tmp_path: Path) -> No
     source, output = open_store(str(made / "in")), open_store(str(tmp_path / "out"))
     shutil.copytree(made / "out", tmp_path / "out")
     metadata, chance = load_metadata(source), random.Random(1)
-    for key in files_of(tmp_path / "out"):
+    keys = files_of(tmp_path / "out")
+    for key in keys:
         path = tmp_path / "out" / key
-        before = path.read_bytes()
-        data = bytearray(before)
+        data = bytearray(path.read_bytes())
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         path.write_bytes(data)
-        findings = Findings()
-        check_manifest(findings, source, output, metadata)
-        assert any(key in failure for failure in findings.failures("manifest-artifacts")), key
-        path.write_bytes(before)
+    findings = Findings()
+    check_manifest(findings, source, output, metadata)
+    said = "\n".join(findings.failures("manifest-artifacts"))
+    assert [key for key in keys if key not in said] == []
 
 
 def test_a_mended_manifest_must_agree_with_the_records(made: Path, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_changed_number_in_a_document_is_noticed(made: Path, tmp_path: Path) -
         path = tmp_path / "out" / key
         before = path.read_text()
         ways = [way for way in places(json.loads(before)) if key in DOCUMENTS or way[0] in COUNTED]
-        for way in chance.sample(ways, min(len(ways), 25)):
+        for way in chance.sample(ways, min(len(ways), 12)):
             document = json.loads(before)
             inner = document
             for step in way[:-1]:
@@ -147,20 +147,26 @@ def test_a_changed_number_in_a_document_is_noticed(made: Path, tmp_path: Path) -
             changed += 1
         path.write_text(before)
         mend(tmp_path / "out", key)
-    assert changed > 50
+    assert changed > 40
     assert "; ".join(unnoticed) == ""
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["pyg/part_0/edge_feats.pt", "pyg/node_map/author.pt", "graphbolt/part1/fused_csc_sampling_graph.pt"],
+    ("name", "step"),
+    [
+        ("pyg/part_0/edge_feats.pt", 7),
+        ("pyg/node_map/author.pt", 1),
+        ("graphbolt/part1/fused_csc_sampling_graph.pt", 11),
+    ],
 )
-def test_a_changed_byte_anywhere_in_a_file_of_torch_is_noticed(name: str, made: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_anywhere_in_a_file_of_torch_is_noticed(
+    name: str, step: int, made: Path, tmp_path: Path
+) -> None:
     """Also in the headers of the archive, which have no checksum."""
     data, path = (made / "out" / "formats" / name).read_bytes(), tmp_path / "file.pt"
     path.write_bytes(data)
     check_torch_file.__wrapped__(path, 0)
-    for place in range(len(data)):
+    for place in range(0, len(data), step):
         changed = bytearray(data)
         changed[place] ^= 1 << place % 8
         path.write_bytes(changed)

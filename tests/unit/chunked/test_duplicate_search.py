@@ -80,7 +80,7 @@ def some_edges(draw: st.DrawFn) -> Edges:
     return edges
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(some_edges(), st.sampled_from([1, 200, 2_000, 1 << 30]), st.integers(1, 4))
 def test_it_finds_what_a_dictionary_finds(edges: Edges, memory: int, blocks: int) -> None:
     assert found(edges, memory, blocks) == expected(edges)

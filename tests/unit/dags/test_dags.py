@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import runpy
 from pathlib import Path
@@ -17,9 +18,18 @@ from partition_ops.stages.partition.options import PartitionConfig
 DAG_FILE = Path(__file__).parents[3] / "dags" / "partition_graph.py"
 
 
+@pytest.fixture(scope="module")
+def read_once() -> DAG:
+    with pytest.MonkeyPatch.context() as patch:
+        dag: DAG = read_dag(patch)
+        return dag
+
+
 @pytest.fixture
-def dag(monkeypatch: pytest.MonkeyPatch) -> DAG:
-    return read_dag(monkeypatch)
+def dag(read_once: DAG, monkeypatch: pytest.MonkeyPatch) -> DAG:
+    """The DAG with a form of the test's own."""
+    monkeypatch.setattr(read_once, "params", copy.deepcopy(read_once.params))
+    return read_once
 
 
 def read_dag(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
