@@ -16,8 +16,8 @@ help: ## List the targets
 
 install: $(READY) ## Install everything into .venv
 
-demo: $(READY) ## Partition a real graph through Airflow and S3 on this machine, then stop all services
-	@$(PYTHON) -m local_stack demo
+demo: $(READY) ## Partition a real graph through Airflow and S3 on this machine (GRAPH=packages or python_environment)
+	@$(PYTHON) -m local_stack demo $(if $(GRAPH),--graph $(GRAPH))
 
 up: $(READY) ## Keep Airflow and the S3 server running for the browser
 	@$(PYTHON) -m local_stack up

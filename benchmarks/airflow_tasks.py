@@ -2,9 +2,9 @@
 
     python -m benchmarks.airflow_tasks [--folder FOLDER] [--rounds 3] [--note TEXT]
 
-It runs ``partition_graph`` on the graph of ``make demo``, on the stack of ``make up`` (of FOLDER) or on one
-that it starts, once to warm up and then ``--rounds`` times, each time to another output. The figures are
-those of the round with the median time.
+It runs ``partition_graph`` on the Python environment as a graph, on the stack of ``make up`` (of FOLDER)
+or on one that it starts, once to warm up and then ``--rounds`` times, each time to another output. The figures
+are those of the round with the median time.
 
 *Wait* is the time since the end of the last task that the task had to wait for. *Task* is the time from the
 start to the end in Airflow, for mapped tasks from the first start to the last end. *Work* is what the records
@@ -29,7 +29,7 @@ from graph_partitioning.runs import run_root
 
 from local_stack.airflow import OUTPUT_URI
 from local_stack.demo import DAG_ID, DAG_SECONDS, RUN_SECONDS, DemoOptions
-from local_stack.example_graph import GRAPH_NAME, build_graph, graph_is_there, upload_graph
+from local_stack.example_graph import PYTHON_ENVIRONMENT, is_there, upload_graph
 from local_stack.folders import Folders
 from local_stack.stack import Launch, Running, refuse_if_busy, running
 from local_stack.watch import RunWatch
@@ -94,11 +94,11 @@ def measure(found: Running) -> Round:
     """Run the DAG to its end."""
     api, run_id = found.api, f"measured__{time.strftime('%Y%m%dT%H%M%S')}_{secrets.token_hex(2)}"
     before = processor_seconds(found.state.supervisor)
-    api.trigger(DAG_ID, run_id, DemoOptions().params())
+    api.trigger(DAG_ID, run_id, DemoOptions(example=PYTHON_ENVIRONMENT).params())
     RunWatch(api, DAG_ID, run_id, lambda line: None).until_done(seconds=RUN_SECONDS)
     used = processor_seconds(found.state.supervisor) - before
     run = api.run(DAG_ID, run_id)
-    root = run_root(OUTPUT_URI, GRAPH_NAME, run_id)
+    root = run_root(OUTPUT_URI, PYTHON_ENVIRONMENT.graph_name, run_id)
     with open_store(root, found.s3.settings()) as store:
         entries = [entry.key for entry in store.list(f"{RECORDS}/") if entry.key.endswith(".json")]
         work = {record["task"]: float(record["seconds"]) for record in map(store.read_json, entries)}
@@ -195,8 +195,9 @@ def main() -> None:
     folders = Folders(args.folder.absolute()) if args.folder else Folders()
     with stack(folders) as found:
         found.api.wait_for_dag(DAG_ID, seconds=DAG_SECONDS)
-        if not graph_is_there(found.s3):
-            upload_graph(build_graph(folders), found.s3.settings())
+        if not is_there(PYTHON_ENVIRONMENT, found.s3):
+            graph = PYTHON_ENVIRONMENT.write(folders)
+            upload_graph(PYTHON_ENVIRONMENT, graph, found.s3.settings())
         print(f"warming up: {measure(found).seconds:.1f} s", flush=True)
         rounds = []
         for _ in range(args.rounds):

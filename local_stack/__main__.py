@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from local_stack.demo import DemoOptions, demo
+from local_stack.example_graph import EXAMPLES, PACKAGES
 from local_stack.folders import Folders
 from local_stack.processes import StackError
 from local_stack.stack import down, status, up
@@ -37,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, folders: Folders) -> int:
     if options.command == "demo":
-        return demo(folders, DemoOptions(num_parts=options.num_parts, engine=options.engine))
+        example = EXAMPLES[options.graph]
+        return demo(folders, DemoOptions(example=example, num_parts=options.num_parts, engine=options.engine))
     return {"up": up, "down": down, "status": status}[options.command](folders)
 
 
@@ -57,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=what)
         command.add_argument("--folder", help="folder for all files, instead of .local")
         if name == "demo":
+            command.add_argument("--graph", choices=EXAMPLES, default=PACKAGES.graph_name)
             command.add_argument("--num-parts", type=int, default=4)
             command.add_argument("--engine", default="auto")
     return parser

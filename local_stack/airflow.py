@@ -17,7 +17,8 @@ from local_stack.s3_server import REGION, S3Access, start_s3_server
 USER = "admin"
 DATABASE = "airflow.db"
 BUCKET = "graphs"
-INPUT_URI = f"s3://{BUCKET}/input/python_environment"
+INPUT_ROOT = f"s3://{BUCKET}/input"
+INPUT_URI = f"{INPUT_ROOT}/packages/graph.yaml"
 OUTPUT_URI = f"s3://{BUCKET}/output"
 MIGRATE_SECONDS = 400.0
 START_SECONDS = 400.0

@@ -11,9 +11,9 @@ from typing import Any
 
 from graph_partitioning.runs import run_root
 
-from local_stack.airflow import INPUT_URI, OUTPUT_URI
+from local_stack.airflow import OUTPUT_URI
 from local_stack.airflow_api import AirflowApi
-from local_stack.example_graph import GRAPH_NAME, build_graph, upload_graph
+from local_stack.example_graph import PACKAGES, Example, upload_graph
 from local_stack.folders import Folders
 from local_stack.processes import StackError
 from local_stack.stack import Launch, Running, refuse_if_busy, running
@@ -29,18 +29,20 @@ RUN_SECONDS = 1800.0
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """Params of the DAG run."""
+    """The graph, and params of the DAG run."""
 
+    example: Example = PACKAGES
     num_parts: int = 4
     engine: str = "auto"
 
     def params(self) -> dict[str, Any]:
         return {
-            "input_uri": INPUT_URI,
+            "input_uri": self.example.input_uri,
             "output_uri": OUTPUT_URI,
-            "graph_name": GRAPH_NAME,
+            "graph_name": self.example.graph_name,
             "num_parts": self.num_parts,
             "engine": self.engine,
+            **self.example.params,
         }
 
 
@@ -50,22 +52,22 @@ def demo(folders: Folders, options: DemoOptions) -> int:
     Raises:
         StackError: A step failed, as the message says; all services have been stopped.
     """
-    began = time.monotonic()
+    began, example = time.monotonic(), options.example
     with _stack(folders) as (find, check):
-        _title("The input: this Python environment as a graph")
-        graph = build_graph(folders)
+        _title(f"The input: {example.title}")
+        graph = example.write(folders)
         _title("The services")
         found = find()
         print(f"Airflow {found.state.airflow_url}, S3 server {found.s3.endpoint_url}")
-        upload_graph(graph, found.s3.settings())
+        upload_graph(example, graph, found.s3.settings())
         run_id = f"{RUN_PREFIX}{time.strftime('%Y%m%dT%H%M%S')}_{secrets.token_hex(2)}"
         _title(f"The run {run_id} of the DAG {DAG_ID}")
         _run(found.api, run_id, options, check)
-        root = run_root(OUTPUT_URI, GRAPH_NAME, run_id)
+        root = run_root(OUTPUT_URI, example.graph_name, run_id)
         _title("The result")
         with open_store(root, found.s3.settings()) as store:
             print_summary(store)
-        _where(found, root, folders)
+        _where(found, root, folders, example)
     print(f"Done in {time.monotonic() - began:.0f} s.")
     return 0
 
@@ -108,7 +110,7 @@ def _title(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def _where(found: Running, root: str, folders: Folders) -> None:
+def _where(found: Running, root: str, folders: Folders, example: Example) -> None:
     path = folders.s3 / root.removeprefix("s3://")
     print(f"\nPartitions, ID maps, quality report and manifest: {root}")
     print(f"stored by the local S3 server in {path}")
@@ -118,4 +120,4 @@ def _where(found: Running, root: str, folders: Folders) -> None:
         print("\nWhat to look at next:")
         print(f"  the quality page   {path / layout.QUALITY_PAGE}")
         print("  the page 'Graphs'  make up, which keeps Airflow running for the browser")
-        print(f"  training           .venv/bin/python -m examples.training {path}\n")
+        print(f"  training           .venv/bin/python -m {example.training} {path}\n")

@@ -15,7 +15,7 @@ import psutil
 
 from local_stack.airflow import INPUT_URI, OUTPUT_URI, USER
 from local_stack.airflow_api import AirflowApi
-from local_stack.example_graph import build_graph, graph_is_there, upload_graph
+from local_stack.example_graph import PACKAGES, is_there, upload_graph
 from local_stack.folders import PROJECT, Folders, State, is_running, load_secrets, read_state
 from local_stack.processes import StackError, tail
 from local_stack.s3_server import S3Access
@@ -188,8 +188,8 @@ def up(folders: Folders) -> int:
         except BaseException:
             launch.stop()
             raise
-    if not graph_is_there(found.s3):
-        upload_graph(build_graph(folders), found.s3.settings())
+    if not is_there(PACKAGES, found.s3):
+        upload_graph(PACKAGES, PACKAGES.write(folders), found.s3.settings())
     print(_how_to_use(found))
     return 0
 
@@ -237,7 +237,8 @@ S3 server  {found.s3.endpoint_url}, its files are in {_short(root / "s3")}
 Logs       {_short(found.folders.logs)}
 
 To partition a graph: in the browser, Dags > Partition a graph > Trigger. The form names the example
-graph in {INPUT_URI}; results go to {OUTPUT_URI}.
+graph in {INPUT_URI}, which needs 'warn' for "On duplicate edges";
+results go to {OUTPUT_URI}.
 'make demo' uses this Airflow while it runs.
 To stop: make down
 """

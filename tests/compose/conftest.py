@@ -12,7 +12,7 @@ import pytest
 
 from local_stack.airflow import USER
 from local_stack.airflow_api import AirflowApi
-from local_stack.example_graph import build_graph, upload_graph
+from local_stack.example_graph import PYTHON_ENVIRONMENT, upload_graph
 from local_stack.folders import Folders
 from partition_ops.stages.convert.ranges import GROUP_BYTES
 from partition_ops.storage import StorageSettings
@@ -73,9 +73,9 @@ def graph(stack: Stack, s3: StorageSettings, tmp_path_factory: pytest.TempPathFa
     """The example graph as the demo makes it, which is also on the stack's S3."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEMO_PACKAGES", PACKAGES)
-        folder = build_graph(Folders(tmp_path_factory.mktemp("example")))
+        folder = PYTHON_ENVIRONMENT.write(Folders(tmp_path_factory.mktemp("example")))
     widen(folder)
-    upload_graph(folder, s3)
+    upload_graph(PYTHON_ENVIRONMENT, folder, s3)
     return folder
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from graph_partitioning.runs import run_root
 
-from local_stack.airflow import INPUT_URI, OUTPUT_URI
+from local_stack.airflow import OUTPUT_URI
 from local_stack.airflow_api import AirflowApi
 from local_stack.demo import DAG_ID
-from local_stack.example_graph import GRAPH_NAME
+from local_stack.example_graph import PYTHON_ENVIRONMENT
 from local_stack.folders import PROJECT
 from local_stack.watch import RunWatch
 from partition_ops.storage import StorageSettings, open_store
@@ -58,13 +58,13 @@ def killed(stack: Stack, api: AirflowApi, graph: Path) -> Killed:
     """Trigger the DAG, kill a worker that converts, and wait for the end of the run."""
     run_id = "compose__worker_killed"
     api.wait_for_dag(DAG_ID, seconds=400)
-    api.trigger(DAG_ID, run_id, {"num_parts": PARTS, "graph_name": GRAPH_NAME})
+    api.trigger(DAG_ID, run_id, {"num_parts": PARTS, "graph_name": PYTHON_ENVIRONMENT.graph_name})
     hosts = {stack.inspect(name)["Config"]["Hostname"]: name for name in stack.containers("worker")}
     instance, seen = _converting(api, run_id)
     worker = hosts[instance["hostname"]]
     stack.run("kill", "--signal", "KILL", worker)
     RunWatch(api, DAG_ID, run_id, print).until_done(seconds=RUN_SECONDS)
-    root = run_root(OUTPUT_URI, GRAPH_NAME, run_id)
+    root = run_root(OUTPUT_URI, PYTHON_ENVIRONMENT.graph_name, run_id)
     task = (instance["task_id"], instance["map_index"])
     instances = api.instances(DAG_ID, run_id)
     return Killed(run_id, worker, instance["hostname"], seen, task, root, instances)
@@ -140,7 +140,7 @@ def test_what_the_killed_worker_did_was_done_again_elsewhere(killed: Killed) -> 
 
 
 def test_the_output_is_sound(killed: Killed, s3: StorageSettings) -> None:
-    with open_store(INPUT_URI, s3) as source, open_store(killed.root, s3) as output:
+    with open_store(PYTHON_ENVIRONMENT.input_uri, s3) as source, open_store(killed.root, s3) as output:
         report = verify_output(source, output)
     assert report.passed, report.failed
 
@@ -209,7 +209,7 @@ def test_runs_and_artifacts_outlive_a_restart(
         for entry in manifest["artifacts"]:
             found = output.stat(entry["key"])
             assert found is not None and found.size == entry["size"], entry["key"]
-    with open_store(f"{OUTPUT_URI}/{GRAPH_NAME}", s3) as graph:
+    with open_store(f"{OUTPUT_URI}/{PYTHON_ENVIRONMENT.graph_name}", s3) as graph:
         assert graph.read_json("latest.json")["run"] == killed.root
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from graph_partitioning.runs import run_root
 
-from local_stack.airflow import INPUT_URI, OUTPUT_URI
+from local_stack.airflow import OUTPUT_URI
 from local_stack.airflow_api import AirflowApi
 from local_stack.demo import DAG_ID
-from local_stack.example_graph import GRAPH_NAME
+from local_stack.example_graph import PYTHON_ENVIRONMENT
 from partition_ops.artifacts.lock import read_lock
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -43,7 +43,8 @@ def artifacts(output: Store) -> dict[str, str]:
 def expected(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Partition the graph without Airflow, S3 and containers."""
     output = open_store(str(tmp_path_factory.mktemp("undisturbed") / "out"))
-    config = RunConfig(num_parts=PARTS, graph_name=GRAPH_NAME)  # as in the DAG: it is in assignment.json
+    # named as in the DAG: the name is in assignment.json
+    config = RunConfig(num_parts=PARTS, graph_name=PYTHON_ENVIRONMENT.graph_name)
     run_job(config, open_store(str(graph)), output)
     return artifacts(output)
 
@@ -55,7 +56,7 @@ def test_a_run_outlives_a_service_that_is_away_for_a_minute(
     """It completes by itself, or fails with an error, and completes once it is cleared from its lock on."""
     run_id = f"compose__without_{service}"
     api.wait_for_dag(DAG_ID, seconds=400)
-    api.trigger(DAG_ID, run_id, {"num_parts": PARTS, "graph_name": GRAPH_NAME})
+    api.trigger(DAG_ID, run_id, {"num_parts": PARTS, "graph_name": PYTHON_ENVIRONMENT.graph_name})
     wait_for_the_middle(api, run_id)
     stack.interrupt(service, AWAY_SECONDS)
     if wait_for_the_end(api, run_id) == "failed":
@@ -66,12 +67,12 @@ def test_a_run_outlives_a_service_that_is_away_for_a_minute(
         failed_early = any(task.task_id in ("ingest", "validate") for task in failed)
         api.clear_from(DAG_ID, run_id, "ingest" if failed_early else "lock")  # it was released at the end
         assert wait_for_the_end(api, run_id) == "success"
-    root = run_root(OUTPUT_URI, GRAPH_NAME, run_id)
-    with open_store(INPUT_URI, s3) as source, open_store(root, s3) as output:
+    root = run_root(OUTPUT_URI, PYTHON_ENVIRONMENT.graph_name, run_id)
+    with open_store(PYTHON_ENVIRONMENT.input_uri, s3) as source, open_store(root, s3) as output:
         report = verify_output(source, output)
         assert report.passed, report.failed
         assert artifacts(output) == expected
-    with open_store(f"{OUTPUT_URI}/{GRAPH_NAME}", s3) as runs:
+    with open_store(f"{OUTPUT_URI}/{PYTHON_ENVIRONMENT.graph_name}", s3) as runs:
         assert runs.read_json("latest.json")["run"] == root
         assert read_lock(runs) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import socket
 import stat
@@ -10,16 +11,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
-from local_stack.airflow import airflow_environment
+from local_stack.airflow import INPUT_URI, airflow_environment
 from local_stack.airflow_api import AirflowApi, TaskState
-from local_stack.example_graph import build_graph
+from local_stack.demo import DemoOptions
+from local_stack.example_graph import EXAMPLES, write_environment
 from local_stack.folders import PROJECT, Folders, State, is_running, load_secrets, write_state
 from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
@@ -337,12 +341,30 @@ def test_no_python_311_is_one_clear_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_demo_names_what_it_uploads(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO_PACKAGES", "packaging")
+    example = EXAMPLES[name]
+    folder = example.write(Folders(tmp_path))
+    assert example.uri == f"s3://graphs/input/{folder.name}"
+    assert yaml.safe_load((folder / example.document).read_text())["graph_name"] == example.graph_name
+    params = DemoOptions(example=example).params()
+    assert params["input_uri"] in (example.uri, f"{example.uri}/{example.document}")
+    assert find_spec(example.training) is not None
+    dag = runpy.run_path(str(PROJECT / "dags" / "partition_graph.py"))["dag"]
+    assert {*params} <= {*dag.params}
+
+
+def test_the_form_names_the_graph_of_the_demo() -> None:
+    assert DemoOptions().params()["input_uri"] == INPUT_URI
+
+
 def test_the_demo_may_take_some_packages_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def built(packages: str) -> tuple[int, str]:
         monkeypatch.setenv("DEMO_PACKAGES", packages)
-        names = build_graph(Folders(tmp_path)) / "names" / "distribution.parquet"
+        names = write_environment(Folders(tmp_path)) / "names" / "distribution.parquet"
         return pq.read_metadata(names).num_rows, capfd.readouterr().out
 
     assert built("packaging pluggy")[0] == 2

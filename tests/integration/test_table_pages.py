@@ -30,6 +30,9 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: C
     page, graph = ROOT / "docs/tutorial.md", ROOT / "examples/debian_packages/graph.yaml"
     shown = [block.text for block in blocks_of(page) if block.language == "yaml"]
     assert shown == [graph.read_text()]
+    (code,) = [block.text for block in blocks_of(page) if "class Model" in block.text]
+    code = code.partition("np.save(")[0].replace('"out"', "sys.argv[1]")
+    assert code in (ROOT / "examples/debian_packages/train.py").read_text()
     names = run_blocks(page, called)
     assert "package:dependency:package" in (tmp_path / "proposal.yaml").read_text()
     assert names["accuracy"] > 0.9, names["accuracy"]
