@@ -3,8 +3,8 @@
     python -m benchmarks.airflow_tasks [--folder FOLDER] [--rounds 3] [--note TEXT]
 
 It runs ``partition_graph`` on the Python environment as a graph, on the stack of ``make up`` (of FOLDER)
-or on one that it starts, once to warm up and then ``--rounds`` times, each time to another output. The figures
-are those of the round with the median time.
+or on one that it starts, once to warm up and then ``--rounds`` times, each time to another output. The
+figures are those of the round with the median time.
 
 *Wait* is the time since the end of the last task that the task had to wait for. *Task* is the time from the
 start to the end in Airflow, for mapped tasks from the first start to the last end. *Work* is what the records
