@@ -117,10 +117,9 @@ def check_dropping(graph: SmallGraph, checks: tuple[str, ...], engine: str, num_
 
 
 @pytest.mark.parametrize("checks", [CHECKS, CHECKS[:1], CHECKS[1:]], ids="-".join)
-@pytest.mark.parametrize("engine", ["metis", "random"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_dropping_equals_cleaning_by_hand(name: str, engine: str, checks: tuple[str, ...]) -> None:
-    check_dropping(GRAPHS[name], checks, engine)
+def test_dropping_equals_cleaning_by_hand(name: str, checks: tuple[str, ...]) -> None:
+    check_dropping(GRAPHS[name], checks, "metis")
 
 
 @settings(max_examples=12)
@@ -158,15 +157,25 @@ def test_in_edges_with_the_action_warn_count_in_the_balance() -> None:
     assert int(degrees[1].sum() - degrees[0].sum()) == wrong > 0
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
-def test_the_id_maps_list_dropped_edges_and_the_check(choice: dict[str, str]) -> None:
-    graph = GRAPHS["library"]
-    with output(graph, config_of(choice, "random")) as out:
-        listed = {
-            name: pq.read_table(out.local_copy(key)).to_pydict()
-            for name in graph.edges
-            if out.exists(key := layout.dropped_edge_map(name))
-        }
+@pytest.fixture(scope="module", params=CHOICES, ids=lambda choice: "-".join(choice.values()))
+def chosen(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, str], Store, dict[str, int]]]:
+    """Actions for each check, the output of the library with them, and the counters of its validation."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = (open_store(f"{folder}/{name}") for name in ("in", "out"))
+        GRAPHS["library"].write(Path(folder) / "in")
+        first, *_ = run_job(config_of(request.param, "random"), source, out)
+        yield request.param, out, first.counters
+
+
+def test_the_id_maps_list_dropped_edges_and_the_check(
+    chosen: tuple[dict[str, str], Store, dict[str, int]],
+) -> None:
+    graph, (choice, out, _) = GRAPHS["library"], chosen
+    listed = {
+        name: pq.read_table(out.local_copy(key)).to_pydict()
+        for name in graph.edges
+        if out.exists(key := layout.dropped_edge_map(name))
+    }
     expected: dict[str, dict[str, list[Any]]] = {}
     for name, ends in graph.edges.items():
         for orig_id, wrong in enumerate(findings(name, ends)):
@@ -190,14 +199,13 @@ def expected_counts(graph: SmallGraph, choice: dict[str, str]) -> dict[str, int]
     return counts
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
-def test_the_counters_have_the_edges_of_each_action(choice: dict[str, str], tmp_path: Path) -> None:
-    graph = GRAPHS["library"]
-    source, out = open_store(str(graph.write(tmp_path / "in"))), open_store(str(tmp_path / "out"))
-    first, *_ = run_job(config_of(choice, "random"), source, out)
-    counts = expected_counts(graph, choice)
+def test_the_counters_have_the_edges_of_each_action(
+    chosen: tuple[dict[str, str], Store, dict[str, int]],
+) -> None:
+    choice, out, counters = chosen
+    counts = expected_counts(GRAPHS["library"], choice)
     assert sum(counts.values()) > 10
-    assert {name: first.counters[name] for name in counts} == counts
+    assert {name: counters[name] for name in counts} == counts
     options = out.read_json(layout.MANIFEST)["options"]["validate"]
     actions = options["on_defect"]
     assert {check: actions[check] for check in CHECKS} == choice
