@@ -410,7 +410,7 @@ def test_degrees_of_an_older_version_are_held_against_the_digest_of_the_whole_gr
     manifest = before.read_json(layout.MANIFEST)
     kept = [entry for entry in manifest["artifacts"] if entry["key"] != written.key]
     before.write_json(layout.MANIFEST, {**manifest, "artifacts": [*kept, written.to_json()]})
-    assert PreviousRun(before).read_degrees() is not None
+    assert PreviousRun(before, {}).read_degrees() is not None
     change_a_degree(before)
     with pytest.raises(InvalidInputError, match=r"graph\.parhip is not the file that the run wrote"):
-        PreviousRun(before).read_degrees()
+        PreviousRun(before, {}).read_degrees()
