@@ -169,6 +169,8 @@ def main() -> None:
     def keep(graph: Path, scale: float, parts: int, jobs: dict[str, Result]) -> None:
         edges = sum(map(sum, json.loads((graph / "metadata.json").read_text())["num_edges_per_chunk"]))
         found = {"scale": scale, "parts": parts, "edges": edges, **measured, "jobs": jobs}
+        if scale == TENFOLD:
+            found["seconds_of_scale_1"] = results["cases"]["1/4"]["jobs"][jobs_page.OURS]["cost"]["wall"]
         results["cases"][f"{scale:g}/{parts}"] = found
         file.write_text(json.dumps(results, indent=1, default=str) + "\n")
 
