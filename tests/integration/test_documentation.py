@@ -81,6 +81,13 @@ PLACEHOLDERS = {
     "kubectl create": "kubectl create --dry-run=client",
 }
 # pages with commands as indented text, and the command that makes the output that they read
+SHOP = """\
+mkdir tables
+printf 'id\\n1\\n2\\n3\\n' > tables/items.csv
+printf 'from,to\\n1,2\\n2,3\\n' > tables/views.csv
+printf 'graph_name: shop\\nnodes:\\n  item: {table: items.csv, key: id}\\n' > tables/graph.yaml
+printf 'edges:\\n  item:views:item: {table: views.csv, src: from, dst: to}\\n' >> tables/graph.yaml
+partition-ops run tables/graph.yaml out/shop --num-parts 2"""
 INDENTED = {
     "README": "",
     "docs/compose": "",
@@ -89,7 +96,7 @@ INDENTED = {
     "docs/kubernetes": "",
     "docs/parmetis": "",
     "docs/reliability": "",
-    "docs/schedule": "partition-ops run my-graph out/citations --num-parts 2",
+    "docs/schedule": f"partition-ops run my-graph out/citations --num-parts 2\n{SHOP}",
     "docs/validation": "",
     "docs/verify": "partition-ops run graphs/mag out/mag --num-parts 2",
 }
