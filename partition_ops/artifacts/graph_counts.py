@@ -8,15 +8,17 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.chunked.metadata import PREVIOUS_IDS, GraphMetadata, read_metadata_document
+from partition_ops.chunked.table_files import parquet_file
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
+INGEST_AGAIN = "Ingest the tables again."
 StillThere = Mapping[str, npt.NDArray[np.bool_]]
 """By type with nodes that were left out, (previous nodes,) which have an ID now; their order is the same."""
 
@@ -106,24 +108,47 @@ def still_there_in(source: Store) -> StillThere:
     """Return which nodes of the graph that an input continues have an ID in it.
 
     Raises:
-        InvalidInputError: A file of ``previous_ids`` does not fit ``metadata.json``.
+        InvalidInputError: A file of ``previous_ids`` is missing, damaged, or does not fit ``metadata.json``.
 
     Peak memory: 1 byte a previous node, and 8 bytes a node of a type.
     """
     found = {}
     for name, spec in read_metadata_document(source).get(PREVIOUS_IDS, {}).items():
         found[name] = np.zeros(spec["num_previous"], np.bool_)
+        last = -1
         for key in spec["data"]:
-            ids = pq.read_table(source.local_copy(key), columns=[spec["column"]]).column(0).to_numpy()
-            if len(ids) and not 0 <= ids.min() <= ids.max() < len(found[name]):
+            ids = _previous_ids(source, key, spec["column"])
+            steps = np.diff(ids, prepend=last)
+            wrong = np.flatnonzero((steps <= 0) | (ids < 0) | (ids >= len(found[name])))
+            if len(wrong):
+                row = int(wrong[0])
                 raise InvalidInputError(
-                    f"{source.uri_of(key)} has an ID that is out of range",
-                    found=f"{ids.min()} to {ids.max()}",
-                    expected=f"0 to {len(found[name]) - 1}",
-                    remedy="Ingest the tables again.",
+                    f"{source.uri_of(key)} ({name!r}): the ID in row {row} is out of order or range",
+                    found=f"{ids[row]} after {ids[row - 1] if row else last}",
+                    expected=f"ascending IDs from 0 to {len(found[name]) - 1}",
+                    remedy=INGEST_AGAIN,
                 )
             found[name][ids] = True
+            last = int(ids[-1]) if len(ids) else last
     return found
+
+
+def _previous_ids(source: Store, key: str, column: str) -> npt.NDArray[np.int64]:
+    """Return a column of a Parquet file, which must have integers."""
+    where = source.uri_of(key)
+    with parquet_file(source.local_copy(key), where) as file:
+        known = {field.name: field.type for field in file.schema_arrow}
+        if not pa.types.is_integer(known.get(column, pa.null())):
+            raise InvalidInputError(
+                f"{where} has no column {column!r} of integers",
+                found=", ".join(f"{name}: {kind}" for name, kind in known.items()) or "no columns",
+                remedy=INGEST_AGAIN,
+            )
+        ids = file.read(columns=[column]).column(0)
+        if ids.null_count:
+            raise InvalidInputError(f"{where}: an ID is missing", found="null", remedy=INGEST_AGAIN)
+        found: npt.NDArray[np.int64] = ids.cast(pa.int64()).to_numpy()
+        return found
 
 
 def still_there_of(run: Store, counts: Mapping[str, int]) -> StillThere:

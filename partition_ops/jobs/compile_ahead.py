@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.stages.ingest.hashes import blake2b_of
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.matching import best_matching
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
@@ -84,7 +82,6 @@ def _compile_variants(source: Store, run: Store) -> None:
     twice = np.zeros(2, np.int64), np.ones(2, np.int64)  # parallel edges, of two edges and of two types
     collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
     best_matching(np.eye(2, dtype=np.int64))
-    blake2b_of(pa.array(["a key"]))
     fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
 
 

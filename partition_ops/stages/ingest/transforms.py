@@ -21,7 +21,6 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.graph_types import FeatureColumn
 
 MOST_CATEGORIES = 4096
-MANY = 1 << 14  # texts, for which compiled loops are worth their import
 MOST_CODES = 1 << 20
 RANKS = 1000
 NORMAL = NormalDist()
@@ -521,9 +520,5 @@ def texts_of(column: pa.Array, where: str) -> pa.Array:
 
 def hashes_of(texts: pa.Array) -> npt.NDArray[np.uint64]:
     """Return a hash of each text, uint64: the same everywhere and always."""
-    if len(texts) >= MANY:
-        from partition_ops.stages.ingest.hashes import blake2b_of
-
-        return blake2b_of(texts)
     digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts.to_pylist())
     return np.frombuffer(digests, dtype="<u8")
