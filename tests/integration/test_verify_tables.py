@@ -18,6 +18,7 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.ingest.patterns import matches
 from partition_ops.verification.check_tables import TABLE_CHECKS
 from partition_ops.verification.table_rows import _fits
+from tests.command_line import Called
 from tests.tables import ITEMS, RATINGS, TAGS, USERS, write_csv, write_json_lines, write_parquet, write_shop
 from tests.unit.stages.ingest.test_ingest_sources import FORMATS, GRAPH, PLACES, ROADS, as_delta
 
@@ -247,3 +248,14 @@ def test_fractions_are_not_rounded_to_keys_or_numbers(name: str, column: str, tm
     )
     with pytest.raises(InvalidInputError, match=r"not a whole number: 2\.5"):
         partition_ops.run(tmp_path / "graph.yaml", tmp_path / "out", **OPTIONS)
+
+
+def test_an_output_that_is_not_finished_is_named_before_the_tables_are_read(
+    tmp_path: Path, called: Called
+) -> None:
+    """The tables need the previous graph, so they would be rejected for another reason."""
+    tables = "nodes:\n  p: {table: missing.csv, key: id}\nedges: {}\n"
+    (tmp_path / "graph.yaml").write_text(f"graph_name: w\n{tables}")
+    done = called("verify", str(tmp_path / "graph.yaml"), str(tmp_path / "out"))
+    assert done.returncode == 3
+    assert "is not a finished output" in done.stderr

@@ -33,11 +33,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
     opened = partial(open_store, settings=settings(arguments))
     tables = open_tables(arguments.input, opened) if arguments.tables else None
-    with open_input(arguments, read_only=True) as source, open_output(arguments) as destination:
-        check_finished(destination)
-        report = verify_output(
-            source, destination, graph_name=config.graph_name, tables=tables, progress=terminal_progress()
-        )
+    with open_output(arguments) as destination:
+        check_finished(destination)  # before the tables are read, which may have another mistake
+        with open_input(arguments, read_only=True) as source:
+            report = verify_output(
+                source, destination, graph_name=config.graph_name, tables=tables, progress=terminal_progress()
+            )
     for line in report.summary().splitlines():
         console.line(line)
     report.raise_for_failures()
