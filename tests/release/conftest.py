@@ -25,13 +25,13 @@ HOME = "/graph-partitioning/"
 Save = Callable[[Browser, str], None]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def admin(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:  # noqa: F811
     """The browser of a user who may do everything."""
     yield from _browser(site, tmp_path_factory.mktemp("admin"), USER)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def viewer(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:  # noqa: F811
     """The browser of a user who may read everything and change nothing."""
     yield from _browser(site, tmp_path_factory.mktemp("viewer"), VIEWER)

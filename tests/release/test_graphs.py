@@ -223,7 +223,8 @@ def test_a_viewer_may_do_none_of_it(site: Site, viewer: Browser, first: Run) -> 
         assert session.request(method, site.url(f"/api/v2/{path}"), json=body, timeout=120).status_code == 403
 
 
-def test_actions_are_in_the_audit_log(site: Site, first: Run) -> None:
+@pytest.mark.usefixtures("admin")  # whose browser did them, in the tests before
+def test_actions_are_in_the_audit_log(site: Site) -> None:
     found = site.call("GET", f"eventLogs?dag_id={MANAGE}&limit=50")["event_logs"]
     triggers = [one for one in found if "trigger" in one["event"]]
     assert len(triggers) >= 4
