@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.metadata import METADATA, EdgeType, parse_metadata
+from partition_ops.chunked.metadata import METADATA, parse_metadata
+from partition_ops.chunked.names import EdgeType
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
 from partition_ops.storage.store import NewObject

@@ -16,6 +16,14 @@ from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any
 
+from partition_ops.chunked.names import (
+    LONGEST_NAME,
+    EdgeType,
+    check_graph_name,
+    check_names,
+    read_edge_type,
+    shortened,
+)
 from partition_ops.errors import InvalidInputError, UsageError, one_of
 from partition_ops.storage import Store
 from partition_ops.storage.store import check_key
@@ -23,38 +31,12 @@ from partition_ops.system.json_documents import check_document, invalid_json_err
 
 Counts = tuple[tuple[tuple[int, ...] | None, ...], tuple[int, ...]]
 METADATA = "metadata.json"
-GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DELIMITER = re.compile(r"[\t !#-*,/:-@\[-^`{-~]")
-LONGEST_NAME = 200  # bytes; with a suffix it must fit into the 255 bytes of common file systems
 LONGEST_PART = 255
-RESERVED = ".partial-"  # in the names of unfinished files
-SHOWN = 100  # characters of a name in a message
 REVERSED = "reverse_edges"
 PREVIOUS_IDS, PREVIOUS_ID = "previous_ids", "previous_id"  # of a graph whose nodes were renumbered
 # features that reverse edges do not have
 OF_ONE_DIRECTION = re.compile(r"label|(train|val|test)_mask|(label|train_mask|val_mask|test_mask)_\w+")
-
-
-@dataclass(frozen=True)
-class EdgeType:
-    """A canonical edge type.
-
-    Attributes:
-        src: Node type of the sources.
-        rel: Name of the relation.
-        dst: Node type of the destinations.
-    """
-
-    src: str
-    rel: str
-    dst: str
-
-    def __str__(self) -> str:
-        return f"{self.src}:{self.rel}:{self.dst}"
-
-    @property
-    def triple(self) -> tuple[str, str, str]:
-        return (self.src, self.rel, self.dst)
 
 
 @dataclass(frozen=True)
@@ -209,9 +191,9 @@ def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadat
     """
     check_document(document, "metadata", where=where)
     node_types = tuple(document["node_type"])
-    edge_types = tuple(_edge_type(name, node_types, where) for name in document["edge_type"])
-    _check_names(node_types, "node type", where)
-    _check_names([str(edge_type) for edge_type in edge_types], "edge type", where)
+    edge_types = tuple(read_edge_type(name, node_types, where) for name in document["edge_type"])
+    check_names(node_types, "node type", where)
+    check_names([str(edge_type) for edge_type in edge_types], "edge type", where)
     nodes_per_chunk, num_nodes = read_counts(document, "nodes", node_types, where)
     edges_per_chunk, num_edges = read_counts(document, "edges", [str(e) for e in edge_types], where)
     reader = _FileSets(where, root)
@@ -246,7 +228,7 @@ def _with_reverse(metadata: GraphMetadata, name: str, reverse: str, where: str) 
         raise InvalidInputError(
             f"{where} names an unknown edge type", found=repr(name), expected=one_of(known)
         )
-    kind, other = metadata.edge_types[known.index(name)], _edge_type(reverse, metadata.node_types, where)
+    kind, other = metadata.edge_types[known.index(name)], read_edge_type(reverse, metadata.node_types, where)
     if (kind.src, kind.dst) != (other.dst, other.src):
         raise InvalidInputError(
             f"{where}: edges of {reverse!r} cannot be the reverse of {name!r}",
@@ -266,7 +248,7 @@ def _with_reverse(metadata: GraphMetadata, name: str, reverse: str, where: str) 
         return replace(metadata, reverse_edges=pairs)
     own = [feature for feature in metadata.edge_features if feature.type_name == name]
     if reverse != name:
-        _check_names([*known, reverse], "edge type", where)
+        check_names([*known, reverse], "edge type", where)
         shared = (replace(one, type_name=reverse) for one in own if not OF_ONE_DIRECTION.fullmatch(one.name))
         return replace(
             metadata,
@@ -314,66 +296,6 @@ def reverse_names(document: Mapping[str, Any]) -> dict[str, str]:
         if name not in have:
             found[name] = name if name == "_N:_E:_N" else f"{dst}:rev_{rel}:{src}"
     return found
-
-
-def check_graph_name(name: str, where: str) -> str:
-    """Check that DGL can use a graph name, and return it.
-
-    Raises:
-        InvalidInputError: DGL cannot use it.
-    """
-    if not GRAPH_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-        raise InvalidInputError(
-            f"{where}: DGL cannot use the graph name",
-            found=repr(name),
-            expected=f"letters, digits and underscores, not beginning with a digit, at most {LONGEST_NAME}",
-            remedy="Rename the graph in metadata.json, or set another name with --graph-name.",
-        )
-    return name
-
-
-def shortened(name: str) -> str:
-    """Return a name for a message, with quotes."""
-    return repr(name) if len(name) <= SHOWN else f"{name[:SHOWN]!r}… ({len(name):,} characters)"
-
-
-def _edge_type(text: str, node_types: Sequence[str], where: str) -> EdgeType:
-    parts = text.split(":")
-    if len(parts) != 3 or not all(parts):
-        raise InvalidInputError(
-            f"{where}: an edge type is not canonical", found=repr(text), expected="'src:rel:dst'"
-        )
-    for node_type in (parts[0], parts[2]):
-        if node_type not in node_types:
-            raise InvalidInputError(
-                f"{where}: edge type {text!r} names an unknown node type",
-                found=repr(node_type),
-                expected=one_of(node_types),
-            )
-    return EdgeType(*parts)
-
-
-def _check_names(names: Sequence[str], kind: str, where: str) -> None:
-    for name in names:
-        plain = name.replace(":", "") if kind == "edge type" else name
-        bad = "/" in plain or "\\" in plain or ":" in plain or not plain.isprintable() or not plain.strip()
-        if bad or name in (".", "..") or RESERVED in name or len(name.encode()) > LONGEST_NAME:
-            raise InvalidInputError(
-                f"{where}: the {kind} {shortened(name)} cannot be the name of a file or a key of DGL",
-                expected=f"printable, at most {LONGEST_NAME} bytes, without '/', '\\', ':' and {RESERVED!r}",
-                remedy="Rename it in metadata.json.",
-            )
-    ambiguous = {"node type": "_N", "edge type": "_N:_E:_N"}[kind]
-    if ambiguous in names and len(names) > 1:
-        raise InvalidInputError(
-            f"{where}: DGL reserves the {kind} {ambiguous!r} for homogeneous graphs",
-            found=f"{len(names)} {kind}s, including it",
-            expected="another name in a graph with several types",
-            remedy="Rename it in metadata.json; DGL's partition book would return wrong results for it.",
-        )
-    twice = next((name for name in names if list(names).count(name) > 1), None)
-    if twice is not None:
-        raise InvalidInputError(f"{where}: the {kind} {twice!r} is listed twice", expected="each name once")
 
 
 class _FileSets:

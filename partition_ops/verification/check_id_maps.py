@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.metadata import METADATA, PREVIOUS_IDS, EdgeType, GraphMetadata
+from partition_ops.chunked.metadata import METADATA, PREVIOUS_IDS, GraphMetadata
+from partition_ops.chunked.names import EdgeType
 from partition_ops.formats.columns import in_group
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format

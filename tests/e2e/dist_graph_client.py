@@ -19,7 +19,8 @@ import torch
 from partition_ops.artifacts.partition_book import PartitionBook
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.feature_reader import feature_readers
-from partition_ops.chunked.metadata import EdgeType, GraphMetadata, load_metadata
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.chunked.names import EdgeType
 from partition_ops.storage import Store, open_store
 
 SEEDS = "function"

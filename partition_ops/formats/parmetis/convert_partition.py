@@ -12,7 +12,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import write_assignment_files
 from partition_ops.artifacts.book import STATS_VERSION, Book, node_counts
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
-from partition_ops.chunked.metadata import check_graph_name
+from partition_ops.chunked.names import check_graph_name
 from partition_ops.errors import UsageError
 from partition_ops.formats.columns import Column
 from partition_ops.formats.format import get_format

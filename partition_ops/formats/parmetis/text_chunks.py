@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.chunked.metadata import METADATA, GraphMetadata, check_graph_name
+from partition_ops.chunked.metadata import METADATA, GraphMetadata
+from partition_ops.chunked.names import check_graph_name
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.output_edges import EdgeRowChecks
 from partition_ops.formats.parmetis.output_nodes import NodeTypes

@@ -10,7 +10,7 @@ import ibis
 import pyarrow as pa
 
 from partition_ops.chunked.graph_writer import ORIG_ID
-from partition_ops.chunked.metadata import LONGEST_NAME
+from partition_ops.chunked.names import LONGEST_NAME
 from partition_ops.errors import InvalidInputError, clipped, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
 from partition_ops.stages.ingest.graph_types import CATEGORIES, EdgeTable, FeatureColumn, NodeTable, TypeTable

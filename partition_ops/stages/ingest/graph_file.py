@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from partition_ops.chunked.graph_writer import ORIG_ID
-from partition_ops.chunked.metadata import LONGEST_NAME, check_graph_name, shortened
+from partition_ops.chunked.names import LONGEST_NAME, check_graph_name, shortened
 from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.stages.ingest.graph_types import (
     CATEGORIES,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from partition_ops.chunked.metadata import EdgeType
+from partition_ops.chunked.names import EdgeType
 
 CATEGORIES = ("one-hot", "hash", "category", "multi-hot")
 PARTS = ("train", "val", "test")

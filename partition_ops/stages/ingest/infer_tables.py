@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.metadata import LONGEST_NAME, METADATA
+from partition_ops.chunked.metadata import METADATA
+from partition_ops.chunked.names import LONGEST_NAME
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted
 from partition_ops.stages.ingest.graph_types import TableFile

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 
 from partition_ops.chunked.graph_writer import ORIG_ID
-from partition_ops.chunked.metadata import LONGEST_NAME
+from partition_ops.chunked.names import LONGEST_NAME
 from partition_ops.stages.ingest.engines import DuckDB, quoted
 from partition_ops.stages.ingest.findings import count_of
 from partition_ops.stages.ingest.graph_file import MOST_FEATURES

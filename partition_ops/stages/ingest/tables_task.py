@@ -22,7 +22,8 @@ from partition_ops.artifacts.records import remove_ingested
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
 from partition_ops.artifacts.write_access import check_places, check_separate
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, open_all
-from partition_ops.chunked.metadata import METADATA, PREVIOUS_ID, PREVIOUS_IDS, REVERSED, check_graph_name
+from partition_ops.chunked.metadata import METADATA, PREVIOUS_ID, PREVIOUS_IDS, REVERSED
+from partition_ops.chunked.names import check_graph_name
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.stages.ingest.buckets import Buckets, fill_buckets

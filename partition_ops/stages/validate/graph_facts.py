@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from partition_ops.chunked.edges import EdgeChunk
 from partition_ops.chunked.feature_reader import ChunkLayout, is_supported
-from partition_ops.chunked.metadata import EdgeType, Feature, GraphMetadata
+from partition_ops.chunked.metadata import Feature, GraphMetadata
+from partition_ops.chunked.names import EdgeType
 from partition_ops.stages.validate.connectivity import Components, Connectivity
 from partition_ops.storage import Store
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_ops.chunked.duplicate_search import MOST_BUCKETS, DuplicateSearch, Keys, find_overlaps
-from partition_ops.chunked.metadata import EdgeType, FileFormat, FileSet, GraphMetadata
+from partition_ops.chunked.metadata import FileFormat, FileSet, GraphMetadata
+from partition_ops.chunked.names import EdgeType
 from partition_ops.errors import InvalidInputError
 
 TYPES = ("a:r:b", "b:s:a", "a:t:b", "a:u:a", "a:v:a")

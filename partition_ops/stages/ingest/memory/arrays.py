@@ -18,7 +18,8 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.feature_reader import KINDS, feature_readers, is_supported
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, rows_of_chunk
-from partition_ops.chunked.metadata import METADATA, EdgeType, load_metadata, parse_metadata
+from partition_ops.chunked.metadata import METADATA, load_metadata, parse_metadata
+from partition_ops.chunked.names import EdgeType
 from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.store import StoredObject

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from partition_ops.artifacts.tasks import Task
-from partition_ops.chunked.metadata import EdgeType
+from partition_ops.chunked.names import EdgeType
 from partition_ops.errors import InvalidInputError, UsageError, one_of, some_of
 from partition_ops.options.declare import StageConfig
 from partition_ops.stages.ingest.graph_file import graph_name_of
